@@ -1,0 +1,38 @@
+"""Everything fairchain raises on purpose.
+
+    FairchainError
+    └── InputError              what the caller gave cannot be used: exit code 2
+        ├── SpecError           the spec file or object
+        ├── ModelError          the network's file, its shape or its outputs
+        ├── DataError           a table or a data set
+        └── CertificateError    a certificate that cannot be read
+
+Each message is one sentence or two that name the file, the key and what to write instead. Anything else that
+escapes is a bug of ours.
+"""
+
+from __future__ import annotations
+
+
+class FairchainError(Exception):
+    """The root of the tree: catch this to catch everything fairchain raises on purpose."""
+
+
+class InputError(FairchainError):
+    """Something the caller gave cannot be used; the message says what and how to mend it."""
+
+
+class SpecError(InputError):
+    """The spec asks for something that does not exist or contradicts itself."""
+
+
+class ModelError(InputError):
+    """The network cannot be loaded, is not trusted, or answers with something that is no decision."""
+
+
+class DataError(InputError):
+    """A table or data set cannot be had or does not look as expected."""
+
+
+class CertificateError(InputError):
+    """A certificate cannot be read at all (one that can be read but is wrong fails its claims instead)."""

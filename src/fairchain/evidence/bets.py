@@ -1,0 +1,62 @@
+"""Evidence as money: e-values that may be looked at any time (docs/mathematics.md, "Betting").
+
+A hypothesis says that a payoff has mean at most 0. Somebody who bets on the payoff with a stake that can never
+lose everything has, under the hypothesis, a wealth that is a non-negative supermartingale starting at 1: it ever
+reaches 1/delta with probability at most delta (Ville). Several stakes are played at once, each with its share of
+the initial wealth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# Fractions of the largest stake that cannot go bankrupt, and the log of each one's share of the initial wealth.
+# Most gaps are far from the threshold and want a large stake, so these get more (docs/mathematics.md, "Which bets").
+BETS = 0.97 * 1.5 ** -np.arange(18.0)
+LOG_SHARES = -np.log(np.arange(18) + 2.0) - np.log((1 / (np.arange(18) + 2.0)).sum())
+# Values of [i got it] - [j got it] in the order of Tally.cells.
+DIFFERENCES = np.array([1.0, 0.0, -1.0])
+
+Floats = NDArray[np.float64]
+
+
+def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
+    """Log growth of wealth for each payoff and stake: (..., payoffs, stakes).
+
+    `most_lost` is the largest loss that a payoff can bring, so that no stake can go bankrupt.
+    """
+    payoffs, lost = np.asarray(payoffs, float), np.asarray(most_lost, float)
+    return np.log1p(payoffs[..., None] * (BETS / lost[..., None, None]))
+
+
+def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
+    """Log of the wealth over all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
+    each = (np.asarray(cells, float)[..., None] * growths).sum(axis=-2) + LOG_SHARES
+    top = each.max(axis=-1)
+    total: Floats = top + np.log(np.exp(each - top[..., None]).sum(axis=-1))
+    return total
+
+
+def rounds_to_go(wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: float) -> Floats:
+    """About how many more rounds until log wealth reaches the bar, if these frequencies stay; inf if it falls.
+
+    The best single stake sets the rate. A forecast only: nothing that is guaranteed rests on it.
+    """
+    cells = np.asarray(cells, float)
+    frequencies = cells / np.maximum(cells.sum(axis=-1, keepdims=True), 1)
+    rate = (frequencies[..., None] * growths).sum(axis=-2).max(axis=-1)
+    with np.errstate(divide="ignore"):
+        return np.where(rate > 0, np.maximum(log_bar - np.asarray(wealth), 0) / np.maximum(rate, 0), np.inf)
+
+
+def against_at_least(gap: ArrayLike) -> Floats:
+    """Growth of a bet against "the gap is at least this": evidence that a pair is fair."""
+    gap = np.asarray(gap, float)
+    return growth(gap[..., None] - DIFFERENCES, 1 - gap)
+
+
+def against_at_most(gap: ArrayLike) -> Floats:
+    """Growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
+    gap = np.asarray(gap, float)
+    return growth(DIFFERENCES - gap[..., None], 1 + gap)

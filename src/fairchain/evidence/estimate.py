@@ -1,0 +1,143 @@
+"""Estimate mode: every probability and every gap within epsilon, all at once, with probability 1 - delta.
+
+Half of delta goes to the gaps, whose betting intervals may be looked at any time. Half goes to the probabilities:
+a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact Clopper-Pearson interval at 80% of
+the share is read off. Should it be too wide, 1.7 times as many fresh rounds are tried at 10%, then 5%, and so on.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fairchain.evidence.bets import Floats
+from fairchain.evidence.betting import BettingRule
+from fairchain.evidence.interval import clopper_pearson, gap_above, gap_below
+from fairchain.evidence.rule import Decision, Plan, next_batch
+from fairchain.evidence.tally import Tally
+
+PILOT = 1024
+AGAIN = 1.7
+
+
+def share_of_try(number: int) -> float:
+    """What the n-th try may spend: 0.8, 0.1, 0.05, 0.025, ...; they sum to 1."""
+    return 0.8 if number == 1 else 0.2 * 0.5 ** (number - 1)
+
+
+class EstimateRule:
+    """Goes on until everything is known within epsilon; the verdict, where one is reached, comes along."""
+
+    sound = True
+    coupled = True
+
+    def __init__(self, groups: int, outcomes: int, threshold: float, delta: float, epsilon: float) -> None:
+        self._betting = BettingRule(groups, outcomes, threshold, delta, narrow=False)
+        self._groups, self._outcomes, self._epsilon = groups, outcomes, epsilon
+        self._each = delta / 2 / (groups * outcomes)
+        self._gap_bar = math.log(2 * groups * (groups - 1) * outcomes / delta)
+        self._phase = 0
+        self._wanted = PILOT
+        self._fresh = Tally.empty(groups, outcomes)
+        self._known: tuple[Floats, Floats] | None = None
+        self._gaps_known = False
+
+    @property
+    def tally(self) -> Tally:
+        """All rounds, of the pilot too."""
+        return self._betting.tally
+
+    @property
+    def decision(self) -> Decision:
+        """The verdict that the same rounds allow."""
+        return self._betting.decision
+
+    def plan(self) -> Plan | None:
+        """The rest of the present try, in batches that can be shown and cut short; then, if needed, more for gaps."""
+        if self._known is not None and self._gaps_known:
+            return None
+        done = int(self.tally.asked.max())
+        rounds = next_batch(done, self._groups, self._outcomes)
+        if self._known is None:
+            rounds = min(max(rounds, 64), self._wanted - int(self._fresh.asked.max()))
+        leader = self._betting.leader() if done else None
+        return Plan(rounds, tuple(range(self._groups)), leader, self._phase)
+
+    def observe(self, plan: Plan, tally: Tally) -> None:
+        """Count, and at the end of a try look whether it was enough."""
+        self._betting.observe(plan, tally)
+        if self._known is None:
+            self._fresh += tally
+            if int(self._fresh.asked.max()) >= self._wanted:
+                self._finish_try()
+        if self._known is not None:
+            low, high = self._gap_bounds()
+            gaps = self.tally.gaps
+            self._gaps_known = bool((np.maximum(gaps - low, high - gaps) <= self._epsilon).all())
+
+    def _finish_try(self) -> None:
+        if self._phase:
+            low, high = self._bounds_of_try()
+            centre = self._fresh.rates
+            if np.maximum(centre - low, high - centre).max() <= self._epsilon:
+                self._known = low, high
+                return
+            self._wanted = math.ceil(self._wanted * AGAIN)
+        else:
+            self._wanted = self._planned()
+        self._phase += 1
+        self._fresh = Tally.empty(self._groups, self._outcomes)
+
+    def _bounds_of_try(self) -> tuple[Floats, Floats]:
+        successes = self._fresh.successes
+        trials = np.broadcast_to(self._fresh.trials, successes.shape)
+        return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
+
+    def _planned(self) -> int:
+        """Rounds that should do, taking each probability two standard errors of the pilot nearer to one half."""
+        trials = self._fresh.trials
+        rate = self._fresh.rates
+        slack = 2 * np.sqrt(np.maximum(rate * (1 - rate), 1 / trials) / trials)
+        rate = 0.5 - np.maximum(np.abs(rate - 0.5) - slack, 0)
+        few, many = 1, 2
+        while not self._enough(many, float(rate.max())):
+            few, many = many, many * 2
+        while many - few > max(1, many // 1000):
+            middle = (few + many) // 2
+            few, many = (few, middle) if self._enough(middle, float(rate.max())) else (middle, many)
+        return many
+
+    def _enough(self, rounds: int, rate: float) -> bool:
+        successes = np.round(rounds * rate)
+        low, high = clopper_pearson(successes, rounds, self._each * share_of_try(1))
+        centre = successes / rounds
+        return bool(max(centre - low, high - centre) <= self._epsilon)
+
+    def _gap_bounds(self) -> tuple[Floats, Floats]:
+        cells = self.tally.cells
+        return gap_below(cells, self._gap_bar), gap_above(cells, self._gap_bar)
+
+    def gap(self) -> tuple[float, float, float]:
+        """The largest gap, from the simultaneous bounds of all pairs."""
+        low, high = self._gap_bounds()
+        off = ~np.eye(self._groups, dtype=bool)
+        return (
+            max(0.0, float(self.tally.gaps.max())),
+            max(0.0, float(low[:, off].max())),
+            float(high[:, off].max()),
+        )
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Exact bounds when done; the verdict's any-time bounds when cut short."""
+        return self._known if self._known is not None else self._betting.probabilities()
+
+    def rates(self) -> Floats:
+        """The estimates that belong to `probabilities`: from the fresh rounds when done."""
+        return self._fresh.rates if self._known is not None else self.tally.rates
+
+    def forecast(self) -> int | None:
+        """What is left of the present try."""
+        if self._known is not None:
+            return next_batch(int(self.tally.asked.max()), self._groups, self._outcomes)
+        return self._wanted - int(self._fresh.asked.max())

@@ -1,0 +1,96 @@
+"""Intervals that hold at any time, and one that holds for a sample size planned before (docs/mathematics.md).
+
+Each takes counts only and gives bounds by bisection on the value that is still not refuted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairchain.evidence.bets import against_at_least, against_at_most, log_wealth
+
+Floats = NDArray[np.float64]
+# Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
+STEPS = 45
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its bounds; prints as `0.055 [0.043, 0.069]`.
+
+    >>> print(Interval(0.055, 0.043, 0.069))
+    0.055 [0.043, 0.069]
+    >>> 0.06 in Interval(0.055, 0.043, 0.069)
+    True
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, outside: ArrayLike) -> Floats:
+    """The refuted end of a shrinking bracket: a bound that errs, by less than rounding, on the safe side."""
+    inside, outside = np.array(inside, float), np.array(outside, float)
+    for _ in range(STEPS):
+        middle = (inside + outside) / 2
+        gone = refuted(middle)
+        inside, outside = np.where(gone, inside, middle), np.where(gone, middle, outside)
+    return outside
+
+
+def gap_above(cells: ArrayLike, log_bar: float) -> Floats:
+    """Upper bounds of gaps: the smallest value c for which "gap >= c" is refuted."""
+    cells = np.asarray(cells)
+    shape = cells.shape[:-1]
+    return bisect(lambda c: log_wealth(cells, against_at_least(c)) >= log_bar, np.full(shape, -1.0), np.ones(shape))
+
+
+def gap_below(cells: ArrayLike, log_bar: float) -> Floats:
+    """Lower bounds of gaps: the largest value c for which "gap <= c" is refuted."""
+    cells = np.asarray(cells)
+    shape = cells.shape[:-1]
+    return bisect(lambda c: log_wealth(cells, against_at_most(c)) >= log_bar, np.ones(shape), np.full(shape, -1.0))
+
+
+def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Floats, Floats]:
+    """Bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
+    successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
+    failures = trials - successes
+    log_gamma = np.vectorize(math.lgamma, otypes=[float])
+    evidence = log_gamma(successes + 1) + log_gamma(failures + 1) - log_gamma(trials + 2)
+    bar = -math.log(alpha)
+
+    def refuted(p: Floats) -> NDArray[np.bool_]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            likelihood = np.where(successes > 0, successes * np.log(p), 0.0) + np.where(
+                failures > 0, failures * np.log1p(-p), 0.0
+            )
+        return evidence - likelihood >= bar
+
+    middle = successes / np.maximum(trials, 1)
+    low = np.where(successes > 0, bisect(refuted, middle, np.zeros_like(middle)), 0.0)
+    high = np.where(failures > 0, bisect(refuted, middle, np.ones_like(middle)), 1.0)
+    return low, high
+
+
+def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Floats, Floats]:
+    """Exact bounds of probabilities for a number of trials fixed beforehand."""
+    from scipy.special import betaincinv
+
+    successes, trials = np.asarray(successes, float), np.asarray(trials, float)
+    failures = trials - successes
+    low = np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, alpha / 2), 0.0)
+    high = np.where(failures > 0, betaincinv(successes + 1, np.maximum(failures, 1), 1 - alpha / 2), 1.0)
+    return low, high

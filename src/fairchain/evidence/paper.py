@@ -1,0 +1,79 @@
+"""The literature's stopping rule, word for word, for reproducing its tables. IT IS NOT SOUND.
+
+n_p >= H(n) is asked for every state p, with H(n) = 2/eps^2 ln(2m/delta) [1/4 - (max_q |1/2 - n_pq/n_p| - 2 eps/3)^2].
+The maximum runs over all states q, also those never reached from p, so it is always 1/2 and H hardly depends on the
+data; and the verdict compares an estimate with the threshold as if it were the truth (docs/mathematics.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fairchain.evidence.bets import Floats
+from fairchain.evidence.rule import Decision, Plan, next_batch
+from fairchain.evidence.tally import Tally
+
+# The accuracy on a difference that the paper uses throughout.
+DEFAULT_EPSILON = 0.01
+
+
+class PaperRule:
+    """Stops at H(n) and compares the estimate with the threshold. Its numbers carry no guarantee."""
+
+    sound = False
+    coupled = False
+
+    def __init__(self, groups: int, outcomes: int, threshold: float, delta: float, epsilon: float, labels: int) -> None:
+        self.tally = Tally.empty(groups, outcomes)
+        self.decision = Decision.UNDECIDED
+        self._groups, self._outcomes, self._threshold = groups, outcomes, threshold
+        # Algorithm 1, line 2: what is promised for a difference is asked for each probability.
+        self._epsilon, self._delta = epsilon / 2, 1 - math.sqrt(1 - delta)
+        self._states = 1 + groups + labels
+
+    def needed(self) -> float:
+        """H(n) for the group that needs most."""
+        rates = self.tally.rates
+        # A state that is never reached from a group has n_pq = 0, so |1/2 - n_pq/n_p| = 1/2 is always among these.
+        farthest = np.maximum(np.abs(0.5 - rates), 0.5)
+        bracket = 0.25 - (farthest - 2 * self._epsilon / 3) ** 2
+        return float(2 / self._epsilon**2 * math.log(2 * self._states / self._delta) * bracket.max())
+
+    def plan(self) -> Plan | None:
+        """More rounds for every group until n_p >= H(n)."""
+        if self.decision is not Decision.UNDECIDED:
+            return None
+        done = int(self.tally.trials.min())
+        left = max(1, math.ceil(self.needed()) - done)
+        return Plan(min(left, next_batch(done, self._groups, self._outcomes)), tuple(range(self._groups)))
+
+    def observe(self, plan: Plan, tally: Tally) -> None:  # noqa: ARG002  # the rule has one kind of plan
+        """Count; stop at H(n); compare."""
+        self.tally += tally
+        if self.tally.trials.min() >= self.needed():
+            fair = self._estimate() <= self._threshold
+            self.decision = Decision.FAIR if fair else Decision.UNFAIR
+
+    def _estimate(self) -> float:
+        rates = self.tally.rates
+        return float((rates.max(axis=1) - rates.min(axis=1)).max())
+
+    def gap(self) -> tuple[float, float, float]:
+        """The estimate with the bounds that the paper claims."""
+        estimate, claimed = self._estimate(), 2 * self._epsilon
+        return estimate, max(0.0, estimate - claimed), estimate + claimed
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """The bounds that the paper claims."""
+        rates = self.tally.rates
+        return np.maximum(rates - self._epsilon, 0), np.minimum(rates + self._epsilon, 1)
+
+    def rates(self) -> Floats:
+        """The estimates that belong to `probabilities`."""
+        return self.tally.rates
+
+    def forecast(self) -> int | None:
+        """What is left until H(n)."""
+        return max(1, math.ceil(self.needed()) - int(self.tally.trials.min()))

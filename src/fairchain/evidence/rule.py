@@ -1,0 +1,93 @@
+"""What every stopping rule offers, so that one loop in `verify` serves them all.
+
+A rule says what to sample next from what it has seen (`plan`), takes what came of it (`observe`), and can say at
+any time what is known (`decision`, `gap`, `probabilities`, `forecast`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from fairchain.evidence.interval import Floats
+from fairchain.evidence.tally import Tally
+
+Leader = tuple[int, int, int]
+
+
+class Decision(Enum):
+    """The answer. The value is what to do about it."""
+
+    FAIR = "Every gap is below the threshold."
+    UNFAIR = "Some gap is above the threshold."
+    UNDECIDED = "Not enough evidence: raise the budget, or move the threshold away from the gap."
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to sample next: chosen from the past only, which is what keeps the guarantee.
+
+    Parameters
+    ----------
+    rounds
+        How many.
+    groups
+        Who is shown to the network in each of them.
+    leader
+        (i, j, outcome): the pair that bets, in this batch, on being unfair; None in the first.
+    phase
+        Which part of a plan with several parts this belongs to.
+    """
+
+    rounds: int
+    groups: tuple[int, ...]
+    leader: Leader | None = None
+    phase: int = 0
+
+
+class Rule(Protocol):
+    """A way of going from counts to an answer."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the answer carries a guarantee."""
+
+    @property
+    def coupled(self) -> bool:
+        """Whether all groups share a round's random numbers."""
+
+    @property
+    def tally(self) -> Tally:
+        """All counts so far."""
+
+    @property
+    def decision(self) -> Decision:
+        """The answer so far."""
+
+    def plan(self) -> Plan | None:
+        """What to sample next, or None when the answer is there."""
+
+    def observe(self, plan: Plan, tally: Tally) -> None:
+        """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
+
+    def gap(self) -> tuple[float, float, float]:
+        """Estimate, lower and upper bound of the largest gap over pairs and outcomes."""
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of P(outcome | group), each (outcomes, groups)."""
+
+    def rates(self) -> Floats:
+        """The estimates that belong to `probabilities`, (outcomes, groups)."""
+
+    def forecast(self) -> int | None:
+        """About how many more rounds are needed; None if that cannot be said."""
+
+
+def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf) -> int:
+    """Rounds until the next look: a tenth of what was done, or less where the end is forecast to be nearer.
+
+    A look at many pairs costs more than a few rounds of the network, so the smallest batch grows with their number.
+    """
+    return max(16, groups * groups * outcomes // 64, math.ceil(min(done // 10, to_go)))

@@ -1,0 +1,151 @@
+"""Rounds through the network, counted. Chunks are the unit of work; their layout never depends on the workers.
+
+A batch is a run of chunks of one fixed size (the last one may be shorter). Workers are threads: drawing and the
+network both run outside Python's lock for most of the time. A batch that is cut short keeps the chunks from its
+beginning that are done, so what is counted is always a prefix of what was planned.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.evidence.tally import Counts, count_together
+from fairchain.population import Rounds
+
+# Rows in one call of the network: larger ones fall out of the cache, smaller ones pay for the call.
+ROWS_PER_CALL = 8192
+
+
+class Model(Protocol):
+    """What sampling needs of a network."""
+
+    def predict(self, values: NDArray[np.floating], /) -> NDArray[np.integer]:
+        """The class number of each row."""
+
+
+class Population(Protocol):
+    """What sampling needs of a population."""
+
+    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0) -> Rounds:
+        """The rounds of a chunk."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What came of a plan: first chunk, rounds, chunks, and (outcomes, groups, groups) counts of common outcomes."""
+
+    first: int
+    rounds: int
+    chunks: int
+    together: Counts
+
+
+def chunk_rounds(groups: int) -> int:
+    """Rounds in a chunk: some 16,000 to 32,000 rows, a power of two, from the number of groups alone."""
+    return min(8192, max(256, 2 ** ((32768 // groups).bit_length() - 1)))
+
+
+def default_workers() -> int:
+    """As many threads as this process may use cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Sampler:
+    """Runs batches of rounds through a network.
+
+    Parameters
+    ----------
+    model, population
+        What is asked, and what it is asked about.
+    seed, outcomes, size
+        Of the streams; the labels that are counted; rounds in a chunk.
+    coupled
+        Whether all groups share a round's random numbers.
+    pool, workers
+        Threads to use, and how many there are.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        population: Population,
+        seed: int,
+        outcomes: Sequence[int],
+        size: int,
+        *,
+        coupled: bool = True,
+        pool: ThreadPoolExecutor | None = None,
+        workers: int = 1,
+    ) -> None:
+        self._model, self._population, self._seed = model, population, seed
+        self._outcomes, self._size, self._coupled = tuple(outcomes), size, coupled
+        self._pool, self._workers = pool, workers
+
+    def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
+        """(groups, rounds): the class each group gets in each round of a chunk."""
+        rounds = None
+        if self._coupled:
+            rounds = self._population.rounds(self._seed, chunk, count)
+        together = max(1, ROWS_PER_CALL // count) if self._coupled else 1
+        rows = []
+        for start in range(0, len(groups), together):
+            some = groups[start : start + together]
+            shown = rounds or self._population.rounds(self._seed, chunk, count, copy=1 + some[0])
+            rows.append(self._model.predict(shown.inputs(some)).reshape(len(some), count))
+        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+    def run(self, first: int, rounds: int, groups: Sequence[int], halted: Callable[[], bool]) -> Batch:
+        """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if `halted()` says so meanwhile."""
+        sizes = [min(self._size, rounds - start) for start in range(0, rounds, self._size)]
+
+        def work(place: int) -> Counts:
+            return count_together(self.labels(first + place, sizes[place], groups), self._outcomes)
+
+        total = np.zeros((len(self._outcomes), len(groups), len(groups)), np.int64)
+        done = 0
+        for counts in self._in_order(work, len(sizes), halted):
+            total += counts
+            done += 1
+        return Batch(first, sum(sizes[:done]), done, total)
+
+    def _in_order(self, work: Callable[[int], Counts], count: int, halted: Callable[[], bool]) -> Iterator[Counts]:
+        """Results in the order of the chunks, a few ahead on the workers."""
+        if self._pool is None or count == 1:
+            for place in range(count):
+                if place and halted():
+                    return
+                yield work(place)
+            return
+        waiting: deque[Future[Counts]] = deque()
+        place = 0
+        while place < count or waiting:
+            while place < count and len(waiting) < 2 * self._workers and not (place and halted()):
+                waiting.append(self._pool.submit(work, place))
+                place += 1
+            if not waiting:
+                return
+            yield waiting.popleft().result()
+
+
+@contextmanager
+def thread_pool(workers: int) -> Iterator[ThreadPoolExecutor | None]:
+    """Threads for the time of a run; none for one worker, and none that outlive an interruption."""
+    if workers < 2:
+        yield None
+        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="fairchain")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,151 @@
+"""From the network's output to a class: which output is read, and by which rule.
+
+What can be seen in the graph is inferred (labels, argmax of several columns, a sigmoid's probability). What cannot
+be seen, such as whether a single column is a logit or a probability, must stand in the spec: never a silent guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.spec import ModelSpec
+
+Labels = NDArray[np.uint16]
+
+
+class NotADecision(Exception):
+    """Some rows have no class; `rows` says which, the message why. Turned into a ModelError with the input shown."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(why)
+        self.row = row
+
+
+@dataclass(frozen=True)
+class DecisionRule:
+    """How one output tensor becomes class numbers.
+
+    kind is argmax, threshold or label; `cut` belongs to threshold, `codes` to label.
+    """
+
+    output: str
+    kind: str
+    classes: int
+    cut: float = 0.0
+    codes: tuple[int | str, ...] | None = None
+
+    def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
+        """The class of each row. Raises NotADecision for NaN, infinity, or a label that is not in the spec."""
+        if self.kind == "label":
+            return self._from_labels(answer.reshape(rows, -1)[:, 0])
+        answer = answer.reshape(rows, -1)
+        if not np.isfinite(answer).all():
+            row = int((~np.isfinite(answer)).any(axis=1).argmax())
+            raise NotADecision(row, f'output "{self.output}" is {_shown(answer[row])}')
+        if self.kind == "threshold":
+            return (answer[:, 0] > self.cut).astype(np.uint16)
+        if self.classes == 2:
+            return (answer[:, 1] > answer[:, 0]).astype(np.uint16)
+        return answer.argmax(axis=1).astype(np.uint16)
+
+    def _from_labels(self, answer: NDArray[Any]) -> Labels:
+        if self.codes is None:
+            valid = (answer >= 0) & (answer < self.classes)
+            labels = answer
+        else:
+            match = answer[:, None] == np.array(self.codes, dtype=answer.dtype)
+            valid, labels = match.any(axis=1), match.argmax(axis=1)
+        if not valid.all():
+            row = int((~valid).argmax())
+            known = self.codes or tuple(range(self.classes))
+            raise NotADecision(
+                row,
+                f'output "{self.output}" is {answer[row]!r}, which is none of {", ".join(map(repr, known))}; '
+                "state what the network calls its labels: codes = [...] in [model]",
+            )
+        return labels.astype(np.uint16)
+
+
+def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: Mapping[str, str]) -> DecisionRule:
+    """The rule for this network, or a ModelError that says what the spec must state."""
+    node = _choose_output(path, spec, outputs)
+    if node.type in ("tensor(int64)", "tensor(int32)", "tensor(string)", "tensor(bool)"):
+        return _label_rule(path, spec, node)
+    if node.type not in ("tensor(float)", "tensor(double)", "tensor(float16)"):
+        raise ModelError(
+            f'{path}: output "{node.name}" is {node.type}, no tensor of scores or labels; '
+            "choose another with output = ... in [model], or export without ZipMap"
+        )
+    if spec.decision == "label":
+        raise ModelError(f'{path}: output "{node.name}" holds scores, not labels; remove decision = "label" in [model]')
+    return _score_rule(path, spec, node, makers.get(node.name, ""))
+
+
+def _choose_output(path: Path, spec: ModelSpec, outputs: Sequence[Any]) -> Any:
+    names = [node.name for node in outputs]
+    if spec.output is not None:
+        if spec.output not in names:
+            raise ModelError(f'{path}: model.output: there is no output "{spec.output}"; there is {", ".join(names)}')
+        return outputs[names.index(spec.output)]
+    if len(outputs) == 1:
+        return outputs[0]
+    # scikit-learn's converters return the label and the scores of the same decision.
+    labels = [node for node in outputs if node.type in ("tensor(int64)", "tensor(string)")]
+    if len(outputs) == 2 and len(labels) == 1 and spec.decision in (None, "label"):
+        return labels[0]
+    raise ModelError(f"{path}: the network has outputs {', '.join(names)}; choose one: output = ... in [model]")
+
+
+def _label_rule(path: Path, spec: ModelSpec, node: Any) -> DecisionRule:
+    if spec.decision not in (None, "label"):
+        raise ModelError(
+            f'{path}: output "{node.name}" holds labels, so decision = "{spec.decision}" in [model] cannot be; remove it'
+        )
+    codes = spec.codes
+    if node.type == "tensor(string)" and codes is None:
+        codes = spec.labels
+    if codes is not None and any(isinstance(code, str) != (node.type == "tensor(string)") for code in codes):
+        kind = "texts" if node.type == "tensor(string)" else "whole numbers"
+        raise ModelError(f'{path}: output "{node.name}" holds {kind}; model.codes must be {kind} too')
+    return DecisionRule(node.name, "label", len(spec.labels), codes=codes)
+
+
+def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionRule:
+    columns = node.shape[-1] if len(node.shape) > 1 else 1
+    count = len(spec.labels)
+    decision = spec.decision
+    if not isinstance(columns, int):
+        columns = 1 if decision in ("logit", "probability") else count
+    if columns == 1:
+        decision = decision or ("probability" if maker == "Sigmoid" else None)
+        if decision is None or decision == "argmax":
+            raise ModelError(
+                f'{path}: output "{node.name}" is a single column made by {maker or "an unknown operator"}; say in '
+                '[model] what it is: decision = "logit" (positive is the second label) or decision = "probability"'
+            )
+        if count != 2:
+            raise ModelError(f"{path}: model.labels: a single output column decides between 2 labels, found {count}")
+        cut = spec.cut if spec.cut is not None else {"logit": 0.0, "probability": 0.5}[decision]
+        return DecisionRule(node.name, "threshold", 2, cut=cut)
+    if columns != count:
+        raise ModelError(
+            f'{path}: model.labels: output "{node.name}" has {columns} columns and the spec names {count} labels; '
+            "name one label for each column"
+        )
+    if decision in ("logit", "probability") or (decision is None and maker == "Sigmoid"):
+        raise ModelError(
+            f'{path}: output "{node.name}" has {columns} columns; say decision = "argmax" in [model] '
+            "if the largest one is the class"
+        )
+    return DecisionRule(node.name, "argmax", count)
+
+
+def _shown(values: NDArray[Any]) -> str:
+    return ", ".join(f"{value:g}" for value in values[:8])

@@ -1,0 +1,144 @@
+"""From feature values to the network's inputs: codes, one-hot spans, number types, one tensor or one per feature.
+
+Feature values come as one matrix, a column for each feature, category values as their index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.spec import CategoryFeature, Feature
+
+TYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(bool)": np.bool_,
+    "tensor(string)": np.object_,
+}
+
+
+@dataclass(frozen=True)
+class InputSlot:
+    """One input of the network: its name, number type, shape after the batch, and the features that fill it."""
+
+    name: str
+    dtype: Any
+    shape: tuple[int, ...]
+    features: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How a matrix of feature values becomes what `InferenceSession.run` takes."""
+
+    features: tuple[Feature, ...]
+    slots: tuple[InputSlot, ...]
+    plain: bool
+
+    def __call__(self, values: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
+        """The network's inputs for these rows."""
+        if self.plain and values.dtype == self.slots[0].dtype:
+            return {self.slots[0].name: values}
+        return {slot.name: self._fill(slot, values) for slot in self.slots}
+
+    def _fill(self, slot: InputSlot, values: NDArray[np.floating]) -> NDArray[Any]:
+        columns = [_encode(self.features[i], values[:, i], slot.dtype) for i in slot.features]
+        joined = np.concatenate(columns, axis=1)
+        return np.ascontiguousarray(joined.astype(slot.dtype, copy=False).reshape(len(values), *slot.shape))
+
+
+def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) -> Feed:
+    """Match features with the network's inputs, or raise a ModelError that says what does not fit."""
+    features = tuple(features)
+    for node in inputs:
+        if node.type not in TYPES:
+            raise ModelError(f'{path}: input "{node.name}" has type {node.type}, which no feature can fill')
+    if len(inputs) == 1:
+        slots = [_flat_slot(path, features, inputs[0])]
+    else:
+        slots = _slot_per_feature(path, features, inputs)
+    plain = len(slots) == 1 and len(slots[0].shape) == 1 and all(_is_plain(feature) for feature in features)
+    return Feed(features, tuple(slots), plain)
+
+
+def widths(features: Sequence[Feature]) -> list[int]:
+    """How many network inputs each feature spans."""
+    return [
+        len(feature.values) if isinstance(feature, CategoryFeature) and feature.one_hot else 1 for feature in features
+    ]
+
+
+def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlot:
+    spans = widths(features)
+    width = sum(spans)
+    shape = tuple(width if not isinstance(size, int) else size for size in node.shape[1:])
+    if not shape:
+        raise ModelError(
+            f'{path}: input "{node.name}" has shape {node.shape}, no room for features; '
+            "export the network with a batch dimension first: [batch, features]"
+        )
+    if prod(shape) != width:
+        detail = f"{len(features)} [[feature]] tables that span {width} inputs" if width != len(features) else (
+            f"{width} [[feature]] tables"
+        )
+        raise ModelError(
+            f'{path}: input "{node.name}" takes {prod(shape)} values and the spec has {detail}; '
+            "describe every network input in order, one [[feature]] each (one_hot = true spans one per value)"
+        )
+    return InputSlot(node.name, TYPES[node.type], shape, tuple(range(len(features))))
+
+
+def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
+    by_name = {feature.input or feature.name: i for i, feature in enumerate(features)}
+    names = [node.name for node in inputs]
+    missing, extra = sorted(set(names) - set(by_name)), sorted(set(by_name) - set(names))
+    if missing or extra:
+        raise ModelError(
+            f"{path}: the network has {len(names)} inputs, one for each feature; "
+            + (f"no feature for {', '.join(missing)}; " if missing else "")
+            + (f"no input for {', '.join(extra)}; " if extra else "")
+            + 'name each [[feature]] like its input, or add input = "..." to it'
+        )
+    spans = widths(features)
+    slots = []
+    for node in inputs:
+        place = by_name[node.name]
+        shape = tuple(spans[place] if not isinstance(size, int) else size for size in node.shape[1:])
+        if prod(shape) != spans[place]:
+            raise ModelError(
+                f'{path}: input "{node.name}" takes {prod(shape)} values and feature "{features[place].name}" '
+                f"gives {spans[place]}"
+            )
+        slots.append(InputSlot(node.name, TYPES[node.type], shape, (place,)))
+    return slots
+
+
+def _is_plain(feature: Feature) -> bool:
+    return not isinstance(feature, CategoryFeature) or (feature.codes is None and not feature.one_hot)
+
+
+def _encode(feature: Feature, column: NDArray[np.floating], dtype: Any) -> NDArray[Any]:
+    if not isinstance(feature, CategoryFeature):
+        return column[:, None]
+    index = column.astype(np.intp)
+    if dtype is np.object_:
+        return np.array([str(value) for value in feature.values], object)[index][:, None]
+    if feature.one_hot:
+        return np.eye(len(feature.values), dtype=column.dtype)[index]
+    if feature.codes is not None:
+        return np.asarray(feature.codes, np.float64)[index][:, None]
+    return column[:, None]

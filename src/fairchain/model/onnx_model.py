@@ -1,0 +1,200 @@
+"""An ONNX network behind onnxruntime: feature values in, class numbers out.
+
+One thread for each call: workers bring the parallelism, and results stay the same whatever their number.
+onnxruntime's memory is capped and a watchdog breaks off calls that take too long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.model.decision import DecisionRule, Labels, NotADecision, plan_decision
+from fairchain.model.feed import Feed, plan_feed
+from fairchain.model.untrusted import Limits, TrustedBytes, read_network
+from fairchain.spec import CategoryFeature, Feature, Spec
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession, RunOptions
+
+
+class OnnxModel:
+    """A network that can be asked for decisions.
+
+    Parameters
+    ----------
+    path
+        The ONNX file.
+    spec
+        Says what the inputs are, and what the output means where the file does not.
+    limits
+        What an untrusted file may ask for.
+    """
+
+    def __init__(self, path: str | Path, spec: Spec, limits: Limits | None = None) -> None:
+        self.path = Path(path)
+        self.limits = limits or Limits()
+        network = read_network(self.path, self.limits)
+        self.sha256 = network.sha256
+        self._features = spec.features
+        self._session = _open_session(self.path, network, self.limits)
+        inputs = self._session.get_inputs()
+        self._feed: Feed = plan_feed(self.path, spec.features, inputs)
+        self._rule: DecisionRule = plan_decision(self.path, spec.model, self._session.get_outputs(), network.makers)
+        batch = inputs[0].shape[0] if inputs[0].shape else None
+        self._fixed_batch = batch if isinstance(batch, int) else None
+        self._watchdog = _Watchdog(self.limits.seconds)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Number type in which feature values should be drawn for this network."""
+        single = all(slot.dtype in (np.float32, np.float16) for slot in self._feed.slots)
+        return np.dtype(np.float32 if single else np.float64)
+
+    def predict(self, values: NDArray[np.floating]) -> Labels:
+        """The class number of each row of feature values.
+
+        Raises
+        ------
+        ModelError
+            If the network fails, takes too long, or answers a row with something that is no class.
+        """
+        try:
+            if self._fixed_batch is None:
+                return self._rule(self._run(self._feed(values)), len(values))
+            return self._predict_in_batches(values, self._fixed_batch)
+        except NotADecision as problem:
+            raise ModelError(
+                f"{self.path}: {problem}, for the input {describe_input(self._features, values[problem.row])}"
+            ) from None
+
+    def _predict_in_batches(self, values: NDArray[np.floating], batch: int) -> Labels:
+        """For a network with a fixed batch size: whole batches, the last one filled up with its own last row."""
+        labels = np.empty(len(values), np.uint16)
+        for start in range(0, len(values), batch):
+            part = values[start : start + batch]
+            padded = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
+            try:
+                labels[start : start + len(part)] = self._rule(self._run(self._feed(padded)), batch)[: len(part)]
+            except NotADecision as problem:
+                raise NotADecision(start + min(problem.row, len(part) - 1), str(problem)) from None
+        return labels
+
+    def _run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        import onnxruntime as ort
+
+        options = ort.RunOptions()
+        options.log_severity_level = 4
+        call = self._watchdog.begin(options)
+        try:
+            answer = self._session.run([self._rule.output], feed, options)[0]
+        except Exception as error:  # onnxruntime raises a dozen types of its own, all derived from Exception
+            if options.terminate:
+                raise ModelError(
+                    f"{self.path}: one call of the network took more than {self.limits.seconds:g} seconds"
+                ) from None
+            raise ModelError(f"{self.path}: the network cannot be run: {_first_line(error)}") from None
+        finally:
+            self._watchdog.end(call)
+        rows = len(next(iter(feed.values())))
+        if not isinstance(answer, np.ndarray) or answer.size % rows or not answer.size:
+            raise ModelError(
+                f'{self.path}: output "{self._rule.output}" has shape {getattr(answer, "shape", None)} '
+                f"for {rows} inputs; the first dimension must be the batch"
+            )
+        if self._rule.kind == "argmax" and answer.size != rows * self._rule.classes:
+            raise ModelError(
+                f'{self.path}: model.labels: output "{self._rule.output}" has {answer.size // rows} columns and the '
+                f"spec names {self._rule.classes} labels; name one label for each column"
+            )
+        return answer
+
+
+def describe_input(features: Sequence[Feature], row: NDArray[np.floating]) -> str:
+    """One input in the words of the spec: `age=3, sex=Female`."""
+    shown = []
+    for feature, value in zip(features, row, strict=True):
+        text = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
+        shown.append(f"{feature.name}={text}")
+    return ", ".join(shown)
+
+
+def _open_session(path: Path, network: TrustedBytes, limits: Limits) -> InferenceSession:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    _cap_memory(limits.memory_bytes)
+    options.add_session_config_entry("session.use_env_allocators", "1")
+    try:
+        return ort.InferenceSession(network.content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # see _run
+        raise ModelError(f"{path}: onnxruntime does not take this network: {_first_line(error)}") from None
+
+
+_memory_cap = threading.Lock()
+
+
+def _cap_memory(most: int) -> None:
+    """Give onnxruntime one pool of bounded size: a file of 150 bytes can ask for gigabytes otherwise.
+
+    onnxruntime takes one such pool in a process and refuses a second, so the first limit stays.
+    """
+    import onnxruntime as ort
+
+    with _memory_cap, suppress(RuntimeError):
+        info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+        ort.create_and_register_allocator(info, ort.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1}))
+
+
+class _Watchdog:
+    """Ends calls that take too long. One thread looks at all running calls, so a call costs almost nothing."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._calls: dict[int, tuple[float, RunOptions]] = {}
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def begin(self, options: RunOptions) -> int:
+        call = id(options)
+        with self._lock:
+            self._calls[call] = (time.monotonic() + self._seconds, options)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, daemon=True, name="fairchain-watchdog")
+                self._thread.start()
+        return call
+
+    def end(self, call: int) -> None:
+        with self._lock:
+            del self._calls[call]
+
+    def _watch(self) -> None:
+        """Look now and then; go away when nothing runs, so that an idle model holds no thread."""
+        pause = min(0.5, self._seconds / 4)
+        idle = 0
+        while True:
+            time.sleep(pause)
+            with self._lock:
+                idle = 0 if self._calls else idle + 1
+                if idle > 4:
+                    self._thread = None
+                    return
+                now = time.monotonic()
+                for deadline, options in self._calls.values():
+                    if now > deadline:
+                        options.terminate = True
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return text[0][:300] if text else type(error).__name__

@@ -1,0 +1,61 @@
+"""Random numbers by address: the words of (seed, chunk, lane) are the same on every machine, for ever.
+
+Philox is a counter-based generator: a chunk's words are computed from its number, so chunks can be drawn in any
+order, by any number of workers. Only raw words are taken from numpy (their stream is promised to stay as it is);
+integers and reals are derived from them here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+HalfWords = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where random words come from: a seed, a chunk, and a `copy` for independent draws of the same chunk."""
+
+    seed: int
+    chunk: int
+    copy: int = 0
+
+    def halfwords(self, count: int, lane: int = 0) -> HalfWords:
+        """`count` 32-bit words. Lanes are independent streams at the same address."""
+        generator = np.random.Philox(key=self.seed, counter=[0, lane, self.chunk, self.copy])
+        raw = generator.random_raw((count + 1) // 2)
+        return raw.astype("<u8", copy=False).view("<u4")[:count]
+
+    def integers(self, size: int, count: int, lane: int) -> NDArray[np.uint32]:
+        """`count` exactly uniform integers in [0, size), by rejection on one lane."""
+        kept = np.empty(0, np.uint32)
+        wanted = count
+        while kept.size < count:
+            # Each word is kept with probability above 1/2. Asking for a longer prefix of the same stream, not for
+            # what comes after it, keeps this a pure function of the address.
+            wanted *= 2
+            values, low = scaled(self.halfwords(wanted, lane), np.uint64(size))
+            kept = values[low >= surplus(size)]
+        return kept[:count]
+
+
+def surplus(size: int) -> int:
+    """How many of the 2**32 words must be rejected so that `size` values are equally likely."""
+    return int(2**32 % size)
+
+
+def scaled(halfwords: HalfWords, size: NDArray[np.uint64] | np.uint64) -> tuple[NDArray[np.uint32], HalfWords]:
+    """Multiply-shift: word * size as its high half, an integer in [0, size), and its low half.
+
+    Words whose low half is below `surplus(size)` are those to reject.
+    """
+    parts = np.multiply(halfwords, size, dtype=np.uint64).astype("<u8", copy=False).view("<u4")
+    return parts[1::2], parts[::2]
+
+
+def unit_reals(high: HalfWords, low: HalfWords) -> NDArray[np.float64]:
+    """Reals in [0, 1) with 53 random bits, from two words each."""
+    return high * 2.0**-32 + (low >> np.uint32(11)) * 2.0**-53

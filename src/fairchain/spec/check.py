@@ -1,0 +1,85 @@
+"""What several keys of a spec must agree on. Each check raises a SpecError that names the key and the remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from fairchain.errors import SpecError
+from fairchain.spec.groups import domain_of, groups_of
+from fairchain.spec.schema import CategoryFeature, Feature, ModelSpec, Spec
+
+# One 32-bit word per integer draw: see population.streams.
+MOST_VALUES = 2**32
+
+
+def check(spec: Spec) -> None:
+    """Raise a SpecError for the first thing in the spec that cannot be meant."""
+    _check_model(spec.model)
+    _unique("feature.name", [feature.name for feature in spec.features])
+    for feature in spec.features:
+        _check_feature(feature)
+    _check_property(spec)
+    if spec.guarantee.budget.rounds != int(spec.guarantee.budget.rounds):
+        raise SpecError("guarantee.budget.rounds: write a whole number, for example rounds = 1e8")
+    groups_of(spec)
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """`did you mean "x"?` if something is near, else the list of what there is."""
+    near = get_close_matches(name, known, n=1)
+    return f'did you mean "{near[0]}"?' if near else f"there is {', '.join(known)}"
+
+
+def _check_model(model: ModelSpec) -> None:
+    _unique("model.labels", model.labels)
+    if model.codes is not None and len(model.codes) != len(model.labels):
+        raise SpecError(
+            f"model.codes: {len(model.codes)} codes for {len(model.labels)} labels; give one code for each label"
+        )
+    if model.cut is not None and model.decision not in ("logit", "probability"):
+        raise SpecError('model.cut: only decision = "logit" or decision = "probability" has a cut; state one of them')
+    if model.cut is not None and not math.isfinite(model.cut):
+        raise SpecError(f"model.cut: found {model.cut}; write a finite number")
+
+
+def _check_feature(feature: Feature) -> None:
+    where = f'feature "{feature.name}"'
+    if isinstance(feature, CategoryFeature):
+        _unique(f"{where}.values", feature.values)
+        if feature.codes is not None and feature.one_hot:
+            raise SpecError(f"{where}: codes and one_hot exclude each other; keep one")
+        if feature.codes is not None and len(feature.codes) != len(feature.values):
+            raise SpecError(f"{where}.codes: {len(feature.codes)} codes for {len(feature.values)} values; give one each")
+        return
+    if not (math.isfinite(feature.low) and math.isfinite(feature.high)):
+        raise SpecError(f"{where}: low and high must be finite, found {feature.low} and {feature.high}")
+    if feature.low > feature.high:
+        raise SpecError(f"{where}: low {feature.low:g} is above high {feature.high:g}; exchange them")
+    domain = domain_of(feature)
+    if domain.real and feature.low == feature.high:
+        raise SpecError(f"{where}: low equals high; widen the range, or make it an integer")
+    if domain.size > MOST_VALUES:
+        raise SpecError(f'{where}: {domain.size} integers are more than 2**32; use kind = "real"')
+
+
+def _check_property(spec: Spec) -> None:
+    names = [feature.name for feature in spec.features]
+    _unique("property.protected", spec.property.protected)
+    for name in spec.property.protected:
+        if name not in names:
+            raise SpecError(f'property.protected: there is no feature "{name}"; {suggest(name, names)}')
+    outcome = spec.property.outcome
+    if outcome is not None and outcome not in spec.model.labels:
+        raise SpecError(
+            f'property.outcome: "{outcome}" is not one of model.labels; {suggest(outcome, spec.model.labels)}'
+        )
+
+
+def _unique(where: str, names: Sequence[object]) -> None:
+    seen: set[object] = set()
+    for name in names:
+        if name in seen:
+            raise SpecError(f'{where}: "{name}" stands twice; every name must be different')
+        seen.add(name)

@@ -1,0 +1,208 @@
+"""What can be drawn: the domain of each feature, and the groups that the protected features make.
+
+A `Domain` is a set of values with a uniform distribution on it: consecutive integers, listed points, or an
+interval of reals. A feature has one, and so has each group of a protected feature.
+Category values are drawn as their index; what the network gets for an index is the model's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from fairchain.errors import SpecError
+from fairchain.spec.schema import CategoryFeature, Feature, GroupExpr, Members, RealFeature, Spec
+
+MOST_GROUPS = 500
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Uniform over `low..high` (integers, or reals if `real`), or over `points` where they are given."""
+
+    low: float
+    high: float
+    real: bool = False
+    points: tuple[float, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many values there are; 0 for an interval of reals."""
+        if self.real:
+            return 0
+        return len(self.points) or int(self.high - self.low) + 1
+
+    def overlaps(self, other: Domain) -> bool:
+        """Whether a value belongs to both (touching ends of real intervals do not count)."""
+        if self.points:
+            return any(other.contains(value) for value in self.points)
+        if other.points:
+            return other.overlaps(self)
+        if self.real:
+            return self.low < other.high and other.low < self.high
+        return self.low <= other.high and other.low <= self.high
+
+    def contains(self, value: float) -> bool:
+        """Whether this value can be drawn."""
+        return value in self.points if self.points else self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Group:
+    """People to compare: a name and, for each protected feature in the spec's order, the values they have."""
+
+    name: str
+    domains: tuple[Domain, ...]
+
+
+def domain_of(feature: Feature) -> Domain:
+    """All values of a feature."""
+    if isinstance(feature, CategoryFeature):
+        return Domain(0, len(feature.values) - 1)
+    return Domain(feature.low, feature.high, real=isinstance(feature, RealFeature))
+
+
+def groups_of(spec: Spec) -> tuple[Group, ...]:
+    """Every combination of the protected features' groups, named like `sex=Female & race=White`.
+
+    Raises
+    ------
+    SpecError
+        If a protected feature is unknown, its groups are empty, overlap or leave its range, or only one is left.
+    """
+    by_name = {feature.name: feature for feature in spec.features}
+    parts = [_groups_of_feature(by_name[name]) for name in spec.property.protected]
+    count = 1
+    for part in parts:
+        count *= len(part)
+    if count < 2:
+        raise SpecError(
+            f"property.protected: {', '.join(spec.property.protected)} has one group only, nothing to compare; "
+            "state at least two groups, or protect a feature with at least two values"
+        )
+    if count > MOST_GROUPS:
+        raise SpecError(
+            f"property.protected: {count} groups are more than {MOST_GROUPS}; "
+            'join values into named groups: groups = {young = [17, 25], older = [26, 90]} in the [[feature]]'
+        )
+    return tuple(
+        Group(" & ".join(name for name, _ in choice), tuple(domain for _, domain in choice))
+        for choice in product(*parts)
+    )
+
+
+def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
+    whole = domain_of(feature)
+    if not feature.groups:
+        return _one_group_per_value(feature, whole)
+    named = [(name, _domain(feature, whole, name, expr)) for name, expr in feature.groups.items()]
+    for (first, one), (second, other) in combinations(named, 2):
+        if one.overlaps(other):
+            raise SpecError(
+                f'feature "{feature.name}".groups: "{first}" and "{second}" share values; '
+                "give every value to one group at most"
+            )
+    return [(f"{feature.name}={name}", domain) for name, domain in named]
+
+
+def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Domain]]:
+    example = "groups = {young = [17, 25], older = [26, 90]}"
+    if whole.real:
+        raise SpecError(
+            f'property.protected: "{feature.name}" is real and has no stated groups; '
+            f"divide it in its [[feature]]: {example}"
+        )
+    if whole.size > MOST_GROUPS:
+        raise SpecError(
+            f'property.protected: "{feature.name}" has {whole.size} values, more than {MOST_GROUPS} groups; '
+            f"join them into ranges in its [[feature]]: {example}"
+        )
+    points = [whole.low + i for i in range(whole.size)]
+    names = feature.values if isinstance(feature, CategoryFeature) else points
+    return [(f"{feature.name}={name}", Domain(point, point)) for name, point in zip(names, points, strict=True)]
+
+
+def _domain(feature: Feature, whole: Domain, name: str, expr: GroupExpr) -> Domain:
+    """The values that one group expression stands for."""
+    where = f'feature "{feature.name}".groups.{name}'
+    if isinstance(feature, CategoryFeature):
+        return _named_values(feature, where, expr)
+    if isinstance(expr, Members) and expr.values is None:
+        low, high = expr.low, expr.high
+        if low is None or high is None:
+            raise SpecError(f"{where}: a range needs both ends; write {{low = ..., high = ...}}")
+        domain = _range(where, whole, low, high)
+    elif isinstance(expr, tuple):
+        numbers = _numbers(where, expr)
+        if len(numbers) != 2:
+            raise SpecError(
+                f"{where}: found a list of {len(numbers)}; a range is [low, high], a set is {{values = [1, 3, 5]}}"
+            )
+        domain = _range(where, whole, *numbers)
+    else:
+        values = expr.values if isinstance(expr, Members) else (expr,)
+        domain = _points(where, whole, _numbers(where, values or ()))
+    return domain
+
+
+def _numbers(where: str, values: tuple[object, ...]) -> tuple[float, ...]:
+    if not values:
+        raise SpecError(f"{where}: a group with no values; list at least one")
+    for value in values:
+        if isinstance(value, str):
+            raise SpecError(f'{where}: found "{value}" where a number is needed')
+    return tuple(values)  # type: ignore[arg-type]  # checked just above
+
+
+def _range(where: str, whole: Domain, low: float, high: float) -> Domain:
+    if low > high:
+        raise SpecError(f"{where}: low {low:g} is above high {high:g}, a group with no values; exchange them")
+    if whole.real and low == high:
+        raise SpecError(f"{where}: a single real value has probability 0; write a range [low, high]")
+    if not whole.real and (low != int(low) or high != int(high)):
+        raise SpecError(f"{where}: the ends of an integer range must be whole numbers, found [{low:g}, {high:g}]")
+    if low < whole.low or high > whole.high:
+        raise SpecError(
+            f"{where}: [{low:g}, {high:g}] leaves the feature's own range [{whole.low:g}, {whole.high:g}]; "
+            "narrow the group or widen the feature"
+        )
+    return Domain(low, high, whole.real)
+
+
+def _points(where: str, whole: Domain, values: tuple[float, ...]) -> Domain:
+    if whole.real:
+        raise SpecError(f"{where}: a single real value has probability 0; write a range [low, high]")
+    for value in values:
+        if value != int(value) or not whole.low <= value <= whole.high:
+            raise SpecError(
+                f"{where}: {value:g} is not a whole number in the feature's range [{whole.low:g}, {whole.high:g}]"
+            )
+    if len(set(values)) != len(values):
+        raise SpecError(f"{where}: a value stands twice")
+    return _compact(values)
+
+
+def _named_values(feature: CategoryFeature, where: str, expr: GroupExpr) -> Domain:
+    names = expr.values if isinstance(expr, Members) else expr if isinstance(expr, tuple) else (expr,)
+    if not names:
+        raise SpecError(f"{where}: a group with no values; list at least one of {_some(feature.values)}")
+    index = {name: i for i, name in enumerate(feature.values)}
+    for name in names:
+        if name not in index:
+            raise SpecError(f'{where}: "{name}" is not one of the feature\'s values {_some(feature.values)}')
+    if len(set(names)) != len(names):
+        raise SpecError(f"{where}: a value stands twice")
+    return _compact(tuple(index[name] for name in names))  # type: ignore[index]  # each is a key, see above
+
+
+def _compact(values: tuple[float, ...]) -> Domain:
+    """Points in order; consecutive ones become a range, which is drawn without a table."""
+    points = tuple(sorted(values))
+    if points[-1] - points[0] == len(points) - 1:
+        return Domain(points[0], points[-1])
+    return Domain(points[0], points[-1], points=points)
+
+
+def _some(names: tuple[object, ...], most: int = 8) -> str:
+    shown = ", ".join(str(name) for name in names[:most])
+    return f"({shown}, ...)" if len(names) > most else f"({shown})"

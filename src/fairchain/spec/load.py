@@ -1,0 +1,205 @@
+"""From a TOML or JSON file to a checked `Spec`, with errors that name the file, the key and what to write.
+
+Reading executes nothing: a spec is data. A file is limited in size before it is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairchain.errors import SpecError
+from fairchain.spec import schema
+from fairchain.spec.check import check, suggest
+from fairchain.spec.schema import Spec
+
+MOST_BYTES = 4_000_000
+
+# What to write, for the keys people get wrong most.
+ADVICE = {
+    "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
+    "guarantee.delta": "write a probability strictly between 0 and 1, for example delta = 1e-6",
+    "guarantee.epsilon": "write a half width strictly between 0 and 0.5, for example epsilon = 0.01",
+    "guarantee.seed": "write a whole number from 0 to 2**63 - 1",
+    "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',
+    "guarantee.budget.rounds": "write a number from 1 up, for example rounds = 1e8",
+    "guarantee.budget.seconds": "write a positive number, for example seconds = 60",
+    "model.labels": "name every class in order, for example labels = [\"no\", \"yes\"]",
+    "model.decision": 'write "argmax", "logit", "probability" or "label"',
+    "population.kind": 'write "uniform"',
+    "property.kind": 'write "difference"',
+    "property.protected": 'name at least one feature, for example protected = ["sex"]',
+    "feature": "describe every network input in a [[feature]] of its own",
+    "feature.kind": 'write "integer", "real" or "category"',
+    "feature.values": 'name at least one value, for example values = ["Female", "Male"]',
+}
+
+# Where a key that people look for in one table really stands.
+ELSEWHERE = {
+    ("property", "groups"): "groups stand in the [[feature]] that they divide",
+    ("property", "delta"): "delta stands in [guarantee]",
+    ("guarantee", "threshold"): "threshold stands in [property]",
+    ("model", "features"): "features stand in [[feature]] tables",
+    ("", "features"): "features stand in [[feature]] tables",
+}
+
+
+def load_spec(path: str | Path) -> Spec:
+    """Read and check a spec file.
+
+    Parameters
+    ----------
+    path
+        A `.toml` or `.json` file. `model.path` inside is taken relative to this file's folder and comes back as
+        a path that can be opened from here.
+
+    Raises
+    ------
+    SpecError
+        One message with the file, the key, what was found and what to write instead.
+    """
+    path = Path(path)
+    try:
+        spec = parse_spec(_parse(_read(path), path.suffix.lower()))
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from None
+    model = msgspec.structs.replace(spec.model, path=str(path.parent / spec.model.path))
+    return msgspec.structs.replace(spec, model=model)
+
+
+def parse_spec(data: Mapping[str, Any]) -> Spec:
+    """Check a spec given as nested mappings, as they come from TOML, JSON or a Python literal.
+
+    >>> spec = parse_spec({
+    ...     "model": {"path": "m.onnx", "labels": ["no", "yes"]},
+    ...     "feature": [{"name": "sex", "kind": "category", "values": ["Female", "Male"]}],
+    ...     "property": {"kind": "difference", "protected": ["sex"], "outcome": "yes", "threshold": 0.1},
+    ... })
+    >>> print(spec.property)
+    for all i, j: |P(Y=yes | sex=i) - P(Y=yes | sex=j)| <= 0.1
+    """
+    try:
+        spec = msgspec.convert(data, Spec)
+    except msgspec.ValidationError as error:
+        raise SpecError(_explain(str(error), data)) from None
+    check(spec)
+    return spec
+
+
+def revise(spec: Spec, **changes: Any) -> Spec:
+    """The same spec with some keys changed and everything checked again; None leaves a key as it is.
+
+    Keys are written with double underscores for dots: `revise(spec, guarantee__delta=0.05)`.
+    """
+    data = msgspec.to_builtins(spec)
+    for key, value in changes.items():
+        if value is not None:
+            *tables, name = key.split("__")
+            table = data
+            for step in tables:
+                table = table[step]
+            table[name] = value
+    return parse_spec(data)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise SpecError(f"larger than {MOST_BYTES} bytes, which is no spec; is this the right file?")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise SpecError("no such file; give the path of a spec (.toml or .json)") from None
+    except OSError as error:
+        raise SpecError(f"cannot be read ({error.strerror})") from None
+
+
+def _parse(text: bytes, suffix: str) -> dict[str, Any]:
+    if suffix not in (".toml", ".json"):
+        raise SpecError(f'a spec ends in .toml or .json, found "{suffix}"; rename it')
+    try:
+        if suffix == ".toml":
+            return tomllib.loads(text.decode())
+        data = msgspec.json.decode(text)
+    except UnicodeDecodeError:
+        raise SpecError("not UTF-8 text; save it as UTF-8") from None
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
+        raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
+    except RecursionError:
+        raise SpecError("nested too deeply for a spec") from None
+    if not isinstance(data, dict):
+        raise SpecError("a spec is one JSON object with model, feature, property")
+    return data
+
+
+def _explain(problem: str, data: Mapping[str, Any]) -> str:
+    """Turn a validation problem `what - at `$.feature[0].low`` into key, finding and remedy."""
+    what, _, at = problem.partition(" - at `$")
+    path = at.rstrip("`").lstrip(".")
+    key, found = _locate(path, data)
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
+    if unknown:
+        return _explain_unknown(path, key, unknown[1], found)
+    missing = re.fullmatch(r"Object missing required field `(.*)`", what)
+    if missing:
+        table = re.sub(r"\[.*?\]", "", path)
+        advice = ADVICE.get(f"{table}.{missing[1]}".lstrip("."), f"add {missing[1]} = ...")
+        return f"{_join(key, missing[1])}: missing; {advice}"
+    advice = ADVICE.get(re.sub(r"\[.*?\]", "", path), what[0].lower() + what[1:].replace("`", ""))
+    return f"{key or 'spec'}: found {_short(found)}; {advice}"
+
+
+def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
+    plain = re.sub(r"\[.*?\]", "", path)
+    if (plain, name) in ELSEWHERE:
+        return f"{_join(key, name)}: unknown key; {ELSEWHERE[plain, name]}"
+    return f"{_join(key, name)}: unknown key; {suggest(name, _known_keys(plain, table))}"
+
+
+def _known_keys(table: str, found: object) -> list[str]:
+    kind = found.get("kind") if isinstance(found, Mapping) else None
+    structs: dict[str, type[msgspec.Struct]] = {
+        "": Spec,
+        "model": schema.ModelSpec,
+        "population": schema.Uniform,
+        "property": schema.Difference,
+        "guarantee": schema.Guarantee,
+        "guarantee.budget": schema.Budget,
+        "feature": {"real": schema.RealFeature, "category": schema.CategoryFeature}.get(
+            str(kind), schema.IntegerFeature
+        ),
+    }
+    struct = structs.get(table, schema.Members)
+    tag = msgspec.structs.fields(struct)
+    names = [field.encode_name for field in tag]
+    return (["kind"] if struct.__struct_config__.tag_field else []) + names
+
+
+def _locate(path: str, data: Any) -> tuple[str, Any]:
+    """Follow `feature[0].low` into the data; a feature is named by its name, not its number."""
+    shown = ""
+    for step in re.findall(r"[^.\[\]]+|\[[^\]]*\]", path):
+        if step.startswith("["):
+            index = step[1:-1]
+            if not index.isdigit() or not isinstance(data, list | tuple) or int(index) >= len(data):
+                return shown, data
+            data = data[int(index)]
+            name = data.get("name") if isinstance(data, Mapping) else None
+            shown += f' "{name}"' if isinstance(name, str) else f" number {int(index) + 1}"
+        else:
+            shown = _join(shown, step)
+            data = data.get(step) if isinstance(data, Mapping) else None
+    return shown, data
+
+
+def _join(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name
+
+
+def _short(value: object, most: int = 60) -> str:
+    text = msgspec.json.encode(value).decode() if not isinstance(value, float) else repr(value)
+    return text if len(text) <= most else text[: most - 3] + "..."
