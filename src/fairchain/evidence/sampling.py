@@ -51,7 +51,7 @@ class Batch:
 
 def chunk_rounds(groups: int) -> int:
     """Rounds in a chunk: some 16,000 to 32,000 rows, a power of two, from the number of groups alone."""
-    return min(8192, max(256, 2 ** ((32768 // groups).bit_length() - 1)))
+    return min(8192, max(256, 1 << (32768 // groups).bit_length() - 1))
 
 
 def default_workers() -> int:

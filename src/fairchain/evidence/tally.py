@@ -46,12 +46,14 @@ class Tally:
 
         `together` (outcomes, active, active) counts rounds in which both got the outcome; it says everything.
         """
-        tally = cls.empty(groups, len(together))
-        asked, both, only = tally.asked.copy(), tally.both.copy(), tally.only.copy()
+        asked = np.zeros((groups, groups), np.int64)
+        both = np.zeros((len(together), groups, groups), np.int64)
+        only = np.zeros_like(both)
         where = np.ix_(active, active)
         asked[where] = rounds
-        both[(slice(None), *where)] = together
-        only[(slice(None), *where)] = together.diagonal(axis1=1, axis2=2)[:, :, None] - together
+        for outcome, table in enumerate(together):
+            both[outcome][where] = table
+            only[outcome][where] = table.diagonal()[:, None] - table
         return cls(asked, both, only)
 
     def __add__(self, other: Tally) -> Tally:
@@ -84,6 +86,12 @@ class Tally:
         differ = (self.only + self.only.swapaxes(1, 2)) / asked
         variance = np.maximum(differ - self.gaps**2, 0) / asked
         return np.where(self.asked > 0, np.sqrt(variance), np.inf)
+
+    def widest(self) -> tuple[int, int, int]:
+        """(i, j, outcome) of the largest gap between two different groups; the first of equals."""
+        proper = np.where(np.eye(len(self.asked), dtype=bool), -2.0, self.gaps)
+        outcome, i, j = np.unravel_index(int(proper.argmax()), proper.shape)
+        return int(i), int(j), int(outcome)
 
     @property
     def trials(self) -> Counts:

@@ -20,8 +20,8 @@ from fairchain.spec import ModelSpec
 Labels = NDArray[np.uint16]
 
 
-class NotADecision(Exception):
-    """Some rows have no class; `rows` says which, the message why. Turned into a ModelError with the input shown."""
+class NoDecisionError(Exception):
+    """A row has no class: `row` says which, the message why. Turned into a ModelError with the input shown."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)
@@ -42,18 +42,18 @@ class DecisionRule:
     codes: tuple[int | str, ...] | None = None
 
     def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
-        """The class of each row. Raises NotADecision for NaN, infinity, or a label that is not in the spec."""
+        """The class of each row. Raises NoDecisionError for NaN, infinity, or a label that is not in the spec."""
         if self.kind == "label":
             return self._from_labels(answer.reshape(rows, -1)[:, 0])
         answer = answer.reshape(rows, -1)
         if not np.isfinite(answer).all():
             row = int((~np.isfinite(answer)).any(axis=1).argmax())
-            raise NotADecision(row, f'output "{self.output}" is {_shown(answer[row])}')
+            raise NoDecisionError(row, f'output "{self.output}" is {_shown(answer[row])}')
         if self.kind == "threshold":
             return (answer[:, 0] > self.cut).astype(np.uint16)
-        if self.classes == 2:
-            return (answer[:, 1] > answer[:, 0]).astype(np.uint16)
-        return answer.argmax(axis=1).astype(np.uint16)
+        # Of equal scores the first label wins, as argmax has it; for two labels a comparison is faster.
+        best: NDArray[Any] = answer[:, 1] > answer[:, 0] if self.classes == 2 else answer.argmax(axis=1)
+        return best.astype(np.uint16)
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
         if self.codes is None:
@@ -65,7 +65,7 @@ class DecisionRule:
         if not valid.all():
             row = int((~valid).argmax())
             known = self.codes or tuple(range(self.classes))
-            raise NotADecision(
+            raise NoDecisionError(
                 row,
                 f'output "{self.output}" is {answer[row]!r}, which is none of {", ".join(map(repr, known))}; '
                 "state what the network calls its labels: codes = [...] in [model]",
@@ -105,9 +105,7 @@ def _choose_output(path: Path, spec: ModelSpec, outputs: Sequence[Any]) -> Any:
 
 def _label_rule(path: Path, spec: ModelSpec, node: Any) -> DecisionRule:
     if spec.decision not in (None, "label"):
-        raise ModelError(
-            f'{path}: output "{node.name}" holds labels, so decision = "{spec.decision}" in [model] cannot be; remove it'
-        )
+        raise ModelError(f'{path}: output "{node.name}" holds labels; remove decision = "{spec.decision}" in [model]')
     codes = spec.codes
     if node.type == "tensor(string)" and codes is None:
         codes = spec.labels

@@ -92,8 +92,10 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
             "export the network with a batch dimension first: [batch, features]"
         )
     if prod(shape) != width:
-        detail = f"{len(features)} [[feature]] tables that span {width} inputs" if width != len(features) else (
-            f"{width} [[feature]] tables"
+        detail = (
+            f"{len(features)} [[feature]] tables that span {width} inputs"
+            if width != len(features)
+            else (f"{width} [[feature]] tables")
         )
         raise ModelError(
             f'{path}: input "{node.name}" takes {prod(shape)} values and the spec has {detail}; '

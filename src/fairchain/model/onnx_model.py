@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.model.decision import DecisionRule, Labels, NotADecision, plan_decision
+from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
 from fairchain.model.untrusted import Limits, TrustedBytes, read_network
 from fairchain.spec import CategoryFeature, Feature, Spec
@@ -71,7 +71,7 @@ class OnnxModel:
             if self._fixed_batch is None:
                 return self._rule(self._run(self._feed(values)), len(values))
             return self._predict_in_batches(values, self._fixed_batch)
-        except NotADecision as problem:
+        except NoDecisionError as problem:
             raise ModelError(
                 f"{self.path}: {problem}, for the input {describe_input(self._features, values[problem.row])}"
             ) from None
@@ -84,8 +84,8 @@ class OnnxModel:
             padded = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
             try:
                 labels[start : start + len(part)] = self._rule(self._run(self._feed(padded)), batch)[: len(part)]
-            except NotADecision as problem:
-                raise NotADecision(start + min(problem.row, len(part) - 1), str(problem)) from None
+            except NoDecisionError as problem:
+                raise NoDecisionError(start + min(problem.row, len(part) - 1), str(problem)) from None
         return labels
 
     def _run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:

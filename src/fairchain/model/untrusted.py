@@ -79,7 +79,9 @@ def read_network(path: Path, limits: Limits) -> TrustedBytes:
     _check_operators(path, model, limits.nodes)
     digest = hashlib.sha256(content)
     external = [tensor for tensor in _tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
-    external += [t for function in model.functions for t in _node_tensors(function.node) if t.data_location == t.EXTERNAL]
+    external += [
+        t for function in model.functions for t in _node_tensors(function.node) if t.data_location == t.EXTERNAL
+    ]
     if external:
         content = _with_external_data(path, model, external, limits.file_bytes - len(content), digest)
     makers = {name: node.op_type for node in model.graph.node for name in node.output}

@@ -39,7 +39,7 @@ class Rounds:
                 block[:, column] = self._protected(group, place, column)
         return shown.reshape(-1, width)
 
-    def _protected(self, group: int, place: int, column: int) -> NDArray[np.float64] | float:
+    def _protected(self, group: int, place: int, column: int) -> Inputs | float:
         """The protected feature in this column, as this group has it in each round."""
         domain = self.population.groups[group].domains[place]
         if domain.real:

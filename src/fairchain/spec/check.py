@@ -51,7 +51,9 @@ def _check_feature(feature: Feature) -> None:
         if feature.codes is not None and feature.one_hot:
             raise SpecError(f"{where}: codes and one_hot exclude each other; keep one")
         if feature.codes is not None and len(feature.codes) != len(feature.values):
-            raise SpecError(f"{where}.codes: {len(feature.codes)} codes for {len(feature.values)} values; give one each")
+            raise SpecError(
+                f"{where}.codes: {len(feature.codes)} codes for {len(feature.values)} values; give one each"
+            )
         return
     if not (math.isfinite(feature.low) and math.isfinite(feature.high)):
         raise SpecError(f"{where}: low and high must be finite, found {feature.low} and {feature.high}")

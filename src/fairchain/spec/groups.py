@@ -83,7 +83,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
     if count > MOST_GROUPS:
         raise SpecError(
             f"property.protected: {count} groups are more than {MOST_GROUPS}; "
-            'join values into named groups: groups = {young = [17, 25], older = [26, 90]} in the [[feature]]'
+            "join values into named groups: groups = {young = [17, 25], older = [26, 90]} in the [[feature]]"
         )
     return tuple(
         Group(" & ".join(name for name, _ in choice), tuple(domain for _, domain in choice))

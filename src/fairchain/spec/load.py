@@ -29,7 +29,7 @@ ADVICE = {
     "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',
     "guarantee.budget.rounds": "write a number from 1 up, for example rounds = 1e8",
     "guarantee.budget.seconds": "write a positive number, for example seconds = 60",
-    "model.labels": "name every class in order, for example labels = [\"no\", \"yes\"]",
+    "model.labels": 'name every class in order, for example labels = ["no", "yes"]',
     "model.decision": 'write "argmax", "logit", "probability" or "label"',
     "population.kind": 'write "uniform"',
     "property.kind": 'write "difference"',
@@ -162,6 +162,7 @@ def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
 
 def _known_keys(table: str, found: object) -> list[str]:
     kind = found.get("kind") if isinstance(found, Mapping) else None
+    features: dict[object, type[msgspec.Struct]] = {"real": schema.RealFeature, "category": schema.CategoryFeature}
     structs: dict[str, type[msgspec.Struct]] = {
         "": Spec,
         "model": schema.ModelSpec,
@@ -169,14 +170,11 @@ def _known_keys(table: str, found: object) -> list[str]:
         "property": schema.Difference,
         "guarantee": schema.Guarantee,
         "guarantee.budget": schema.Budget,
-        "feature": {"real": schema.RealFeature, "category": schema.CategoryFeature}.get(
-            str(kind), schema.IntegerFeature
-        ),
+        "feature": features.get(kind, schema.IntegerFeature),
     }
     struct = structs.get(table, schema.Members)
-    tag = msgspec.structs.fields(struct)
-    names = [field.encode_name for field in tag]
-    return (["kind"] if struct.__struct_config__.tag_field else []) + names
+    tag = [struct.__struct_config__.tag_field] if struct.__struct_config__.tag_field else []
+    return tag + [field.encode_name for field in msgspec.structs.fields(struct)]
 
 
 def _locate(path: str, data: Any) -> tuple[str, Any]:

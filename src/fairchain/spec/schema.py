@@ -20,7 +20,7 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A key that is not declared is an error, and nothing can be changed afterwards."""
 
 
-class Members(_Strict, kw_only=True):
+class Members(_Strict, frozen=True, kw_only=True):
     """One group of a feature in long form: a set of values, or a range with both ends."""
 
     values: Annotated[tuple[Number | str, ...] | None, Meta(description="The values that belong to it.")] = None
@@ -32,10 +32,11 @@ class Members(_Strict, kw_only=True):
 GroupExpr = Number | str | tuple[Number | str, ...] | Members
 
 
-class _Feature(_Strict, kw_only=True):
+class _Feature(_Strict, frozen=True, kw_only=True):
     name: Text
     input: Annotated[
-        Text | None, Meta(description="The network's input that takes this feature, if it has one per feature.")
+        Text | None,
+        Meta(description="The network's input that takes this feature, if it has one per feature."),
     ] = None
     groups: Annotated[
         dict[str, GroupExpr],
@@ -43,26 +44,27 @@ class _Feature(_Strict, kw_only=True):
     ] = {}
 
 
-class IntegerFeature(_Feature, tag_field="kind", tag="integer", kw_only=True):
+class IntegerFeature(_Feature, tag_field="kind", tag="integer", frozen=True, kw_only=True):
     """Whole numbers from low to high, both ends included."""
 
     low: int
     high: int
 
 
-class RealFeature(_Feature, tag_field="kind", tag="real", kw_only=True):
+class RealFeature(_Feature, tag_field="kind", tag="real", frozen=True, kw_only=True):
     """Real numbers between low and high."""
 
     low: float
     high: float
 
 
-class CategoryFeature(_Feature, tag_field="kind", tag="category", kw_only=True):
+class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, kw_only=True):
     """One of several named values, encoded 0, 1, ... unless `codes` says otherwise."""
 
     values: Annotated[tuple[Text | int, ...], Meta(min_length=1)]
     codes: Annotated[
-        tuple[Number, ...] | None, Meta(description="What the network gets for each value, in the same order.")
+        tuple[Number, ...] | None,
+        Meta(description="What the network gets for each value, in the same order."),
     ] = None
     one_hot: Annotated[bool, Meta(description="One network input per value, 1 for the value and 0 else.")] = False
 
@@ -71,7 +73,7 @@ Feature = IntegerFeature | RealFeature | CategoryFeature
 Decision = Literal["argmax", "logit", "probability", "label"]
 
 
-class ModelSpec(_Strict, kw_only=True):
+class ModelSpec(_Strict, frozen=True, kw_only=True):
     """Which network, and how its output becomes a decision."""
 
     path: Annotated[Text, Meta(description="The ONNX file, relative to the spec file.")]
@@ -86,15 +88,16 @@ class ModelSpec(_Strict, kw_only=True):
     ] = None
     cut: Annotated[float | None, Meta(description="Where logit or probability changes the decision.")] = None
     codes: Annotated[
-        tuple[int | str, ...] | None, Meta(description="What the network calls each label, if it returns labels.")
+        tuple[int | str, ...] | None,
+        Meta(description="What the network calls each label, if it returns labels."),
     ] = None
 
 
-class Uniform(_Strict, tag_field="kind", tag="uniform", kw_only=True):
+class Uniform(_Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=True):
     """Every feature independent and uniform over its range."""
 
 
-class Difference(_Strict, tag_field="kind", tag="difference", kw_only=True):
+class Difference(_Strict, tag_field="kind", tag="difference", frozen=True, kw_only=True):
     """The largest difference of P(outcome) between two groups stays within the threshold."""
 
     protected: Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -109,14 +112,14 @@ class Difference(_Strict, tag_field="kind", tag="difference", kw_only=True):
         return f"{scope}: |P(Y={label} | {group}=i) - P(Y={label} | {group}=j)| <= {self.threshold:g}"
 
 
-class Budget(_Strict, kw_only=True):
+class Budget(_Strict, frozen=True, kw_only=True):
     """Where to stop without a verdict."""
 
     rounds: Annotated[float, Meta(ge=1)] = 1e8
     seconds: Annotated[float, Meta(gt=0)] = 60.0
 
 
-class Guarantee(_Strict, kw_only=True):
+class Guarantee(_Strict, frozen=True, kw_only=True):
     """How sure to be, how exact, by which rule, and at what cost."""
 
     delta: Annotated[Fraction, Meta(description="Probability of a wrong verdict, at most.")] = 1e-6
@@ -125,13 +128,14 @@ class Guarantee(_Strict, kw_only=True):
         Meta(description="Estimate mode: go on until every probability and gap is known within epsilon."),
     ] = None
     rule: Annotated[
-        Literal["betting", "paper"], Meta(description="betting is sound; paper is the literature's rule, which is not.")
+        Literal["betting", "paper"],
+        Meta(description="betting is sound; paper is the literature's rule, which is not."),
     ] = "betting"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     budget: Budget = Budget()
 
 
-class Spec(_Strict, rename={"features": "feature"}, kw_only=True):
+class Spec(_Strict, rename={"features": "feature"}, frozen=True, kw_only=True):
     """A whole question: this network, these inputs, these groups, this threshold, this sure."""
 
     model: ModelSpec

@@ -15,13 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fairchain.evidence import (
     Batch,
     BettingRule,
-    Decision,
     EstimateRule,
     Interval,
     PaperRule,
@@ -36,14 +32,12 @@ from fairchain.evidence import (
 from fairchain.evidence.paper import DEFAULT_EPSILON
 from fairchain.model import Limits, OnnxModel
 from fairchain.population import UniformPopulation
-from fairchain.spec import CategoryFeature, Group, Spec, groups_of, load_spec, revise
-from fairchain.verdict import GroupProbability, Ledger, Pair, Verdict, Witness
-from fairchain.wording import statement
+from fairchain.spec import Spec, load_spec, revise
+from fairchain.verdict import Ledger, Verdict, assemble
+from fairchain.witnesses import find_witnesses
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
 REPORT_EVERY = 0.2
-# How many witnesses to keep, and among how many rounds to look for them.
-WITNESSES, SEARCH = 3, 4096
 
 
 @dataclass(frozen=True)
@@ -116,8 +110,17 @@ def verify(
         )
         entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
     ledger = Ledger(spec.guarantee.seed, size, rule.coupled, outcomes, tuple(entries))
-    witnesses = _witnesses(model, population, spec, rule, ledger)
-    return _verdict(spec, rule, ledger, stopped, time.perf_counter() - start, str(population), model.sha256, witnesses)
+    witnesses = find_witnesses(model, population, spec, population.groups, rule, ledger)
+    return assemble(
+        spec,
+        rule,
+        ledger,
+        stopped=stopped,
+        seconds=time.perf_counter() - start,
+        population=str(population),
+        model_sha256=model.sha256,
+        witnesses=witnesses,
+    )
 
 
 def outcomes_of(spec: Spec) -> tuple[int, ...]:
@@ -197,111 +200,3 @@ def _interruption() -> Iterator[threading.Event]:
         yield event
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _verdict(
-    spec: Spec,
-    rule: Rule,
-    ledger: Ledger,
-    stopped: str,
-    seconds: float,
-    population: str,
-    model_sha256: str,
-    witnesses: tuple[Witness, ...],
-) -> Verdict:
-    groups, labels = groups_of(spec), spec.model.labels
-
-    def pair(i: int, j: int, outcome: int) -> Pair:
-        return Pair(groups[i].name, groups[j].name, labels[ledger.outcomes[outcome]])
-
-    violators = rule.violators() if isinstance(rule, BettingRule) else []
-    outcome, i, j = np.unravel_index(int(rule.tally.gaps.argmax()), rule.tally.gaps.shape)
-    return Verdict(
-        decision=rule.decision,
-        gap=Interval(*rule.gap()),
-        widest=pair(int(i), int(j), int(outcome)),
-        groups=_probabilities(rule, groups, spec, ledger.outcomes),
-        violators=tuple(pair(*violator) for violator in violators),
-        witnesses=witnesses,
-        rounds=sum(batch.rounds for _, batch in ledger.entries),
-        evaluations=sum(batch.rounds * len(plan.groups) for plan, batch in ledger.entries),
-        seconds=seconds,
-        stopped=stopped,
-        forecast=rule.forecast() if rule.decision is Decision.UNDECIDED else None,
-        sound=rule.sound,
-        statement=statement(
-            rule.decision.name,
-            threshold=spec.property.threshold,
-            delta=spec.guarantee.delta,
-            population=population,
-            sound=rule.sound,
-        ),
-        population=population,
-        model_sha256=model_sha256,
-        spec=spec,
-        ledger=ledger,
-    )
-
-
-def _probabilities(
-    rule: Rule, groups: tuple[Group, ...], spec: Spec, outcomes: tuple[int, ...]
-) -> tuple[GroupProbability, ...]:
-    """Every group and outcome; of two labels the other one follows."""
-    labels = spec.model.labels
-    low, high = rule.probabilities()
-    rates: NDArray[np.float64] = rule.rates()
-    found = [
-        GroupProbability(
-            group.name,
-            labels[outcome],
-            Interval(float(rates[row, column]), float(low[row, column]), float(high[row, column])),
-            int(rule.tally.trials[column]),
-        )
-        for row, outcome in enumerate(outcomes)
-        for column, group in enumerate(groups)
-    ]
-    if len(labels) == 2 and spec.property.outcome is None:
-        found = [_complement(each, labels[0]) for each in found] + found
-    return tuple(found)
-
-
-def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
-    p = group.probability
-    return GroupProbability(group.name, outcome, Interval(1 - p.estimate, 1 - p.high, 1 - p.low), group.evaluations)
-
-
-def _witnesses(
-    model: OnnxModel, population: UniformPopulation, spec: Spec, rule: Rule, ledger: Ledger
-) -> tuple[Witness, ...]:
-    """A few inputs of the first rounds that change class between the two groups that differ most."""
-    if not ledger.coupled or not ledger.entries:
-        return ()
-    outcome, i, j = np.unravel_index(int(rule.tally.gaps.argmax()), rule.tally.gaps.shape)
-    if not rule.tally.only[outcome, i, j]:
-        return ()
-    names, labels, pair = [g.name for g in population.groups], spec.model.labels, (int(i), int(j))
-    found: list[Witness] = []
-    searched = 0
-    for _plan, batch in ledger.entries:
-        rounds = min(batch.rounds, ledger.chunk_rounds)
-        shown = population.rounds(ledger.seed, batch.first, rounds).inputs(pair)
-        classes = model.predict(shown).reshape(2, rounds)
-        for row in np.flatnonzero(classes[0] != classes[1])[: WITNESSES - len(found)]:
-            person = shown[row]
-            found.append(
-                Witness(
-                    (names[pair[0]], names[pair[1]]),
-                    (labels[int(classes[0, row])], labels[int(classes[1, row])]),
-                    {
-                        feature.name: str(feature.values[int(value)])
-                        if isinstance(feature, CategoryFeature)
-                        else float(value)
-                        for feature, value in zip(spec.features, person, strict=True)
-                        if feature.name not in spec.property.protected
-                    },
-                )
-            )
-        searched += rounds
-        if len(found) == WITNESSES or searched > SEARCH:
-            break
-    return tuple(found)

@@ -1,0 +1,99 @@
+"""A verdict as a file that somebody else can check: versioned JSON with the spec, the seed and every count.
+
+Only the entry `times` differs between two runs of the same spec and seed. The digest guards against accidents; what
+guards against forgery is `recheck`, which believes nothing in the file that it can recompute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fairchain._version import __version__
+from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
+from fairchain.verdict import Verdict
+
+
+def make_certificate(verdict: Verdict) -> dict[str, Any]:
+    """Everything needed to check a verdict again, as plain JSON values."""
+    spec = msgspec.to_builtins(verdict.spec)
+    # The file's name is enough to find it; the folders of the machine it was checked on are nobody's business.
+    spec["model"]["path"] = Path(verdict.spec.model.path).name
+    claims = verdict.to_dict()
+    seconds = claims.pop("seconds")
+    ledger = verdict.ledger
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "software": {
+            "fairchain": __version__,
+            "python": platform.python_version(),
+            "numpy": version("numpy"),
+            "onnxruntime": version("onnxruntime"),
+        },
+        "spec": spec,
+        "claims": claims,
+        "evidence": {
+            "stream": STREAM,
+            "seed": ledger.seed,
+            "chunk_rounds": ledger.chunk_rounds,
+            "coupled": ledger.coupled,
+            "outcomes": list(ledger.outcomes),
+            "batches": [
+                {
+                    "chunk": batch.first,
+                    "rounds": batch.rounds,
+                    "groups": list(plan.groups),
+                    "leader": list(plan.leader) if plan.leader else None,
+                    "phase": plan.phase,
+                    "together": [_upper(table) for table in batch.together],
+                }
+                for plan, batch in ledger.entries
+            ],
+        },
+    }
+    return {
+        **content,
+        "digest": digest(content),
+        "times": {"created": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": seconds},
+    }
+
+
+def write_certificate(verdict: Verdict, path: str | Path) -> None:
+    """Write a certificate in one step: a reader never sees half of it."""
+    write_text(Path(path), dump(make_certificate(verdict)))
+
+
+def dump(content: dict[str, Any]) -> str:
+    """JSON that a person can scroll through: one line for each batch."""
+    batches = content["evidence"]["batches"]
+    marker = "@batches@"
+    shell = {**content, "evidence": {**content["evidence"], "batches": marker}}
+    lines = ",\n".join("   " + json.dumps(batch, separators=(",", ":")) for batch in batches)
+    return json.dumps(shell, indent=1).replace(f'"{marker}"', f"[\n{lines}\n  ]") + "\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or nothing."""
+    with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    try:
+        os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
+        os.replace(file.name, path)  # noqa: PTH105
+    except OSError:
+        os.unlink(file.name)  # noqa: PTH108
+        raise
+
+
+def _upper(table: np.ndarray[Any, Any]) -> list[list[int]]:
+    """The upper triangle of a symmetric table, row by row, the diagonal first."""
+    return [[int(value) for value in row[i:]] for i, row in enumerate(table)]

@@ -1,0 +1,18 @@
+"""What writer and checker of a certificate must agree on: names, version, and the digest of its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+FORMAT = "fairchain-certificate"
+VERSION = 1
+# What the words of a round are, so that a reader can draw them without our code.
+STREAM = "philox4x64-10, key=seed, counter=[0, lane, chunk, copy], 32-bit words low half first"
+
+
+def digest(content: dict[str, Any]) -> str:
+    """SHA-256 of the certificate without its digest and times, in one canonical form."""
+    kept = {key: value for key, value in content.items() if key not in ("digest", "times")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,103 @@
+"""Whether a file that a user already has looks like the file a data set needs.
+
+Only the layout is judged (columns, header, type), by the first rows: a user's own file may be newer, shorter
+or cleaned, and then has another checksum than ours.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from fairchain.datasets.sources import Member, Source
+from fairchain.errors import DataError
+
+_LOOKED_AT = 100
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
+    """Open a text file, compressed or not (told by its first bytes, since users rename files)."""
+    with path.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rt", encoding="utf-8", newline="") if zipped else _plain(path) as stream:
+        yield stream
+
+
+def split_rows(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
+    """Rows of stripped cells; blank lines and lines that start with '|' (census remarks) are no rows."""
+    kept = (line for line in lines if line.strip() and not line.startswith("|"))
+    if separator is None:
+        yield from (line.split() for line in kept)
+        return
+    # Comments of the toxicity table hold stray quotes, so in tab-separated text a quote is just a character.
+    if separator == "\t":
+        reader = csv.reader(kept, delimiter=separator, quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(kept, delimiter=separator, skipinitialspace=True)
+    for row in reader:
+        yield [cell.strip() for cell in row]
+
+
+def separator_of(header: str) -> str:
+    """The separator of a CSV header: the bank data circulate with commas and with semicolons."""
+    return ";" if header.count(";") > header.count(",") else ","
+
+
+def check_layout(source: Source, member: Member, path: Path) -> None:
+    """Raise `DataError` if a file cannot stand for a member of a data set."""
+    if not path.is_file():
+        raise DataError(f"data set {source.name!r}: there is no file {path}")
+    try:
+        problem = {"table": _table_problem, "npy": _npy_problem, "parquet": _parquet_problem}[member.layout](
+            member, path
+        )
+    except (OSError, EOFError, ValueError, csv.Error) as error:
+        problem = f"it cannot be read ({error})"
+    if problem:
+        raise DataError(f"data set {source.name!r}: {path} does not look like {member.filename}: {problem}")
+
+
+def _plain(path: Path) -> TextIO:
+    return path.open(encoding="utf-8", newline="")
+
+
+def _table_problem(member: Member, path: Path) -> str | None:
+    with open_text(path) as stream:
+        head = list(itertools.islice(stream, _LOOKED_AT))
+    if not head:
+        return "it is empty"
+    separator = separator_of(head[0]) if member.required and member.separator == "," else member.separator
+    rows = list(split_rows(head, separator))
+    missing = [name for name in member.required if not rows or name not in rows[0]]
+    if missing:
+        return f"its header lacks {', '.join(missing)}"
+    expected = member.columns or len(rows[0])
+    body = rows[1:] if member.required else rows
+    if not body:
+        return "it has no rows"
+    # Where the look ends, a quoted cell with a line break may have been cut in two.
+    whole = body[:-1] if len(head) == _LOOKED_AT else body
+    for number, row in enumerate(whole, 1):
+        if len(row) != expected:
+            return f"row {number} has {len(row)} columns instead of {expected}"
+    return None
+
+
+def _npy_problem(member: Member, path: Path) -> str | None:
+    import numpy as np
+
+    shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+    if len(shape) == 2 and shape[1] == member.columns:
+        return None
+    return f"its shape is {shape} instead of (words, {member.columns})"
+
+
+def _parquet_problem(member: Member, path: Path) -> str | None:
+    with path.open("rb") as stream:
+        return None if stream.read(4) == b"PAR1" else f"{member.filename} should be a Parquet file"

@@ -1,0 +1,112 @@
+"""The arithmetic of a certificate, written a second time from docs/mathematics.md and sharing nothing with evidence/.
+
+Everything works on plain counts: for one outcome and an ordered pair of groups, (plus, zero, minus) is how often the
+first group alone got the outcome, both or neither did, and the second alone did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Triple = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+Side = Literal["above", "below"]
+
+FRACTIONS = [0.97 / 1.5**g for g in range(18)]
+SHARES = [1 / (g + 2) for g in range(18)]
+TOTAL_SHARE = sum(SHARES)
+
+
+def log_evidence(cells: Triple, c: float, side: Side) -> Array:
+    """Log e-value against "gap >= c" (side "above") or "gap <= c" (side "below")."""
+    plus, zero, minus = cells
+    result = np.full(np.shape(plus), -np.inf)
+    for fraction, share in zip(FRACTIONS, SHARES, strict=True):
+        if side == "above":
+            stake = fraction / (1 - c)
+            factors = (1 - stake * (1 - c), 1 + stake * c, 1 + stake * (1 + c))
+        else:
+            stake = fraction / (1 + c)
+            factors = (1 + stake * (1 - c), 1 - stake * c, 1 - stake * (1 + c))
+        won = plus * math.log(factors[0]) + zero * math.log(factors[1]) + minus * math.log(factors[2])
+        result = np.logaddexp(result, won + math.log(share / TOTAL_SHARE))
+    return result
+
+
+def rounds_left(evidence: Array, cells: Triple, c: float, side: Side, *, bar: float) -> float:
+    """The forecast that ends a batch early: rounds until the slowest of these pairs reaches the bar."""
+    plus, zero, minus = cells
+    total = np.maximum(plus + zero + minus, 1)
+    best = np.full(np.shape(plus), -np.inf)
+    for fraction in FRACTIONS:
+        stake = fraction / (1 - c) if side == "above" else fraction / (1 + c)
+        sign = -1 if side == "above" else 1
+        rate = (
+            plus * math.log1p(sign * stake * (1 - c))
+            + zero * math.log1p(-sign * stake * c)
+            + minus * math.log1p(-sign * stake * (1 + c))
+        ) / total
+        best = np.maximum(best, rate)
+    if np.any(best <= 0):
+        return math.inf
+    return float(np.max(np.maximum(bar - evidence, 0) / best, initial=1.0))
+
+
+def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> float:
+    """Where a bound lies: between a value that is kept and one that is refuted."""
+    for _ in range(60):
+        middle = (kept + gone) / 2
+        if refuted(middle):
+            gone = middle
+        else:
+            kept = middle
+    return gone
+
+
+def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:
+    """Bounds of a probability from the ratio of the uniform mixture to the likelihood."""
+    failures = trials - successes
+    mixture = math.lgamma(successes + 1) + math.lgamma(failures + 1) - math.lgamma(trials + 2)
+
+    def refuted(p: float) -> bool:
+        if (p <= 0 and successes) or (p >= 1 and failures):
+            return True
+        likelihood = (successes * math.log(p) if successes else 0) + (failures * math.log1p(-p) if failures else 0)
+        return mixture - likelihood >= -math.log(alpha)
+
+    centre = successes / trials if trials else 0.5
+    low = crossing(refuted, centre, 0.0) if successes else 0.0
+    high = crossing(refuted, centre, 1.0) if failures else 1.0
+    return low, high
+
+
+def exact_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:
+    """Clopper-Pearson bounds, as the probabilities at which a tail of the binomial weighs alpha/2."""
+    from scipy.special import bdtr, bdtrc
+
+    low = high = None
+    if successes:
+        low = crossing(lambda p: bdtrc(successes - 1, trials, p) <= alpha / 2, successes / trials, 0.0)
+    if successes < trials:
+        high = crossing(lambda p: bdtr(successes, trials, p) <= alpha / 2, successes / trials, 1.0)
+    return low or 0.0, 1.0 if high is None else high
+
+
+def planned_rounds(successes: NDArray[np.int64], trials: int, alpha: float, epsilon: float) -> int:
+    """Rounds that a pilot plans for exact intervals at `alpha` of half width epsilon."""
+    z = NormalDist().inv_cdf(1 - alpha / 2)
+    most = 0
+    for count in np.ravel(successes):
+        rate = float(count) / trials
+        slack = 2 * math.sqrt(max(rate * (1 - rate), 1 / trials) / trials)
+        rate = 0.5 - max(abs(rate - 0.5) - slack, 0)
+        spread = rate * (1 - rate) * (z / epsilon) ** 2
+        most = max(most, math.ceil(spread + ((z * z + 2) * (1 - 2 * rate) / 1.5 + 1) / epsilon))
+    return most

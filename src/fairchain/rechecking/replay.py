@@ -1,0 +1,244 @@
+"""Going through a certificate's batches: was each choice made from the past alone, and what follows from the counts.
+
+A leader picked with hindsight, or a batch that ends where it suits, would void the guarantee, so each choice is
+computed again from the counts before it. The counts themselves are taken as they stand here; whether the network
+really gives them is for the re-run to say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.rechecking import arithmetic
+
+Table = NDArray[np.int64]
+PILOT = 1024
+
+
+class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One batch as it stands in a certificate."""
+
+    chunk: int
+    rounds: int
+    groups: list[int]
+    leader: tuple[int, int, int] | None
+    phase: int
+    together: list[list[list[int]]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked, in numbers."""
+
+    groups: int
+    outcomes: int
+    threshold: float
+    delta: float
+    epsilon: float | None
+    paper: bool
+    labels: int
+
+    @property
+    def bar(self) -> float:
+        """Log of 1/delta."""
+        return -math.log(self.delta)
+
+
+@dataclass
+class Replay:
+    """The state of a run after some of its batches."""
+
+    question: Question
+    faults: list[str] = field(default_factory=list)
+    rounds: int = 0
+    phase: int = 0
+    wanted: int = PILOT
+    known: bool = False
+    decision: str = "UNDECIDED"
+
+    def __post_init__(self) -> None:
+        k, m = self.question.groups, self.question.outcomes
+        self.asked: Table = np.zeros((k, k), np.int64)
+        self.only: Table = np.zeros((m, k, k), np.int64)
+        self.got: Table = np.zeros((m, k), np.int64)
+        self.lead: Table = np.zeros(3, np.int64)
+        self.cleared = np.zeros((m, k, k), bool)
+        self.fresh_got, self.fresh_asked = np.zeros((m, k), np.int64), 0
+        for i in range(k):
+            self.cleared[:, i, i] = True
+
+    def cells(self) -> tuple[Table, Table, Table]:
+        """Counts of +1, 0 and -1 for each outcome and ordered pair."""
+        minus = np.transpose(self.only, (0, 2, 1))
+        return self.only, self.asked[None] - self.only - minus, minus
+
+    def lead_cells(self) -> tuple[Table, Table, Table]:
+        """The same counts for the leaders' batches together."""
+        return self.lead[:1], self.lead[1:2], self.lead[2:]
+
+    def gaps(self) -> NDArray[np.float64]:
+        """Estimated gaps of all ordered pairs."""
+        plus, _, minus = self.cells()
+        return (plus - minus) / np.maximum(self.asked, 1)
+
+    def take(self, number: int, batch: BatchRecord, last: bool) -> None:
+        """Check the choices of one batch, then count it."""
+        if not self.question.paper:
+            self._check_choices(number, batch, last)
+        together = [_symmetric(rows, len(batch.groups)) for rows in batch.together]
+        index = np.ix_(batch.groups, batch.groups)
+        self.asked[index] += batch.rounds
+        self.rounds += batch.rounds
+        for outcome, table in enumerate(together):
+            own = np.diag(table)
+            self.only[outcome][index] += own[:, None] - table
+            self.got[outcome, batch.groups] += own
+            if not self.known:
+                self.fresh_got[outcome, batch.groups] += own
+        if batch.leader is not None:
+            i, j, outcome = batch.leader
+            place = {group: at for at, group in enumerate(batch.groups)}
+            if i in place and j in place:
+                table, a, b = together[outcome], place[i], place[j]
+                plus, minus = int(table[a, a] - table[a, b]), int(table[b, b] - table[a, b])
+                self.lead += np.array([plus, batch.rounds - plus - minus, minus])
+        self._judge()
+        if not self.question.paper:
+            self._end_of_try(batch)
+
+    def _judge(self) -> None:
+        """FAIR and UNFAIR by the e-values after this batch; the first answer stays."""
+        q = self.question
+        if self.decision != "UNDECIDED" or q.paper:
+            return
+        self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above") >= q.bar
+        if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below")[0] >= q.bar:
+            self.decision = "UNFAIR"
+        elif self.cleared.all():
+            self.decision = "FAIR"
+
+    def _check_choices(self, number: int, batch: BatchRecord, last: bool) -> None:
+        leader, groups, rounds = self._expected()
+        if batch.leader != leader:
+            self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
+        if batch.groups != groups:
+            self.faults.append(f"batch {number}: groups {batch.groups} were asked, the rule says {groups}")
+        if batch.phase != self.phase:
+            self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
+        # A forecast may differ by one in the last digit's rounding; the last batch may be cut short.
+        if abs(batch.rounds - rounds) > 1 and not (last and batch.rounds < rounds):
+            self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
+
+    def _expected(self) -> tuple[tuple[int, int, int] | None, list[int], int]:
+        """Leader, groups and rounds of the next batch, from the counts so far."""
+        q = self.question
+        everybody = list(range(q.groups))
+        least = max(16, q.groups * q.groups * q.outcomes // 64)
+        if not self.rounds:
+            return None, everybody, max(64, least) if q.epsilon is not None else least
+        gaps = self.gaps()
+        proper = gaps - 3 * np.eye(q.groups)
+        outcome, i, j = (int(x) for x in np.unravel_index(np.argmax(proper), gaps.shape))
+        if q.epsilon is not None:
+            rounds = max(least, self.rounds // 10)
+            if not self.known:
+                rounds = min(max(rounds, 64), self.wanted - self.fresh_asked)
+            return (i, j, outcome), everybody, rounds
+        plus, zero, minus = self.cells()
+        side: arithmetic.Side
+        if gaps[outcome, i, j] > q.threshold:
+            matter, side = self._maybe_largest(gaps, (outcome, i, j)), "below"
+            at = (slice(outcome, outcome + 1), i, j)
+            seen = plus[at], zero[at], minus[at]
+            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, side)
+        else:
+            matter, side = ~self.cleared, "above"
+            seen = plus[matter], zero[matter], minus[matter]
+            evidence = arithmetic.log_evidence(seen, q.threshold, side)
+        left = arithmetic.rounds_left(evidence, seen, q.threshold, side, bar=q.bar)
+        pairs = {(int(a), int(b)) for _, a, b in np.argwhere(matter) if a != b}
+        groups = sorted({group for pair in pairs for group in pair})
+        return (i, j, outcome), groups, max(least, math.ceil(min(self.rounds // 10, left)))
+
+    def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
+        """Pairs whose gap plus two standard errors reaches the leader's."""
+        plus, _, minus = self.cells()
+        asked = np.maximum(self.asked, 1)
+        variance = np.maximum((plus + minus) / asked - gaps**2, 0) / asked
+        error = np.where(self.asked > 0, np.sqrt(variance), np.inf)
+        maybe: NDArray[np.bool_] = gaps + 2 * error >= gaps[leader]
+        return maybe
+
+    def _end_of_try(self, batch: BatchRecord) -> None:
+        """Estimate mode: at the end of a try, is it enough, and if not how long is the next."""
+        q = self.question
+        if self.known or q.epsilon is None:
+            return
+        self.fresh_asked += batch.rounds
+        if self.fresh_asked < self.wanted:
+            return
+        if self.phase == 0:
+            share = q.delta / 2 / (q.groups * q.outcomes)
+            self.wanted = arithmetic.planned_rounds(self.fresh_got, self.fresh_asked, 0.8 * share, q.epsilon)
+        else:
+            low, high = self.exact_bounds()
+            centre = self.fresh_got / self.fresh_asked
+            if np.maximum(centre - low, high - centre).max() <= q.epsilon:
+                self.known = True
+                return
+            self.wanted = math.ceil(1.7 * self.wanted)
+        self.phase += 1
+        self.fresh_got, self.fresh_asked = np.zeros_like(self.fresh_got), 0
+
+    def exact_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Clopper-Pearson bounds of the present try, at what it may spend."""
+        q = self.question
+        spend = 0.8 if self.phase == 1 else 0.2 / 2 ** (self.phase - 1)
+        alpha = q.delta / 2 / (q.groups * q.outcomes) * spend
+        bounds = [
+            [arithmetic.exact_bounds(int(count), self.fresh_asked, alpha) for count in row] for row in self.fresh_got
+        ]
+        both = np.array(bounds)
+        return both[..., 0], both[..., 1]
+
+
+def impossible(batch: BatchRecord, question: Question) -> str | None:
+    """Why no network could have given these counts, or None."""
+    a = len(batch.groups)
+    if batch.rounds < 0 or len(batch.together) != question.outcomes:
+        return "wrong number of outcomes or rounds"
+    if len(set(batch.groups)) != a or not all(0 <= g < question.groups for g in batch.groups):
+        return "groups that do not exist"
+    if batch.leader is not None:
+        i, j, outcome = batch.leader
+        if i == j or not {i, j} <= set(range(question.groups)) or not 0 <= outcome < question.outcomes:
+            return "a leader that does not exist"
+    for rows in batch.together:
+        if [len(row) for row in rows] != list(range(a, 0, -1)):
+            return "tables of the wrong size"
+        table = _symmetric(rows, a)
+        own = np.diag(table)
+        # Two groups share at most what the smaller has, and at least what does not fit into the rounds.
+        most = np.minimum(own[:, None], own[None, :])
+        least = np.maximum(own[:, None] + own[None, :] - batch.rounds, 0)
+        if (table > most).any() or (table < least).any() or (own > batch.rounds).any():
+            return "counts that contradict each other"
+    return None
+
+
+def _symmetric(rows: list[list[int]], size: int) -> Table:
+    table = np.zeros((size, size), np.int64)
+    for i, row in enumerate(rows):
+        table[i, i:] = table[i:, i] = row
+    return table
+
+
+def table_of(batch: BatchRecord) -> list[Any]:
+    """The counts of a batch as full symmetric tables."""
+    return [_symmetric(rows, len(batch.groups)) for rows in batch.together]
