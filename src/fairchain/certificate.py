@@ -30,6 +30,8 @@ def make_certificate(verdict: Verdict) -> dict[str, Any]:
     spec["model"]["path"] = Path(verdict.spec.model.path).name
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
+    # Illustrations, not claims: anybody can find witnesses again, and a forecast promises nothing.
+    del claims["witnesses"], claims["forecast"]
     ledger = verdict.ledger
     content = {
         "format": FORMAT,

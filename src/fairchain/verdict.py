@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence import BettingRule, Decision, Interval, Rule
+from fairchain.evidence import Decision, Interval, Rule
 from fairchain.evidence.rule import Plan
 from fairchain.evidence.sampling import Batch
 from fairchain.spec import Group, Spec, groups_of
@@ -165,13 +165,12 @@ def assemble(
     def pair(i: int, j: int, outcome: int) -> Pair:
         return Pair(groups[i].name, groups[j].name, labels[ledger.outcomes[outcome]])
 
-    violators = rule.violators() if isinstance(rule, BettingRule) else []
     return Verdict(
         decision=rule.decision,
         gap=Interval(*rule.gap()),
-        widest=pair(*rule.tally.widest()),
+        widest=pair(*rule.tally.widest),
         groups=_probabilities(rule, groups, spec, ledger.outcomes),
-        violators=tuple(pair(*violator) for violator in violators),
+        violators=tuple(pair(*violator) for violator in rule.violators()),
         witnesses=witnesses,
         rounds=sum(batch.rounds for _, batch in ledger.entries),
         evaluations=sum(batch.rounds * len(plan.groups) for plan, batch in ledger.entries),
@@ -185,6 +184,7 @@ def assemble(
             delta=spec.guarantee.delta,
             population=population,
             sound=rule.sound,
+            within=spec.guarantee.epsilon if stopped == "decided" else None,
         ),
         population=population,
         model_sha256=model_sha256,

@@ -23,7 +23,7 @@ def find_witnesses(
 
     The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
     """
-    i, j, outcome = rule.tally.widest()
+    i, j, outcome = rule.tally.widest
     if not ledger.coupled or not rule.tally.only[outcome, i, j]:
         return ()
     found: list[Witness] = []

@@ -33,10 +33,17 @@ def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
 
 def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
     """Log of the wealth over all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
-    each = (np.asarray(cells, float)[..., None] * growths).sum(axis=-2) + LOG_SHARES
-    top = each.max(axis=-1)
-    total: Floats = top + np.log(np.exp(each - top[..., None]).sum(axis=-1))
+    each = _weigh(cells, growths) + LOG_SHARES
+    top = each.max(axis=-1, keepdims=True)
+    total: Floats = np.log(np.exp(each - top).sum(axis=-1)) + top[..., 0]
     return total
+
+
+def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
+    """Log growth of each stake after these counts: (..., stakes) from (..., payoffs)."""
+    cells = np.asarray(cells, float)
+    each: Floats = cells @ growths if growths.ndim == 2 else (cells[..., None, :] @ growths)[..., 0, :]
+    return each
 
 
 def rounds_to_go(wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: float) -> Floats:
@@ -44,9 +51,8 @@ def rounds_to_go(wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: 
 
     The best single stake sets the rate. A forecast only: nothing that is guaranteed rests on it.
     """
-    cells = np.asarray(cells, float)
-    frequencies = cells / np.maximum(cells.sum(axis=-1, keepdims=True), 1)
-    rate = (frequencies[..., None] * growths).sum(axis=-2).max(axis=-1)
+    rounds = np.maximum(np.asarray(cells).sum(axis=-1), 1)
+    rate = _weigh(cells, growths).max(axis=-1) / rounds
     with np.errstate(divide="ignore"):
         return np.where(rate > 0, np.maximum(log_bar - np.asarray(wealth), 0) / np.maximum(rate, 0), np.inf)
 

@@ -40,10 +40,12 @@ class BettingRule:
         self.tally = Tally.empty(groups, outcomes)
         self.decision = Decision.UNDECIDED
         self.lead: Counts = np.zeros(3, np.int64)
-        self.cleared = np.broadcast_to(np.eye(groups, dtype=bool), (outcomes, groups, groups)).copy()
+        self._proper = ~np.eye(groups, dtype=bool)
+        self.cleared = np.broadcast_to(~self._proper, (outcomes, groups, groups)).copy()
         self._groups, self._outcomes = groups, outcomes
         self._threshold, self._delta, self._narrow = threshold, delta, narrow
-        self._bar = -math.log(delta)
+        # Half of delta for each answer: at a gap of exactly the threshold both would be wrong.
+        self._bar = math.log(2 / delta)
         self._fair_growth = against_at_least(threshold)
         self._unfair_growth = against_at_most(threshold)
         self._rounds = 0
@@ -56,7 +58,7 @@ class BettingRule:
         rounds = next_batch(self._rounds, self._groups, self._outcomes, self._to_go())
         if not self._rounds:
             return Plan(rounds, everybody)
-        leader = self.tally.widest()
+        leader = self.tally.widest
         return Plan(rounds, self._active(leader) if self._narrow else everybody, leader)
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
@@ -67,9 +69,8 @@ class BettingRule:
             matter = self.tally.gaps + FOCUS * self.tally.errors >= largest
         else:
             matter = ~self.cleared
-        either = matter.any(axis=0)
-        np.fill_diagonal(either, False)
-        return tuple(int(group) for group in np.flatnonzero(either.any(axis=0) | either.any(axis=1)))
+        matter = (matter & self._proper).any(axis=0)
+        return tuple(np.flatnonzero(matter.any(axis=0) | matter.any(axis=1)).tolist())
 
     def observe(self, plan: Plan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
@@ -88,7 +89,7 @@ class BettingRule:
             self.decision = Decision.FAIR
 
     def gap(self) -> tuple[float, float, float]:
-        """The largest gap: each bound is wrong with probability at most delta."""
+        """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
         estimate = max(0.0, float(self.tally.gaps.max()))
         low = max(0.0, float(gap_below(self.lead, self._bar)))
         return estimate, low, self._gap_above()
@@ -97,10 +98,9 @@ class BettingRule:
         """The smallest c for which every pair refutes "gap >= c"; one bisection serves all pairs.
 
         A pair once cleared stays below the threshold: both claims fail only if the pair's own wealth at its true
-        gap ever reaches 1/delta, so the guarantee is spent once.
+        gap ever reaches the bar, so the guarantee is spent once.
         """
-        others = ~np.eye(self._groups, dtype=bool)
-        cells, cleared = self.tally.cells[:, others], self.cleared[:, others]
+        cells, cleared = self.tally.cells[:, self._proper], self.cleared[:, self._proper]
 
         def refuted(c: Floats) -> np.bool_:
             beaten = log_wealth(cells, against_at_least(c)) >= self._bar
@@ -134,7 +134,7 @@ class BettingRule:
         """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared."""
         if not self._rounds:
             return math.inf
-        i, j, outcome = self.tally.widest()
+        i, j, outcome = self.tally.widest
         if self.tally.gaps[outcome, i, j] > self._threshold:
             cells, growths = self.tally.cells[outcome, i, j], self._unfair_growth
             wealth = log_wealth(self.lead, growths)

@@ -15,7 +15,7 @@ import numpy as np
 from fairchain.evidence.bets import Floats
 from fairchain.evidence.betting import BettingRule
 from fairchain.evidence.interval import clopper_pearson, gap_above, gap_below
-from fairchain.evidence.rule import Decision, Plan, next_batch
+from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
 from fairchain.evidence.tally import Tally
 
 PILOT = 1024
@@ -62,7 +62,7 @@ class EstimateRule:
         rounds = next_batch(done, self._groups, self._outcomes)
         if self._known is None:
             rounds = min(max(rounds, 64), self._wanted - int(self._fresh.asked.max()))
-        leader = self.tally.widest() if done else None
+        leader = self.tally.widest if done else None
         return Plan(rounds, tuple(range(self._groups)), leader, self._phase)
 
     def observe(self, plan: Plan, tally: Tally) -> None:
@@ -128,6 +128,10 @@ class EstimateRule:
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`: from the fresh rounds when done."""
         return self._fresh.rates if self._known is not None else self.tally.rates
+
+    def violators(self) -> list[Leader]:
+        """Pairs that the same rounds show to be above the threshold."""
+        return self._betting.violators()
 
     def forecast(self) -> int | None:
         """What is left of the present try."""

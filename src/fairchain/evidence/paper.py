@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fairchain.evidence.bets import Floats
-from fairchain.evidence.rule import Decision, Plan, next_batch
+from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
 from fairchain.evidence.tally import Tally
 
 # The accuracy on a difference that the paper uses throughout.
@@ -73,6 +73,10 @@ class PaperRule:
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`."""
         return self.tally.rates
+
+    def violators(self) -> list[Leader]:
+        """None can be named: nothing here is known."""
+        return []
 
     def forecast(self) -> int | None:
         """What is left until H(n)."""

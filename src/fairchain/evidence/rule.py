@@ -81,6 +81,9 @@ class Rule(Protocol):
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`, (outcomes, groups)."""
 
+    def violators(self) -> list[Leader]:
+        """Pairs that are known, all together, to be above the threshold."""
+
     def forecast(self) -> int | None:
         """About how many more rounds are needed; None if that cannot be said."""
 

@@ -46,6 +46,9 @@ class Tally:
 
         `together` (outcomes, active, active) counts rounds in which both got the outcome; it says everything.
         """
+        own = together.diagonal(axis1=1, axis2=2)
+        if len(active) == groups:
+            return cls(np.full((groups, groups), rounds, np.int64), together, own[:, :, None] - together)
         asked = np.zeros((groups, groups), np.int64)
         both = np.zeros((len(together), groups, groups), np.int64)
         only = np.zeros_like(both)
@@ -53,7 +56,7 @@ class Tally:
         asked[where] = rounds
         for outcome, table in enumerate(together):
             both[outcome][where] = table
-            only[outcome][where] = table.diagonal()[:, None] - table
+            only[outcome][where] = own[outcome][:, None] - table
         return cls(asked, both, only)
 
     def __add__(self, other: Tally) -> Tally:
@@ -70,8 +73,11 @@ class Tally:
     @cached_property
     def cells(self) -> Counts:
         """(outcomes, k, k, 3): rounds in which [i got it] - [j got it] was +1, 0 and -1."""
-        less = self.only.swapaxes(1, 2)
-        return np.stack([self.only, self.asked - self.only - less, less], axis=-1)
+        cells = np.empty((*self.only.shape, 3), np.int64)
+        cells[..., 0] = self.only
+        cells[..., 2] = self.only.swapaxes(1, 2)
+        cells[..., 1] = self.asked - cells[..., 0] - cells[..., 2]
+        return cells
 
     @cached_property
     def gaps(self) -> NDArray[np.float64]:
@@ -87,11 +93,12 @@ class Tally:
         variance = np.maximum(differ - self.gaps**2, 0) / asked
         return np.where(self.asked > 0, np.sqrt(variance), np.inf)
 
+    @cached_property
     def widest(self) -> tuple[int, int, int]:
         """(i, j, outcome) of the largest gap between two different groups; the first of equals."""
-        proper = np.where(np.eye(len(self.asked), dtype=bool), -2.0, self.gaps)
-        outcome, i, j = np.unravel_index(int(proper.argmax()), proper.shape)
-        return int(i), int(j), int(outcome)
+        outcome, i, j = np.unravel_index(int(self.gaps.argmax()), self.gaps.shape)
+        # Gaps are antisymmetric, so the largest stands on the diagonal only if all of them are 0.
+        return (int(i), int(j), int(outcome)) if i != j else (0, 1, 0)
 
     @property
     def trials(self) -> Counts:
@@ -117,11 +124,13 @@ def count_together(labels: NDArray[np.integer], outcomes: Sequence[int]) -> Coun
     """
     groups, rounds = labels.shape
     counts = np.empty((len(outcomes), groups, groups), np.int64)
+    bits = np.zeros((groups, -(-rounds // 64) * 8), np.uint8)
+    packed = bits.view(np.uint64)
+    # As many rows at once as stay in the cache.
+    rows = max(1, 2**17 // packed.size)
     for place, outcome in enumerate(outcomes):
-        bits = np.zeros((groups, -(-rounds // 64) * 8), np.uint8)
         bits[:, : -(-rounds // 8)] = np.packbits(labels == outcome, axis=1)
-        packed = bits.view(np.uint64)
-        for group in range(groups):
-            common = np.bitwise_count(packed[group:] & packed[group])
-            counts[place, group, group:] = counts[place, group:, group] = common.sum(axis=1, dtype=np.int64)
+        for start in range(0, groups, rows):
+            common = packed[start : start + rows, None] & packed
+            counts[place, start : start + rows] = np.bitwise_count(common).sum(axis=2, dtype=np.int64)
     return counts

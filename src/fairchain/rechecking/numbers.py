@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,7 @@ def verdict_claim(file: CertificateFile, replay: Replay, asked: Spec) -> Claim:
         delta=question.delta,
         population=str(UniformPopulation(asked)),
         sound=not question.paper,
+        within=question.epsilon if question.epsilon is not None and _reached(replay, question.epsilon) else None,
     )
     if question.paper:
         return Claim("verdict", False, "rule = paper carries no valid guarantee, so there is nothing that could hold")
@@ -43,6 +45,24 @@ def verdict_claim(file: CertificateFile, replay: Replay, asked: Spec) -> Claim:
     if file.claims.get("statement") != sentence or file.claims.get("sound") is not True:
         return Claim("verdict", False, "the statement is not the one that belongs to this verdict")
     return Claim("verdict", True, f"{claimed}: the e-values computed again give the same answer")
+
+
+def _reached(replay: Replay, epsilon: float) -> bool:
+    """Estimate mode: every probability and every gap is known within epsilon."""
+    if not replay.known:
+        return False
+    question, gaps = replay.question, replay.gaps()
+    bar = math.log(2 * question.groups * (question.groups - 1) * question.outcomes / question.delta)
+    for cell in np.ndindex(gaps.shape):
+        if cell[1] == cell[2]:
+            continue
+        plus, zero, minus = (table[cell].reshape(1) for table in replay.cells())
+        above, below = float(gaps[cell]) + epsilon, float(gaps[cell]) - epsilon
+        if above < 1 and arithmetic.log_evidence((plus, zero, minus), above, "above")[0] < bar:
+            return False
+        if below > -1 and arithmetic.log_evidence((plus, zero, minus), below, "below")[0] < bar:
+            return False
+    return True
 
 
 def interval_claim(file: CertificateFile, replay: Replay, asked: Spec) -> Claim:
@@ -67,9 +87,27 @@ def interval_claim(file: CertificateFile, replay: Replay, asked: Spec) -> Claim:
         )
     except (KeyError, TypeError):
         return Claim("intervals", False, "some numbers are missing")
-    if not close or names != _group_names(asked):
-        return Claim("intervals", False, "some estimate or bound is not what the counts give")
+    if not close or names != _group_names(asked) or not _pairs_named(claims, replay, asked):
+        return Claim("intervals", False, "some estimate, bound or named pair is not what the counts give")
     return Claim("intervals", True, f"{len(found) - 2} numbers computed again from the counts")
+
+
+def _pairs_named(claims: dict[str, Any], replay: Replay, asked: Spec) -> bool:
+    """The widest pair, and the pairs above the threshold by a union bound, are those of the counts."""
+    question, groups = replay.question, [group.name for group in groups_of(asked)]
+    label = asked.property.outcome
+    labels = [label] if label is not None else list(asked.model.labels)[-question.outcomes :]
+
+    def named(cell: Any) -> dict[str, Any]:
+        outcome, i, j = (int(x) for x in cell)
+        return {"more": groups[i], "less": groups[j], "outcome": labels[outcome]}
+
+    bar = question.bar + math.log(question.groups * (question.groups - 1) * question.outcomes)
+    above = np.argwhere(arithmetic.log_evidence(replay.cells(), question.threshold, "below") >= bar)
+    gaps = replay.gaps() - 3 * np.eye(question.groups)
+    widest = named(np.unravel_index(np.argmax(gaps), gaps.shape))
+    said = {key: claims["gap"].get(key) for key in widest}
+    return said == widest and claims.get("violators") == [named(cell) for cell in above]
 
 
 def _gap_numbers(replay: Replay) -> list[float]:

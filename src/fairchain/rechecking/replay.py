@@ -46,8 +46,8 @@ class Question:
 
     @property
     def bar(self) -> float:
-        """Log of 1/delta."""
-        return -math.log(self.delta)
+        """What an e-value must reach, as a logarithm: half of delta for each of the two answers."""
+        return math.log(2) - math.log(self.delta)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""The promises of fairchain, in the order of `src/`."""

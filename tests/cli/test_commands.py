@@ -1,0 +1,218 @@
+"""The command line as a person and a program meet it: output, exit codes, files, and nothing unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from fairchain import example
+from fairchain.cli.app import run
+
+FIELDS = {
+    "verdict", "gap", "threshold", "delta", "groups", "rounds", "evaluations", "seconds", "seed", "rule", "sound",
+    "model_sha256", "population", "statement",
+}  # fmt: skip
+
+
+class Cli:
+    """Runs the command line in this process and keeps what it printed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["fairchain", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        printed = self._capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(("name", "code"), [("census", 0), ("credit", 1), ("bank", 0)])
+def test_exit_codes_tell_fair_from_unfair(cli: Cli, name: str, code: int) -> None:
+    found, out, err = cli("verify", example(name))
+    assert found == code
+    assert out.startswith("UNFAIR" if code else "FAIR")
+    assert err == ""
+
+
+def test_undecided_exits_with_3_and_says_what_to_do(cli: Cli) -> None:
+    code, out, _ = cli("verify", example("census"), "--threshold", 0.0092, "--rounds", 2000)
+    assert code == 3
+    assert "the budget of rounds is spent" in out
+
+
+def test_json_is_one_object_and_nothing_else(cli: Cli) -> None:
+    code, out, err = cli("verify", example("credit"), "--json")
+    answer = json.loads(out)
+    assert code == 1
+    assert err == ""
+    assert FIELDS <= set(answer)
+    assert set(answer["gap"]) >= {"estimate", "low", "high"}
+    assert all(set(group) >= {"name", "probability", "low", "high"} for group in answer["groups"])
+    assert len(answer["groups"]) == 8
+
+
+def test_an_error_is_json_too_when_asked_for(cli: Cli, tmp_path: Path) -> None:
+    code, out, err = cli("verify", tmp_path / "no.toml", "--json")
+    assert code == 2
+    assert "no.toml" in json.loads(out)["error"]
+    assert err.count("\n") == 1
+
+
+def test_the_command_line_wins_over_the_spec(cli: Cli) -> None:
+    _, out, _ = cli(
+        "verify", example("census"), "--json", "--threshold", 0.2, "--delta", 0.01, "--seed", 9,
+        "--protected", "sex", "--outcome", "<=50K",
+    )  # fmt: skip
+    answer = json.loads(out)
+    assert (answer["threshold"], answer["delta"], answer["seed"]) == (0.2, 0.01, 9)
+    assert [group["name"] for group in answer["groups"]] == ["sex=Female", "sex=Male"]
+    assert {group["outcome"] for group in answer["groups"]} == {"<=50K"}
+
+
+def test_an_option_is_checked_like_the_key_it_replaces(cli: Cli) -> None:
+    code, _, err = cli("verify", example("census"), "--threshold", 7)
+    assert code == 2
+    assert "property.threshold" in err
+
+
+def test_quiet_prints_the_verdict_only(cli: Cli) -> None:
+    _, out, _ = cli("verify", example("census"), "--quiet")
+    assert out.count("\n") == 1
+
+
+def test_the_paper_rule_is_marked_in_every_output(cli: Cli) -> None:
+    for extra in ([], ["--quiet"], ["--json"]):
+        _, out, _ = cli("verify", example("census"), "--rule", "paper", "--delta", 0.1, *extra)
+        assert "NOT SOUND" in out
+
+
+def test_a_certificate_is_written_when_asked_and_can_be_rechecked(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    cli("verify", example("credit"), "--certificate", path)
+    code, out, _ = cli("recheck", path, "--model", example("credit").with_suffix(".onnx"))
+    assert code == 0
+    assert "CONFIRMED" in out
+    assert [item.name for item in tmp_path.iterdir()] == ["certificate.json"]
+    content = json.loads(path.read_text())
+    content["claims"]["verdict"] = "FAIR"
+    path.write_text(json.dumps(content))
+    code, out, _ = cli("recheck", path, "--model", example("credit").with_suffix(".onnx"), "--full")
+    assert code == 1
+    assert "NOT CONFIRMED" in out
+
+
+def test_nothing_is_written_unasked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cli("verify", example("census"))
+    cli("demo", "credit")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_shows_a_fair_and_an_unfair_network_and_exits_0(cli: Cli) -> None:
+    code, out, _ = cli("demo")
+    assert code == 0
+    assert "\nFAIR" in out
+    assert "\nUNFAIR" in out
+    assert "with probability at most 1e-06" in out
+
+
+def test_the_demo_leaves_a_spec_to_start_from(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    assert cli("demo", "bank", "--save", folder)[0] == 0
+    assert cli("verify", folder / "bank.toml")[0] == 0
+    code, _, err = cli("demo", "bank", "--save", folder)
+    assert code == 2
+    assert "exists already" in err
+
+
+def test_the_schema_accepts_the_examples(cli: Cli) -> None:
+    import tomllib
+
+    _, out, _ = cli("schema")
+    schema: dict[str, Any] = json.loads(out)
+    jsonschema.validate(tomllib.loads(example("census").read_text()), schema)
+
+
+def test_data_list_names_licences_and_fetches_nothing(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path))
+    code, out, _ = cli("data", "list")
+    assert code == 0
+    assert "CC BY 4.0" in out
+    _, out, _ = cli("data", "list", "--json")
+    assert {each["name"] for each in json.loads(out)["datasets"]} >= {"census", "credit", "bank"}
+
+
+def test_an_unknown_data_set_is_an_error(cli: Cli) -> None:
+    code, _, err = cli("data", "get", "nothing")
+    assert code == 2
+    assert "census" in err
+
+
+def test_a_bug_of_ours_exits_with_101_and_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("fairchain.verification.verify", broken)
+    code, _, err = cli("verify", example("census"))
+    assert code == 101
+    assert "bug in fairchain" in err
+    assert "Traceback" not in err
+
+
+def test_help_shows_examples(cli: Cli) -> None:
+    assert "fairchain demo" in cli("--help")[1]
+    assert "--certificate" in cli("verify", "--help")[1]
+    assert cli("--version")[1].strip() == __import__("fairchain").__version__
+
+
+def command(*arguments: object, **more: Any) -> subprocess.Popen[str]:
+    program = [sys.executable, "-c", "from fairchain.cli import main; main()", *map(str, arguments)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(program, **(pipes | more))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_ctrl_c_half_way_prints_what_is_known(tmp_path: Path) -> None:
+    """As on a terminal: the progress line shows the running interval; Ctrl-C then ends with the result so far."""
+    import pty
+
+    path = tmp_path / "certificate.json"
+    terminal, side = pty.openpty()
+    process = command(
+        "verify", example("census"), "--threshold", 0.0091, "--delta", 1e-12, "--seconds", 50, "--certificate", path,
+        stderr=side, env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(side)
+    shown = b""
+    while b"largest gap" not in shown:
+        shown += os.read(terminal, 4096)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    os.close(terminal)
+    assert process.returncode == 3
+    assert out.startswith("UNDECIDED")
+    assert "you stopped it" in out
+    assert json.loads(path.read_text())["claims"]["stopped"] == "interrupted"
+
+
+def test_colours_and_bars_stay_away_from_pipes() -> None:
+    out, err = command("demo").communicate(timeout=60)
+    assert "\x1b[" not in out
+    assert err == ""

@@ -1,0 +1,98 @@
+"""The promise of a verdict: at a true gap of exactly the threshold both answers are wrong, and rare.
+
+Each test is 2000 seeded runs. If the error probability were exactly delta, the number of wrong verdicts would exceed
+the limit used with probability below 1e-6: that is the chance of a false alarm. Rules that are not sound fail.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from fairchain.evidence import BettingRule, Decision, PaperRule, Rule
+from fairchain.evidence.bets import against_at_most, log_wealth
+from tests.evidence.simulation import at_the_boundary, simulate
+
+RUNS, ROUNDS, THRESHOLD = 2000, 500, 0.1
+# Where the lower of the two probabilities lies: near 0, in the middle, near 1.
+LOWS = (0.0, 0.02, 0.45, 0.88, 0.9)
+
+
+def wrong_verdicts(make: type, groups: int, delta: float, runs: int = RUNS, **options: object) -> int:
+    """How many of the runs come to any verdict at all."""
+    wrong = 0
+    for run in range(runs):
+        probabilities = at_the_boundary(groups, THRESHOLD, LOWS[run % len(LOWS)], run)
+        rule: Rule = make(groups, 1, THRESHOLD, delta, **options)
+        decision, _ = simulate(rule, probabilities, seed=run, most=ROUNDS, coupled=run % 2 == 0)
+        wrong += decision is not Decision.UNDECIDED
+    return wrong
+
+
+def limit(delta: float, runs: int = RUNS) -> int:
+    return int(binom.ppf(1 - 1e-6, runs, delta))
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.05])
+@pytest.mark.parametrize("groups", [2, 5, 9])
+def test_wrong_verdicts_are_rarer_than_delta(groups: int, delta: float) -> None:
+    assert wrong_verdicts(BettingRule, groups, delta) <= limit(delta)
+
+
+def test_they_are_also_rarer_when_no_group_is_left_out() -> None:
+    assert wrong_verdicts(BettingRule, 5, 0.1, narrow=False) <= limit(0.1)
+
+
+@pytest.mark.parametrize("groups", [2, 5, 9])
+def test_the_rule_of_the_paper_fails_this_very_test(groups: int) -> None:
+    assert wrong_verdicts(PaperRule, groups, 0.1, 200, epsilon=0.03, labels=2) > limit(0.1, 200)
+
+
+class _Peeking(BettingRule):
+    """Not sound: looks at a fixed-sample test again and again."""
+
+    def observe(self, plan, tally) -> None:  # type: ignore[no-untyped-def]
+        super().observe(plan, tally)
+        self.decision = Decision.UNDECIDED
+        distance = np.abs(self.tally.gaps) - THRESHOLD
+        z = -math.sqrt(2) * math.sqrt(math.log(1 / (2 * self._delta)))
+        if (self.tally.errors > 0).any() and (distance / np.maximum(self.tally.errors, 1e-9) > -z).any():
+            self.decision = Decision.UNFAIR
+
+
+class _Hindsight(BettingRule):
+    """Not sound: the best of all pairs bets, chosen after the batch instead of before it."""
+
+    def observe(self, plan, tally) -> None:  # type: ignore[no-untyped-def]
+        super().observe(plan, tally)
+        every = log_wealth(tally.cells, against_at_most(THRESHOLD))
+        outcome, i, j = np.unravel_index(int(every.argmax()), every.shape)
+        self.hindsight = getattr(self, "hindsight", 0) + tally.cells[outcome, i, j]
+        if log_wealth(self.hindsight, against_at_most(THRESHOLD)) >= self._bar:
+            self.decision = Decision.UNFAIR
+
+
+@pytest.mark.parametrize("unsound", [_Peeking, _Hindsight])
+def test_rules_that_peek_or_choose_with_hindsight_fail_this_very_test(unsound: type) -> None:
+    assert wrong_verdicts(unsound, 9, 0.1, 200, narrow=False) > limit(0.1, 200)
+
+
+def test_verdicts_away_from_the_boundary_are_right() -> None:
+    """Power: 60 runs at delta 1e-6, so one wrong verdict has chance below 1e-4."""
+    for run in range(30):
+        fair, _ = simulate(BettingRule(3, 1, 0.1, 1e-6), [0.5, 0.52, 0.55], run, 10**6)
+        unfair, _ = simulate(BettingRule(3, 1, 0.1, 1e-6), [0.5, 0.52, 0.65], run, 10**6)
+        assert (fair, unfair) == (Decision.FAIR, Decision.UNFAIR)
+
+
+def test_leaving_groups_out_saves_evaluations() -> None:
+    probabilities = [0.3] + [0.4] * 8 + [0.48]
+    costs = {}
+    for narrow in (True, False):
+        costs[narrow] = np.mean(
+            [simulate(BettingRule(10, 1, 0.1, 1e-6, narrow=narrow), probabilities, run, 10**6)[1] for run in range(10)]
+        )
+    assert costs[True] < 0.6 * costs[False]

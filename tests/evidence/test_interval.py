@@ -1,0 +1,77 @@
+"""Intervals cover, at every time at once where that is promised.
+
+Coverage tests state the chance of a false alarm: the limits are exceeded with probability below 1e-6 if the error
+probability is exactly what is promised.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from fairchain.evidence.interval import Interval, clopper_pearson, gap_above, gap_below, probability_any_time
+
+
+def test_bounds_enclose_the_estimate_and_shrink() -> None:
+    widths = []
+    for trials in (10, 100, 1000, 10_000):
+        low, high = probability_any_time(trials * 3 // 10, trials, 0.01)
+        assert 0 <= low[0] < 0.3 < high[0] <= 1
+        widths.append(high[0] - low[0])
+    assert widths == sorted(widths, reverse=True)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (0, 50), (50, 50)])
+def test_extreme_counts_give_one_sided_bounds(successes: int, trials: int) -> None:
+    low, high = probability_any_time(successes, trials, 0.01)
+    assert (low[0] == 0.0) == (successes == 0)
+    assert (high[0] == 1.0) == (successes == trials)
+
+
+@pytest.mark.parametrize("p", [0.01, 0.3, 0.5, 0.97])
+def test_any_time_bounds_of_a_probability_hold_at_all_times(p: float) -> None:
+    runs, alpha, length = 1000, 0.1, 2000
+    rng = np.random.default_rng(1)
+    looks = np.unique(np.geomspace(1, length, 60).astype(int))
+    counts = (rng.random((runs, length)) < p).cumsum(axis=1)[:, looks - 1]
+    low, high = probability_any_time(counts, np.broadcast_to(looks, counts.shape), alpha)
+    missed = ((low > p) | (high < p)).any(axis=1).sum()
+    assert missed <= binom.ppf(1 - 1e-6, runs, alpha)
+    # The same counts under an interval for one fixed size, looked at again and again, miss far too often.
+    low, high = clopper_pearson(counts, np.broadcast_to(looks, counts.shape), alpha)
+    peeked = ((low > p) | (high < p)).any(axis=1).sum()
+    assert peeked > binom.ppf(1 - 1e-6, runs, alpha)
+
+
+@pytest.mark.parametrize("chances", [(0.1, 0.85, 0.05), (0.5, 0.1, 0.4), (0.01, 0.99, 0.0)])
+def test_bounds_of_a_gap_hold_at_all_times(chances: tuple[float, float, float]) -> None:
+    runs, alpha = 400, 0.1
+    truth = chances[0] - chances[2]
+    rng = np.random.default_rng(2)
+    looks = np.array([5, 10, 20, 40, 80, 160, 320, 640])
+    steps = rng.choice(3, (runs, looks[-1]), p=chances)
+    cells = np.stack([(steps == c).cumsum(axis=1)[:, looks - 1] for c in range(3)], axis=-1)
+    bar = np.log(2 / alpha)
+    missed = ((gap_below(cells, bar) > truth) | (gap_above(cells, bar) < truth)).any(axis=1).sum()
+    assert missed <= binom.ppf(1 - 1e-6, runs, alpha)
+
+
+def test_bounds_of_a_gap_are_not_vacuous() -> None:
+    cells = [500, 9000, 500]
+    assert -0.03 < gap_below(cells, np.log(1e6)) < 0 < gap_above(cells, np.log(1e6)) < 0.03
+
+
+@pytest.mark.parametrize("p", [0.005, 0.2, 0.5])
+def test_clopper_pearson_covers_exactly(p: float) -> None:
+    """Exact: summed over all outcomes, not sampled."""
+    trials, alpha = 200, 0.05
+    counts = np.arange(trials + 1)
+    low, high = clopper_pearson(counts, trials, alpha)
+    missed = binom.pmf(counts, trials, p)[(low > p) | (high < p)].sum()
+    assert missed <= alpha
+
+
+def test_an_interval_prints_with_its_bounds() -> None:
+    assert str(Interval(0.05, 0.01, 0.1)) == "0.050 [0.010, 0.100]"
+    assert 0.2 not in Interval(0.05, 0.01, 0.1)

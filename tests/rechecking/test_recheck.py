@@ -1,0 +1,266 @@
+"""A certificate convinces somebody who does not trust us: honest ones hold, and every forgery is caught.
+
+The forger of these tests is clever: after each change the digest is made to match again, and the change is carried
+through to every place that repeats it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from fairchain import CertificateError, ModelError, example, load_spec, make_certificate, recheck, verify
+from fairchain.certificate import dump
+from fairchain.certificate_format import digest
+from fairchain.rechecking import Recheck, arithmetic
+from fairchain.spec import revise
+from fairchain.wording import statement
+
+Content = dict[str, Any]
+MODES: dict[str, dict[str, Any]] = {
+    "fair": {},
+    "unfair": {"property__threshold": 0.03},
+    "undecided": {"property__threshold": 0.045, "guarantee__budget__rounds": 3000},
+    "estimate": {"guarantee__epsilon": 0.05, "guarantee__delta": 0.05},
+    "estimate cut short": {"guarantee__epsilon": 0.01, "guarantee__budget__rounds": 5000},
+}
+MODEL = example("credit").with_suffix(".onnx")
+
+
+def certificate_of(**changes: Any) -> Content:
+    spec = revise(load_spec(example("credit")), property__protected=["sex"], **changes)
+    content = make_certificate(verify(None, spec))
+    return json.loads(dump(content))
+
+
+def check(tmp_path: Path, content: Content, *, forge_digest: bool = True, model: Path = MODEL, **more: Any) -> Recheck:
+    if forge_digest:
+        content = {**content, "digest": digest(content)}
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(content))
+    return recheck(path, model, **more)
+
+
+def failing(result: Recheck) -> set[str]:
+    return {claim.name for claim in result.claims if not claim.holds}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_honest_certificate_holds(tmp_path: Path, mode: str) -> None:
+    result = check(tmp_path, certificate_of(**MODES[mode]), forge_digest=False, full=True)
+    assert failing(result) == set()
+    assert result.holds
+
+
+@pytest.mark.parametrize("name", ["census", "bank", "credit"])
+def test_certificates_of_many_groups_hold(tmp_path: Path, name: str) -> None:
+    content = make_certificate(verify(None, example(name), seed=5))
+    assert failing(check(tmp_path, content, model=example(name).with_suffix(".onnx"))) == set()
+
+
+def test_any_edit_without_a_new_digest_is_noticed(tmp_path: Path) -> None:
+    content = certificate_of()
+    content["software"]["numpy"] = "9.9"
+    assert failing(check(tmp_path, content, forge_digest=False)) == {"file"}
+
+
+def _tally(content: Content) -> None:
+    table = content["evidence"]["batches"][2]["together"][0]
+    table[0][0] -= 1
+    table[0][1] -= 1
+
+
+def _seed(content: Content) -> None:
+    content["spec"]["guarantee"]["seed"] = content["claims"]["seed"] = content["evidence"]["seed"] = 77
+
+
+def _threshold(content: Content, value: float) -> None:
+    old = content["claims"]["property"]
+    content["spec"]["property"]["threshold"] = content["claims"]["threshold"] = value
+    content["claims"]["property"] = old.rsplit("<=", 1)[0] + f"<= {value:g}"
+    content["claims"]["statement"] = statement(
+        content["claims"]["verdict"],
+        threshold=value,
+        delta=content["claims"]["delta"],
+        population=content["claims"]["population"],
+        sound=True,
+    )
+
+
+def _delta(content: Content) -> None:
+    content["spec"]["guarantee"]["delta"] = content["claims"]["delta"] = 1e-12
+    content["claims"]["statement"] = content["claims"]["statement"].replace("1e-06", "1e-12")
+
+
+def _leader(content: Content) -> None:
+    batch = content["evidence"]["batches"][-1]
+    i, j, outcome = batch["leader"]
+    batch["leader"] = [j, i, outcome]
+
+
+def _dropped(content: Content) -> None:
+    del content["evidence"]["batches"][-1]
+
+
+def _verdict(content: Content) -> None:
+    content["claims"]["verdict"] = "UNFAIR"
+    content["claims"]["statement"] = statement(
+        "UNFAIR", threshold=0.1, delta=1e-6, population=content["claims"]["population"], sound=True
+    )
+
+
+def _bound(content: Content) -> None:
+    content["claims"]["gap"]["high"] -= 0.01
+
+
+def _group(content: Content) -> None:
+    content["claims"]["groups"][0]["low"] += 0.01
+
+
+def _rosier(content: Content) -> None:
+    content["claims"]["statement"] = "This network is fair."
+
+
+def _violator(content: Content) -> None:
+    content["claims"]["violators"] = [{"more": "sex=male", "less": "sex=female", "outcome": "good"}]
+
+
+def _names(content: Content) -> None:
+    content["spec"]["feature"][8]["values"] = ["male", "female"]
+
+
+FORGERIES: dict[str, tuple[Callable[[Content], None], set[str]]] = {
+    "tally": (_tally, {"re-run"}),
+    "seed": (_seed, {"re-run"}),
+    "smaller threshold": (lambda c: _threshold(c, 0.05), {"verdict"}),
+    "larger threshold": (lambda c: _threshold(c, 0.3), {"choices"}),
+    "delta": (_delta, {"verdict"}),
+    "leader": (_leader, {"choices"}),
+    "dropped batch": (_dropped, {"verdict"}),
+    "verdict": (_verdict, {"verdict"}),
+    "gap": (_bound, {"intervals"}),
+    "probability": (_group, {"intervals"}),
+    "statement": (_rosier, {"verdict"}),
+    "violators": (_violator, {"intervals"}),
+    "group names": (_names, {"intervals"}),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_is_caught(tmp_path: Path, name: str) -> None:
+    forge, expected = FORGERIES[name]
+    content = certificate_of()
+    forge(content)
+    assert expected <= failing(check(tmp_path, content, full=True))
+
+
+def test_another_network_is_caught(tmp_path: Path) -> None:
+    model = onnx.load(MODEL)
+    weights = numpy_helper.to_array(model.graph.initializer[0]).copy()
+    weights.flat[0] += np.float32(1e-3)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, model.graph.initializer[0].name))
+    other = tmp_path / "other.onnx"
+    onnx.save(model, other)
+    content = certificate_of()
+    assert failing(check(tmp_path, content, model=other)) == {"model"}
+    # A forger who also changes the hash is caught by the counts, if the change matters, and by the hash if asked.
+    content["claims"]["model_sha256"] = recheck_hash(other)
+    weights.flat[:] = 0
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, model.graph.initializer[0].name))
+    onnx.save(model, other)
+    content["claims"]["model_sha256"] = recheck_hash(other)
+    assert "re-run" in failing(check(tmp_path, content, model=other))
+
+
+def recheck_hash(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_checkers_own_question_is_compared(tmp_path: Path) -> None:
+    content = certificate_of()
+    spec = revise(load_spec(example("credit")), property__protected=["sex"])
+    assert failing(check(tmp_path, content, spec=spec)) == set()
+    assert failing(check(tmp_path, content, spec=revise(spec, property__threshold=0.05))) == {"question"}
+    assert failing(check(tmp_path, content, spec=example("credit"))) == {"question"}
+
+
+def test_a_sample_is_chosen_by_the_checker(tmp_path: Path) -> None:
+    content = certificate_of(guarantee__epsilon=0.01, guarantee__delta=0.05)
+    total = content["claims"]["evaluations"]
+    results = {seed: check(tmp_path, content, evaluations=total // 10, seed=seed) for seed in (1, 2)}
+    assert all(result.holds and result.evaluations < total / 2 for result in results.values())
+    assert check(tmp_path, content, full=True).evaluations == total
+
+
+def test_the_papers_rule_certifies_nothing(tmp_path: Path) -> None:
+    content = certificate_of(guarantee__rule="paper", guarantee__delta=0.1)
+    assert failing(check(tmp_path, content)) == {"verdict", "intervals"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "not a fairchain certificate"), ("{}", "not a fairchain certificate"), ("[1", "not a fairchain certificate")],
+)
+def test_what_is_no_certificate_is_an_error_not_a_failed_claim(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(text)
+    with pytest.raises(CertificateError, match=words):
+        recheck(path, MODEL)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match=r"nowhere\.json: no such file"):
+        recheck(tmp_path / "nowhere.json", MODEL)
+    path = tmp_path / "c.json"
+    path.write_text(dump(certificate_of()))
+    with pytest.raises(ModelError, match=r"nowhere\.onnx: no such file"):
+        recheck(path, tmp_path / "nowhere.onnx")
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    content = certificate_of()
+    content["version"] = 2
+    with pytest.raises(CertificateError, match="version 2"):
+        check(tmp_path, content)
+
+
+def test_impossible_counts_are_caught_before_anything_runs(tmp_path: Path) -> None:
+    content = certificate_of()
+    content["evidence"]["batches"][0]["together"][0][0][0] = 10**6
+    assert "layout" in failing(check(tmp_path, content))
+
+
+def test_a_certificate_names_no_folder_of_the_machine_it_was_made_on(tmp_path: Path) -> None:
+    folder = tmp_path / "secret"
+    folder.mkdir()
+    for suffix in (".toml", ".onnx"):
+        shutil.copy(example("credit").with_suffix(suffix), folder)
+    assert "secret" not in dump(make_certificate(verify(None, folder / "credit.toml")))
+
+
+def test_the_second_arithmetic_agrees_with_the_first() -> None:
+    """Two implementations, written apart, over random counts."""
+    from fairchain.evidence.bets import against_at_least, against_at_most, log_wealth
+    from fairchain.evidence.interval import clopper_pearson, probability_any_time
+
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 3000, (200, 3))
+    triple = cells[:, 0], cells[:, 1], cells[:, 2]
+    for gap in (-0.2, 0.0, 0.05, 0.1, 0.4):
+        assert np.allclose(arithmetic.log_evidence(triple, gap, "above"), log_wealth(cells, against_at_least(gap)))
+        assert np.allclose(arithmetic.log_evidence(triple, gap, "below"), log_wealth(cells, against_at_most(gap)))
+    for successes, trials in ((0, 10), (3, 10), (10, 10), (500, 10_000)):
+        low, high = probability_any_time(successes, trials, 1e-4)
+        assert arithmetic.any_time_bounds(successes, trials, 1e-4) == pytest.approx((low[0], high[0]), abs=1e-9)
+        bounds = [float(bound) for bound in clopper_pearson(successes, trials, 1e-4)]
+        assert arithmetic.exact_bounds(successes, trials, 1e-4) == pytest.approx(bounds, abs=1e-9)

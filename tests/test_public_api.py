@@ -1,0 +1,59 @@
+"""The names people import, pinned; and what importing them costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import fairchain
+
+NAMES = {
+    "CertificateError", "DataError", "Decision", "FairchainError", "InputError", "Interval", "Limits", "ModelError",
+    "OnnxModel", "Progress", "Recheck", "Spec", "SpecError", "Verdict", "__version__", "example", "load_spec",
+    "make_certificate", "parse_spec", "recheck", "verify", "write_certificate",
+}  # fmt: skip
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(fairchain.__all__) == NAMES
+    for name in NAMES:
+        assert getattr(fairchain, name) is not None
+    assert set(dir(fairchain)) == NAMES
+
+
+def test_a_name_is_the_same_thing_whatever_was_imported_before() -> None:
+    code = "import fairchain.rechecking, fairchain.verification, fairchain.certificate, fairchain as f; print(callable(f.verify), callable(f.recheck))"
+    assert python(code) == "True True"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="verfy"):
+        fairchain.verfy  # noqa: B018
+
+
+def test_importing_fairchain_imports_nothing_heavy() -> None:
+    heavy = "{'numpy', 'onnx', 'onnxruntime', 'msgspec', 'typer', 'rich', 'scipy'}"
+    assert python(f"import sys, fairchain; print({heavy} & set(sys.modules))") == "set()"
+
+
+def test_a_plain_verdict_needs_no_scipy_and_no_optional_package() -> None:
+    """Also true where these are installed, as here: they are made impossible to import."""
+    code = """
+import sys
+for name in ("scipy", "torch", "sklearn", "pandas", "polars", "keras", "skl2onnx", "rich", "typer"):
+    sys.modules[name] = None
+import fairchain
+print(fairchain.verify(None, fairchain.example("census")).decision.name)
+"""
+    assert python(code) == "FAIR"
+
+
+def test_one_except_clause_catches_everything_raised_on_purpose() -> None:
+    assert issubclass(fairchain.SpecError, fairchain.InputError)
+    assert issubclass(fairchain.InputError, fairchain.FairchainError)

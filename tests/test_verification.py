@@ -1,0 +1,181 @@
+"""From a spec and a network to a verdict: right, reproducible, within budget, and stoppable."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairchain import Decision, OnnxModel, SpecError, example, load_spec, make_certificate, verify
+from fairchain.spec import Spec, revise
+from fairchain.verification import Progress, outcomes_of
+
+# The true gaps of the embedded networks from 2 million rounds, see docs/networks.md; three standard errors.
+KNOWN = {
+    ("census", "race"): (0.0091, 0.0003),
+    ("census", "age"): (0.0191, 0.0003),
+    ("census", "sex"): (0.0089, 0.0002),
+    ("credit", "age"): (0.1674, 0.0008),
+    ("credit", "sex"): (0.0421, 0.0004),
+    ("bank", "age"): (0.0526, 0.0006),
+}
+
+
+def question(name: str, protected: str | None = None, **changes: object) -> Spec:
+    chosen = [protected] if protected else None
+    return revise(load_spec(example(name)), property__protected=chosen, **changes)
+
+
+@pytest.mark.parametrize("case", KNOWN, ids="-".join)
+def test_verdicts_on_the_embedded_networks_are_right_and_intervals_contain_the_truth(case: tuple[str, str]) -> None:
+    """Five seeds at delta 1e-6: a failure by chance has probability below 1e-4."""
+    truth, error = KNOWN[case]
+    spec = question(*case)
+    model = OnnxModel(spec.model.path, spec)
+    for seed in range(5):
+        verdict = verify(model, spec, seed=seed)
+        assert verdict.decision is (Decision.UNFAIR if truth > 0.1 else Decision.FAIR)
+        assert verdict.gap.low <= truth + error
+        assert verdict.gap.high >= truth - error
+
+
+def test_the_number_of_workers_changes_nothing_but_times() -> None:
+    spec = question("census", property__threshold=0.0095, guarantee__budget__rounds=200_000)
+    certificates = []
+    for workers in (1, 2, 4):
+        content = make_certificate(verify(None, spec, workers=workers))
+        content.pop("times")
+        certificates.append(content)
+    assert certificates[0] == certificates[1] == certificates[2]
+    # Enough for several chunks in a batch, or the workers would have had nothing to share.
+    assert (
+        max(b["rounds"] for b in certificates[0]["evidence"]["batches"])
+        > 2 * certificates[0]["evidence"]["chunk_rounds"]
+    )
+
+
+def test_the_same_seed_gives_the_same_and_another_seed_other_counts() -> None:
+    spec = question("credit")
+    ledgers = [make_certificate(verify(None, spec, seed=seed))["evidence"] for seed in (1, 1, 2)]
+    assert ledgers[0] == ledgers[1] != ledgers[2]
+
+
+def test_a_budget_of_rounds_is_kept_to_the_round_and_ends_undecided_with_a_forecast() -> None:
+    verdict = verify(None, question("census", property__threshold=0.012, guarantee__budget__rounds=1234))
+    assert verdict.decision is Decision.UNDECIDED
+    assert (verdict.rounds, verdict.stopped) == (1234, "rounds")
+    assert verdict.forecast is None or verdict.forecast > 0
+    assert "No verdict" in verdict.statement
+
+
+def test_a_budget_of_seconds_ends_a_run_that_would_go_on() -> None:
+    spec = question("census", property__threshold=0.0091, guarantee__delta=1e-9, guarantee__budget__seconds=0.2)
+    verdict = verify(None, spec)
+    assert (verdict.decision, verdict.stopped) == (Decision.UNDECIDED, "seconds")
+    assert verdict.rounds > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_gives_what_is_known_so_far(workers: int) -> None:
+    spec = question("census", property__threshold=0.0091, guarantee__delta=1e-9)
+    before = signal.getsignal(signal.SIGINT)
+    sent = threading.Event()
+
+    def press(_progress: Progress) -> None:
+        if not sent.is_set():
+            sent.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    verdict = verify(None, spec, workers=workers, progress=press)
+    assert (verdict.decision, verdict.stopped) == (Decision.UNDECIDED, "interrupted")
+    assert verdict.rounds > 0
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_estimate_mode_knows_everything_within_epsilon() -> None:
+    verdict = verify(None, question("credit", "sex", guarantee__epsilon=0.02, guarantee__delta=0.01))
+    truth, error = KNOWN["credit", "sex"]
+    assert abs(verdict.gap.estimate - truth) <= 0.02 + error
+    for group in verdict.groups:
+        assert max(group.probability.estimate - group.probability.low, 0) <= 0.02
+    assert "within 0.02 of its estimate" in verdict.statement
+
+
+def test_the_papers_rule_says_everywhere_that_it_is_not_sound() -> None:
+    verdict = verify(None, question("census", "sex", guarantee__rule="paper", guarantee__delta=0.1))
+    assert not verdict.sound
+    assert verdict.to_dict()["sound"] is False
+    assert "NOT SOUND" in verdict.statement
+    assert not verdict.ledger.coupled
+
+
+def test_all_labels_are_looked_at_and_two_labels_are_one_question() -> None:
+    spec = question("census", "sex")
+    assert outcomes_of(spec) == (1,)
+    verdict = verify(None, _without_outcome(spec))
+    assert [group.outcome for group in verdict.groups] == ["<=50K"] * 2 + [">50K"] * 2
+    low, high = verdict.groups[0].probability, verdict.groups[2].probability
+    assert low.estimate + high.estimate == pytest.approx(1)
+    assert (low.low, low.high) == pytest.approx((1 - high.high, 1 - high.low))
+
+
+def _without_outcome(spec: Spec) -> Spec:
+    import msgspec
+
+    return msgspec.structs.replace(spec, property=msgspec.structs.replace(spec.property, outcome=None))
+
+
+def test_witnesses_are_people_whose_class_changes_with_the_group() -> None:
+    spec = question("credit")
+    verdict = verify(None, spec)
+    model = OnnxModel(spec.model.path, spec)
+    assert verdict.witnesses
+    columns = [feature.name for feature in spec.features]
+    for witness in verdict.witnesses:
+        assert witness.labels[0] != witness.labels[1]
+        for name, label in zip(witness.groups, witness.labels, strict=True):
+            row = np.zeros((1, len(columns)), np.float32)
+            for column, feature in enumerate(spec.features):
+                value = witness.input.get(feature.name)
+                if value is None:
+                    value = feature.groups[name.removeprefix("age=")]
+                row[0, column] = feature.values.index(value) if isinstance(value, str) else value
+            assert spec.model.labels[model.predict(row)[0]] == label
+
+
+def test_intersections_of_two_protected_features_are_groups() -> None:
+    spec = revise(load_spec(example("census")), property__protected=["sex", "race"], property__threshold=0.2)
+    verdict = verify(None, spec)
+    assert len(verdict.groups) == 10
+    assert verdict.groups[0].name.count(" & ") == 1
+    assert verdict.decision is Decision.FAIR
+
+
+def test_a_verdict_is_not_a_truth_value() -> None:
+    verdict = verify(None, question("census", "sex"))
+    with pytest.raises(TypeError, match="verdict.decision"):
+        bool(verdict)
+    assert verdict.fair
+
+
+def test_a_notebook_shows_names_as_text() -> None:
+    spec = question("census", "sex")
+    import msgspec
+
+    features = tuple(
+        msgspec.structs.replace(f, values=("<b>F</b>", "M&M")) if f.name == "sex" else f for f in spec.features
+    )
+    page = verify(None, msgspec.structs.replace(spec, features=features))._repr_html_()
+    assert "<b>F</b>" not in page
+    assert "&lt;b&gt;F&lt;/b&gt;" in page
+
+
+def test_a_spec_may_be_given_by_path_and_a_model_too() -> None:
+    path: Path = example("credit")
+    assert verify(path.with_suffix(".onnx"), path).decision is Decision.UNFAIR
+    with pytest.raises(SpecError, match="no such file"):
+        verify(None, path.with_name("nowhere.toml"))
