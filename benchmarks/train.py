@@ -1,6 +1,6 @@
 """Trains the three example networks, and writes them with their specs and their model card.
 
-    python benchmarks/train.py [--cache FOLDER] [--out FOLDER]
+    python -m benchmarks.train [--cache FOLDER] [--out FOLDER]
 
 Needs the `torch` extra and, once, the network for the data. Takes about a minute on one core.
 """
@@ -13,13 +13,13 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
+from benchmarks.train_card import card_text
+from benchmarks.train_files import Attempt, Case, Result, spec_text
+from benchmarks.train_gaps import Gap, Network, group_name, measure_gap, uniform_rate
+from benchmarks.train_network import Recipe, Trained, to_onnx, train
 from numpy.typing import NDArray
 
 from fairchain.datasets.encode import Encoded, encode
-from train_card import card_text
-from train_files import Attempt, Case, Result, spec_text
-from train_gaps import Gap, Network, group_name, measure_gap, uniform_rate
-from train_network import Recipe, Trained, to_onnx, train
 
 SAMPLES = 1 << 21
 SCOUT_SAMPLES = 1 << 17

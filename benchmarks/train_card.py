@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from train_files import THRESHOLD, Result
+from benchmarks.train_files import THRESHOLD, Result
 
 _CARD = """\
 # The example networks
@@ -74,7 +74,7 @@ networks of its kind: one credit network of the 12 gave a single answer; among t
 age went from 0.03 to 0.52 and the held-out accuracy from 0.735 to 0.775, so the accuracy of the credit
 network above, measured on 200 rows, may well be a lucky one.
 
-To train again: `python benchmarks/train.py`, with the `torch` extra. On one machine two runs give the
+To train again: `python -m benchmarks.train`, with the `torch` extra. On one machine two runs give the
 same bytes; another processor or version of torch may give other weights, and then other numbers.
 """
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from benchmarks.train_gaps import Gap, group_name
+from benchmarks.train_network import HIDDEN
+
 from fairchain.datasets.encode import Encoded, EncodedFeature
-from train_gaps import Gap, group_name
-from train_network import HIDDEN
 
 THRESHOLD = 0.1
 
