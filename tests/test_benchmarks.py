@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _importable() -> Iterator[None]:
-    sys.path.insert(0, str(FOLDER))
+    sys.path.insert(0, str(ROOT))
     yield
-    sys.path.remove(str(FOLDER))
+    sys.path.remove(str(ROOT))
 
 
 @pytest.fixture
 def bench() -> Any:
-    return importlib.import_module("bench")
+    return importlib.import_module("benchmarks.bench")
 
 
 @pytest.mark.parametrize("place", range(6))
@@ -39,7 +39,7 @@ def test_a_verdict_takes_at_most_a_tenth_of_the_evaluations_of_verifair(bench: A
 
 
 def test_verifair_decides_right_and_is_charged_for_every_sample() -> None:
-    rule = importlib.import_module("baselines.verifair")
+    rule = importlib.import_module("benchmarks.baselines.verifair")
 
     def draw(first: int, count: int) -> Any:
         rng = np.random.default_rng(first)
@@ -56,7 +56,7 @@ def test_verifair_decides_right_and_is_charged_for_every_sample() -> None:
 
 
 def test_the_inequality_of_verifair_is_the_published_one() -> None:
-    rule = importlib.import_module("baselines.verifair")
+    rule = importlib.import_module("benchmarks.baselines.verifair")
     by_hand = np.sqrt((0.6 * np.log(np.log(1000) / np.log(1.1) + 1) + np.log(24 / 0.05) / 1.8) / 1000)
     assert rule.half_width(1000, 0.05) == pytest.approx(by_hand)
     assert np.all(np.diff(rule.half_width(np.arange(10, 10_000), 1e-6)) < 0)
@@ -86,7 +86,7 @@ def test_memory_is_read_of_a_run_of_the_size_asked_for(bench: Any) -> None:
 
 
 def test_the_papers_networks_come_from_a_folder(bench: Any, tmp_path: Path) -> None:
-    models = importlib.import_module("paper_models")
+    models = importlib.import_module("benchmarks.paper_models")
     _made_up_networks(tmp_path)
     specs = models.paper_specs(tmp_path, tmp_path, threshold=0.5, delta=0.1)
     assert list(specs) == list(models.KNOWN_GAPS)

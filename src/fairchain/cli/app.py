@@ -9,90 +9,80 @@ from __future__ import annotations
 import json
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from fairchain._version import __version__
 from fairchain.errors import FairchainError
 
 EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
 BAD_INPUT, INTERRUPTED, OUR_BUG = 2, 130, 101
+EXAMPLES = ("census", "credit", "bank")
 
-app = typer.Typer(
-    name="fairchain",
-    help="Decides whether a neural network treats groups of people alike, with a guarantee anybody can check.",
+PATH = click.Path(path_type=Path)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Print the last word only, and no progress.")
+seed = click.option("--seed", type=int, help="Seed of the random numbers; the same seed gives the same counts.")
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="First time here? Run: fairchain demo",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="The real data sets behind the examples.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
-
-
-class RuleName(StrEnum):
-    """Stopping rules."""
-
-    betting = "betting"
-    paper = "paper"
-
-
-class ExampleName(StrEnum):
-    """Embedded networks."""
-
-    census = "census"
-    credit = "credit"
-    bank = "bank"
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict's line only, and no progress.")]
-Seed = Annotated[int | None, typer.Option(help="Seed of the random numbers; the same seed gives the same counts.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Threads; by default one for each core.")]
-
-
-@app.callback(invoke_without_command=True)
-def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
-        print(__version__)
-        raise typer.Exit
+@click.version_option(__version__, message="%(version)s")
+def app() -> None:
+    """Decides whether a neural network treats groups of people alike, with a guarantee anybody can check."""
 
 
 @app.command(epilog="Example: fairchain verify audit.toml --certificate certificate.json")
+@click.argument("spec", type=PATH)
+@click.option("--model", type=PATH, help="Instead of the spec's model.path.")
+@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
+@click.option("--outcome", help="Instead of the spec's.")
+@click.option("--threshold", type=float, help="Largest gap that still counts as fair.")
+@click.option("--delta", type=float, help="Probability of a wrong verdict, at most.")
+@click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
+@click.option("--rule", type=click.Choice(["betting", "paper"]), help="betting is sound; paper is not.")
+@click.option("--rounds", type=float, help="Budget in rounds.")
+@click.option("--seconds", type=float, help="Budget in seconds.")
+@seed
+@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
+@click.option("--certificate", type=PATH, help="Write a certificate to this file.")
+@as_json
+@quiet
 def verify(
-    spec: Annotated[Path, typer.Argument(help="The spec file (.toml or .json).", show_default=False)],
-    model: Annotated[Path | None, typer.Option(help="Instead of the spec's model.path.")] = None,
-    protected: Annotated[list[str] | None, typer.Option(help="Instead of the spec's; repeat for several.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="Instead of the spec's.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Largest gap that still counts as fair.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Probability of a wrong verdict, at most.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Estimate mode: half width of every interval.")] = None,
-    rule: Annotated[RuleName | None, typer.Option(help="betting is sound; paper is not.")] = None,
-    rounds: Annotated[float | None, typer.Option(help="Budget in rounds.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Budget in seconds.")] = None,
-    seed: Seed = None,
-    workers: Workers = None,
-    certificate: Annotated[Path | None, typer.Option(help="Write a certificate to this file.")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    spec: Path,
+    model: Path | None,
+    protected: tuple[str, ...],
+    outcome: str | None,
+    threshold: float | None,
+    delta: float | None,
+    epsilon: float | None,
+    rule: str | None,
+    rounds: float | None,
+    seconds: float | None,
+    seed: int | None,
+    workers: int | None,
+    certificate: Path | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
-    """Decide whether the network of a spec treats its groups alike. Exit code 0 fair, 1 unfair, 3 undecided."""
+    """Decide whether the network of SPEC (.toml or .json) treats its groups alike.
+
+    Exit code 0 fair, 1 unfair, 3 undecided, 2 bad input.
+    """
     from fairchain.spec import load_spec, revise
 
     question = revise(
         load_spec(spec),
-        property__protected=protected or None,
+        property__protected=list(protected) or None,
         property__outcome=outcome,
         property__threshold=threshold,
         guarantee__delta=delta,
         guarantee__epsilon=epsilon,
-        guarantee__rule=rule.value if rule else None,
+        guarantee__rule=rule,
         guarantee__budget__rounds=rounds,
         guarantee__budget__seconds=seconds,
         guarantee__seed=seed,
@@ -106,22 +96,25 @@ def verify(
         show_verdict(verdict, brief=quiet)
         if certificate is not None and not quiet:
             print(f"Certificate: {certificate}")
-    raise typer.Exit(EXIT_CODES[verdict.decision.name])
+    sys.exit(EXIT_CODES[verdict.decision.name])
 
 
 @app.command(epilog="Example: fairchain recheck certificate.json --model census.onnx")
+@click.argument("certificate", type=PATH)
+@click.option("--model", type=PATH, required=True, help="The network that it speaks of.")
+@click.option("--spec", type=PATH, help="The question that it ought to answer, if you have it from elsewhere.")
+@click.option("--full", is_flag=True, help="Re-run every batch, not a random sample.")
+@click.option("--seed", type=int, help="For choosing the sample; unforeseeable by default.")
+@as_json
+@quiet
 def recheck(
-    certificate: Annotated[Path, typer.Argument(help="The certificate to check.", show_default=False)],
-    model: Annotated[Path, typer.Option(help="The network that it speaks of.", show_default=False)],
-    spec: Annotated[Path | None, typer.Option(help="The question that it ought to answer.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Re-run every batch, not a random sample.")] = False,
-    seed: Annotated[int | None, typer.Option(help="For choosing the sample; unforeseeable by default.")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    certificate: Path, model: Path, spec: Path | None, full: bool, seed: int | None, as_json: bool, quiet: bool
 ) -> None:
-    """Check a certificate without trusting whoever wrote it. Exit code 0 if every claim holds, 1 if one does not."""
+    """Check CERTIFICATE without trusting whoever wrote it.
+
+    Exit code 0 if every claim holds, 1 if one does not, 2 bad input.
+    """
     from fairchain.cli.progress import recheck_progress
-    from fairchain.cli.show import show_recheck
     from fairchain.rechecking import recheck as run_recheck
 
     with recheck_progress(quiet or as_json) as progress:
@@ -129,24 +122,28 @@ def recheck(
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
     else:
+        from fairchain.cli.show import show_recheck
+
         show_recheck(result, brief=quiet)
-    raise typer.Exit(0 if result.holds else 1)
+    sys.exit(0 if result.holds else 1)
 
 
 @app.command(epilog="Example: fairchain demo credit --save my-audit")
-def demo(
-    name: Annotated[ExampleName | None, typer.Argument(help="One network only.", show_default=False)] = None,
-    save: Annotated[Path | None, typer.Option(help="Copy the spec and network here, to start from.")] = None,
-    seed: Seed = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Verify embedded networks, trained on real data, offline: one that is fair and one that is not."""
+@click.argument("name", type=click.Choice(EXAMPLES), required=False)
+@click.option("--save", type=PATH, help="Copy the spec and the network to this folder, to start from.")
+@seed
+@as_json
+@quiet
+def demo(name: str | None, save: Path | None, seed: int | None, as_json: bool, quiet: bool) -> None:
+    """Verify embedded networks, trained on real data, offline: one that is fair and one that is not.
+
+    With NAME only that one. Exit code 0 when it ran through, whatever the verdicts.
+    """
     from fairchain.cli.show import show_demo_end, show_demo_start, show_verdict
     from fairchain.examples import example
     from fairchain.spec import load_spec, revise
 
-    names = [name.value] if name else ["census", "credit"]
+    names = [name] if name else ["census", "credit"]
     results = {}
     for each in names:
         question = revise(load_spec(example(each)), guarantee__seed=seed)
@@ -171,35 +168,40 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=1))
 
 
-@data_app.command("list")
-def data_list(as_json: Json = False) -> None:
+@app.group()
+def data() -> None:
+    """The real data sets behind the examples."""
+
+
+@data.command("list")
+@as_json
+def data_list(as_json: bool) -> None:
     """List the data sets, their licences, and which are here already."""
+    from dataclasses import asdict
+
     from fairchain.cli.show import show_datasets
     from fairchain.datasets import describe
 
     found = describe()
     if as_json:
-        from dataclasses import asdict
-
-        print(json.dumps({"datasets": [asdict(each) for each in found]}, indent=1, default=str))
+        print(json.dumps({"datasets": [asdict(each) for each in found]}, indent=1))
     else:
         show_datasets(found)
 
 
-@data_app.command("get", epilog="Example: fairchain data get census")
-def data_get(
-    names: Annotated[list[str], typer.Argument(help="Which data sets.", show_default=False)],
-    file: Annotated[list[Path] | None, typer.Option(help="Use this file instead of fetching; repeatable.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Fetch data sets from the Python package registry into the cache, checked by their checksums."""
+@data.command("get", epilog="Example: fairchain data get census")
+@click.argument("names", nargs=-1, required=True)
+@click.option("--file", "files", type=PATH, multiple=True, help="Use this file instead of fetching; repeatable.")
+@as_json
+def data_get(names: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> None:
+    """Fetch the data sets NAMES from the Python package registry into the cache, checked by their checksums."""
     from fairchain.datasets import get
 
     def note(message: str) -> None:
         if not as_json:
             print(message, file=sys.stderr)
 
-    paths = {name: [str(path) for path in get(name, file=file or None, progress=note)] for name in names}
+    paths = {name: [str(path) for path in get(name, file=files or None, progress=note)] for name in names}
     if as_json:
         print(json.dumps(paths, indent=1))
     else:
@@ -245,7 +247,7 @@ def _copy_example(spec: Path, folder: Path) -> None:
 def run() -> None:
     """Run the command line; turn errors into one message and an exit code."""
     try:
-        app()
+        app(prog_name="fairchain")
     except FairchainError as error:
         _fail(str(error), BAD_INPUT)
     except KeyboardInterrupt:
@@ -265,6 +267,7 @@ def run() -> None:
 
 
 def _fail(message: str, code: int) -> None:
+    message = "".join(letter if letter.isprintable() else " " for letter in message)
     if "--json" in sys.argv:
         print(json.dumps({"error": message, "exit_code": code}))
     print(f"fairchain: {message}", file=sys.stderr)

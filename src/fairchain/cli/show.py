@@ -2,77 +2,76 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from fairchain.cli.screen import Part, Screen
 
-from fairchain.rechecking import Recheck
-from fairchain.spec import Spec
-from fairchain.verdict import GroupProbability, Verdict
+if TYPE_CHECKING:
+    from fairchain.datasets import Description
+    from fairchain.rechecking import Recheck
+    from fairchain.spec import Spec
+    from fairchain.verdict import GroupProbability, Verdict
 
-COLOURS = {"FAIR": "green", "UNFAIR": "red", "UNDECIDED": "yellow"}
+COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow"}
 RELATION = {"FAIR": "below", "UNFAIR": "above", "UNDECIDED": "not separated from"}
+STOPPED = {
+    "rounds": "the budget of rounds is spent",
+    "seconds": "the budget of seconds is spent",
+    "interrupted": "you stopped it",
+    "decided": "the estimates are as exact as was asked for",
+}
 BAR = 24
 MOST_ROWS = 40
 
 
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     """Print a verdict for people."""
-    console = _console()
+    screen = Screen()
     name = verdict.decision.name
     mark = "" if verdict.sound else " (NOT SOUND)"
-    console.print(
-        f"[bold {COLOURS[name]}]{name}{mark}[/]: the largest gap is {verdict.gap}, "
-        f"{RELATION[name]} the threshold {verdict.spec.property.threshold:g}"
+    screen.line(
+        (name + mark, COLOURS[name]),
+        f": the largest gap is {verdict.gap}, {RELATION[name]} the threshold {verdict.spec.property.threshold:g}",
     )
     if brief:
         return
-    console.print(_groups_table(verdict))
+    _show_groups(screen, verdict)
     pair = verdict.widest
-    console.print(
-        f"Widest pair seen: {escape(pair.more)} gets {escape(pair.outcome)} more often than {escape(pair.less)}."
-    )
-    if verdict.witnesses:
-        witness = verdict.witnesses[0]
+    screen.line(f"Widest pair seen: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+    for witness in verdict.witnesses[:1]:
+        (first, second), (one, other) = witness.groups, witness.labels
         person = ", ".join(f"{key}={_value(value)}" for key, value in witness.input.items())
-        console.print(
-            f"The same person decided differently: {escape(witness.labels[0])} as {escape(witness.groups[0])}, "
-            f"{escape(witness.labels[1])} as {escape(witness.groups[1])} [dim]({escape(person)})[/]"
+        screen.line(f"One person, two decisions: {one} as {first}, {other} as {second} ", (f"({person})", "dim"))
+    screen.line()
+    screen.line((verdict.statement, "bold" if verdict.sound else "bold red"))
+    screen.line((verdict.scope, "dim"))
+    screen.line(
+        (
+            f"{verdict.rounds:,} rounds, {verdict.evaluations:,} evaluations of the network, "
+            f"{verdict.seconds:.3f} s; delta {verdict.spec.guarantee.delta:g}",
+            "dim",
         )
-    console.print(f"\n{escape(verdict.statement)}", style="bold" if verdict.sound else "bold red")
-    console.print(f"[dim]{escape(verdict.scope)}[/]")
-    console.print(
-        f"[dim]{verdict.rounds:,} rounds, {verdict.evaluations:,} evaluations of the network, "
-        f"{verdict.seconds:.3f} s; delta {verdict.spec.guarantee.delta:g}[/]"
     )
     if name == "UNDECIDED":
-        console.print(_advice(verdict))
+        screen.line(_advice(verdict))
 
 
-def _groups_table(verdict: Verdict) -> Table:
+def _show_groups(screen: Screen, verdict: Verdict) -> None:
     looked_at = verdict.groups
     if len(verdict.spec.model.labels) == 2:
-        last = looked_at[-1].outcome
-        looked_at = tuple(group for group in looked_at if group.outcome == last)
+        looked_at = tuple(group for group in looked_at if group.outcome == looked_at[-1].outcome)
     several = len({group.outcome for group in looked_at}) > 1
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    table.add_column("group", overflow="fold")
-    if several:
-        table.add_column("outcome")
-    title = "P(outcome)" if several else f"P(Y={escape(looked_at[0].outcome)})"
-    table.add_column(title, no_wrap=True)
-    table.add_column("0" + " " * (BAR - 2) + "1", no_wrap=True)
-    for group in looked_at[:MOST_ROWS]:
-        outcome = [escape(group.outcome)] if several else []
-        table.add_row(escape(group.name), *outcome, str(group.probability), _bar(group))
+    title = "P(outcome)" if several else f"P(Y={looked_at[0].outcome})"
+    headers = ["group", *(["outcome"] if several else []), title, "0" + " " * (BAR - 2) + "1"]
+    rows: list[list[Part]] = [
+        [group.name, *([group.outcome] if several else []), str(group.probability), _bar(group)]
+        for group in looked_at[:MOST_ROWS]
+    ]
+    screen.table(headers, rows)
     if len(looked_at) > MOST_ROWS:
-        table.add_row(f"... {len(looked_at) - MOST_ROWS} more: use --json", *[""] * (len(table.columns) - 1))
-    return table
+        screen.line(f"... and {len(looked_at) - MOST_ROWS} more: use --json")
 
 
 def _bar(group: GroupProbability) -> str:
@@ -87,18 +86,12 @@ def _bar(group: GroupProbability) -> str:
 
 
 def _advice(verdict: Verdict) -> str:
-    reasons = {
-        "rounds": "the budget of rounds is spent",
-        "seconds": "the budget of seconds is spent",
-        "interrupted": "you stopped it",
-        "decided": "the estimate is exact enough",
-    }
     more = (
         f"about {verdict.forecast:,} more rounds would decide it (--rounds, --seconds)"
         if verdict.forecast
         else "the gap is so near to the threshold that no number of rounds can be forecast"
     )
-    return f"Undecided because {reasons[verdict.stopped]}; {more}."
+    return f"Undecided because {STOPPED[verdict.stopped]}; {more}."
 
 
 def _value(value: str | float) -> str:
@@ -107,48 +100,45 @@ def _value(value: str | float) -> str:
 
 def show_recheck(result: Recheck, *, brief: bool = False) -> None:
     """Print which claims hold."""
-    console = _console()
+    screen = Screen()
     if not brief:
-        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        for claim in result.claims:
-            mark = "[green]holds[/]" if claim.holds else "[red]FAILS[/]"
-            table.add_row(mark, claim.name, escape(claim.detail))
-        console.print(table)
+        screen.table(
+            [],
+            [
+                [("holds", "green") if claim.holds else ("FAILS", "bold red"), claim.name, claim.detail]
+                for claim in result.claims
+            ],
+        )
     failing = [claim.name for claim in result.claims if not claim.holds]
     if failing:
-        console.print(f"[bold red]NOT CONFIRMED[/]: {', '.join(failing)} does not hold")
+        screen.line(("NOT CONFIRMED", "bold red"), f": {', '.join(failing)} does not hold")
     else:
-        console.print(f"[bold green]CONFIRMED[/]: every claim of this {escape(result.verdict)} certificate holds")
+        screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds")
 
 
 def show_demo_start(name: str, spec: Spec) -> None:
     """Say which question comes next."""
-    console = _console()
-    console.rule(f"[bold]{name}[/]", align="left")
-    console.print(f"[dim]{escape(str(spec.property))}[/]")
+    screen = Screen()
+    screen.title(name)
+    screen.line((str(spec.property), "dim"))
 
 
 def show_demo_end(name: str, saved: Path | None) -> None:
     """Say what one can do now."""
-    console = _console()
-    console.rule(align="left")
+    screen = Screen()
+    screen.title()
     if saved is None:
-        console.print(f"To start from such a spec: fairchain demo {name} --save my-audit")
+        screen.line(f"To start from such a spec: fairchain demo {name} --save my-audit")
     else:
-        console.print(f"Now try: fairchain verify {saved / name}.toml --certificate certificate.json")
+        screen.line(f"Now try: fairchain verify {saved / name}.toml --certificate certificate.json")
 
 
-def show_datasets(found: Sequence[Any]) -> None:
+def show_datasets(found: Sequence[Description]) -> None:
     """Print the data sets as a table."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for title in ("name", "rows", "licence", "MB", "here", "what"):
-        table.add_column(title)
-    for each in found:
-        megabytes = f"{each.download_megabytes:g}"
-        table.add_row(each.name, f"{each.rows:,}", each.licence, megabytes, each.cached, each.summary)
-    _console().print(table)
-
-
-def _console() -> Console:
-    """Colours on a terminal only (rich honours NO_COLOR); a fixed width where there is none, so nothing is cut."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    Screen().table(
+        ["name", "rows", "licence", "MB", "here", "what"],
+        [
+            [each.name, f"{each.rows:,}", each.licence, f"{each.download_megabytes:g}", each.cached, each.summary]
+            for each in found
+        ],
+    )

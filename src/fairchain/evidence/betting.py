@@ -17,7 +17,7 @@ from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
 from fairchain.evidence.tally import Counts, Tally
 
 # A pair whose gap may still be the largest within this many standard errors goes on being sampled.
-FOCUS = 2.0
+FOCUS = 0.5
 
 
 class BettingRule:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from fairchain.evidence.tally import Counts, count_together
 from fairchain.population import Rounds
 
-# Rows in one call of the network: larger ones fall out of the cache, smaller ones pay for the call.
-ROWS_PER_CALL = 8192
+# Rows in one call of the network: fewer pay for the call, and more gain nothing.
+ROWS_PER_CALL = 4096
 
 
 class Model(Protocol):
@@ -50,8 +50,8 @@ class Batch:
 
 
 def chunk_rounds(groups: int) -> int:
-    """Rounds in a chunk: some 16,000 to 32,000 rows, a power of two, from the number of groups alone."""
-    return min(8192, max(256, 1 << (32768 // groups).bit_length() - 1))
+    """Rounds in a chunk, from the number of groups alone: long enough to pay, short enough to share among workers."""
+    return 8192 if groups < 4 else 4096
 
 
 def default_workers() -> int:
@@ -94,16 +94,15 @@ class Sampler:
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """(groups, rounds): the class each group gets in each round of a chunk."""
-        rounds = None
-        if self._coupled:
-            rounds = self._population.rounds(self._seed, chunk, count)
-        together = max(1, ROWS_PER_CALL // count) if self._coupled else 1
-        rows = []
-        for start in range(0, len(groups), together):
-            some = groups[start : start + together]
-            shown = rounds or self._population.rounds(self._seed, chunk, count, copy=1 + some[0])
-            rows.append(self._model.predict(shown.inputs(some)).reshape(len(some), count))
-        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+        if self._coupled and count * len(groups) <= ROWS_PER_CALL:
+            shown = self._population.rounds(self._seed, chunk, count).inputs(groups)
+            return self._model.predict(shown).reshape(len(groups), count)
+        rounds = self._population.rounds(self._seed, chunk, count) if self._coupled else None
+        answers = []
+        for group in groups:
+            own = rounds or self._population.rounds(self._seed, chunk, count, copy=1 + group)
+            answers.append(self._model.predict(own.show(group)))
+        return np.stack(answers)
 
     def run(self, first: int, rounds: int, groups: Sequence[int], halted: Callable[[], bool]) -> Batch:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if `halted()` says so meanwhile."""

@@ -20,6 +20,10 @@ from fairchain.spec import ModelSpec
 Labels = NDArray[np.uint16]
 
 
+_WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
+
+
 class NoDecisionError(Exception):
     """A row has no class: `row` says which, the message why. Turned into a ModelError with the input shown."""
 
@@ -56,6 +60,8 @@ class DecisionRule:
         return best.astype(np.uint16)
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
+        if answer.dtype != np.object_:
+            answer = answer.astype(np.int64)
         if self.codes is None:
             valid = (answer >= 0) & (answer < self.classes)
             labels = answer
@@ -64,10 +70,10 @@ class DecisionRule:
             valid, labels = match.any(axis=1), match.argmax(axis=1)
         if not valid.all():
             row = int((~valid).argmax())
-            known = self.codes or tuple(range(self.classes))
+            found, known = answer[row : row + 1].tolist()[0], self.codes or tuple(range(self.classes))
             raise NoDecisionError(
                 row,
-                f'output "{self.output}" is {answer[row]!r}, which is none of {", ".join(map(repr, known))}; '
+                f'output "{self.output}" is {found!r}, which is none of {", ".join(map(repr, known))}; '
                 "state what the network calls its labels: codes = [...] in [model]",
             )
         return labels.astype(np.uint16)
@@ -76,7 +82,7 @@ class DecisionRule:
 def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: Mapping[str, str]) -> DecisionRule:
     """The rule for this network, or a ModelError that says what the spec must state."""
     node = _choose_output(path, spec, outputs)
-    if node.type in ("tensor(int64)", "tensor(int32)", "tensor(string)", "tensor(bool)"):
+    if node.type in LABELS:
         return _label_rule(path, spec, node)
     if node.type not in ("tensor(float)", "tensor(double)", "tensor(float16)"):
         raise ModelError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.spec import CategoryFeature, Feature
+from fairchain.spec import CategoryFeature, Feature, RealFeature
 
 TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -71,8 +71,41 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
         slots = [_flat_slot(path, features, inputs[0])]
     else:
         slots = _slot_per_feature(path, features, inputs)
+    for slot in slots:
+        for place in slot.features:
+            _must_hold(path, slot, features[place])
     plain = len(slots) == 1 and len(slots[0].shape) == 1 and all(_is_plain(feature) for feature in features)
     return Feed(features, tuple(slots), plain)
+
+
+def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
+    """Refuse what a conversion would change silently: fractions in whole numbers, numbers outside the type's range."""
+    category = isinstance(feature, CategoryFeature)
+    kind = "text" if slot.dtype is np.object_ else np.dtype(slot.dtype).name
+    if kind == "text":
+        fits = category
+    else:
+        values = _extremes(feature)
+        whole = not isinstance(feature, RealFeature) and all(value == int(value) for value in values)
+        least, most = {"bool": (0.0, 1.0)}.get(kind) or _range_of(slot.dtype)
+        fits = all(least <= value <= most for value in values) and (whole or kind.startswith("float"))
+    if not fits:
+        raise ModelError(
+            f'{path}: input "{slot.name}" takes {kind}, which cannot hold every value of feature "{feature.name}"; '
+            "narrow the feature, or export the network with another input type"
+        )
+
+
+def _extremes(feature: Feature) -> tuple[float, ...]:
+    if not isinstance(feature, CategoryFeature):
+        return feature.low, feature.high
+    return feature.codes or (0, 1 if feature.one_hot else len(feature.values) - 1)
+
+
+def _range_of(dtype: Any) -> tuple[float, float]:
+    if np.issubdtype(dtype, np.floating):
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
 def widths(features: Sequence[Feature]) -> list[int]:
@@ -106,6 +139,10 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
 
 def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
     by_name = {feature.input or feature.name: i for i, feature in enumerate(features)}
+    if len(by_name) < len(features):
+        wanted = [feature.input or feature.name for feature in features]
+        twice = next(name for name in wanted if wanted.count(name) > 1)
+        raise ModelError(f'{path}: two features fill input "{twice}"; give each [[feature]] an input of its own')
     names = [node.name for node in inputs]
     missing, extra = sorted(set(names) - set(by_name)), sorted(set(by_name) - set(names))
     if missing or extra:

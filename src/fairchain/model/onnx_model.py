@@ -20,7 +20,7 @@ from fairchain.errors import ModelError
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
 from fairchain.model.untrusted import Limits, TrustedBytes, read_network
-from fairchain.spec import CategoryFeature, Feature, Spec
+from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, RunOptions
@@ -46,12 +46,20 @@ class OnnxModel:
         self.sha256 = network.sha256
         self._features = spec.features
         self._session = _open_session(self.path, network, self.limits)
-        inputs = self._session.get_inputs()
-        self._feed: Feed = plan_feed(self.path, spec.features, inputs)
-        self._rule: DecisionRule = plan_decision(self.path, spec.model, self._session.get_outputs(), network.makers)
-        batch = inputs[0].shape[0] if inputs[0].shape else None
+        try:
+            inputs = self._session.get_inputs()
+            self._feed: Feed = plan_feed(self.path, spec.features, inputs)
+            self._rule: DecisionRule = plan_decision(self.path, spec.model, self._session.get_outputs(), network.makers)
+            batch = inputs[0].shape[0] if inputs[0].shape else None
+        except UnicodeDecodeError:
+            raise ModelError(
+                f"{self.path}: a name of an input, output or dimension is no text; export it again"
+            ) from None
+        if batch == 0:
+            raise ModelError(f"{self.path}: the batch dimension is 0; export the network with a free one")
         self._fixed_batch = batch if isinstance(batch, int) else None
         self._watchdog = _Watchdog(self.limits.seconds)
+        self._check_rows_apart()
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -67,6 +75,8 @@ class OnnxModel:
         ModelError
             If the network fails, takes too long, or answers a row with something that is no class.
         """
+        if not len(values):
+            return np.empty(0, np.uint16)
         try:
             if self._fixed_batch is None:
                 return self._rule(self._run(self._feed(values)), len(values))
@@ -75,6 +85,28 @@ class OnnxModel:
             raise ModelError(
                 f"{self.path}: {problem}, for the input {describe_input(self._features, values[problem.row])}"
             ) from None
+
+    def _check_rows_apart(self) -> None:
+        """Refuse a network whose answer for one row depends on the others: it has no P(Y | group) to speak of.
+
+        Three people are asked together, and then each in a batch of its own copies.
+        """
+        size = self._fixed_batch or 3
+        domains = [domain_of(feature) for feature in self._features]
+        corners = [[d.high for d in domains], [d.low for d in domains], [d.low + d.size // 2 for d in domains]]
+        people = np.resize(np.array(corners, self.dtype), (size, len(domains)))
+        together = self._run(self._feed(people))
+        for row in range(min(size, 3)):
+            alone = self._run(self._feed(np.repeat(people[row : row + 1], size, axis=0)))
+            if together.dtype == np.object_:
+                same = np.array_equal(together[row], alone[row])
+            else:
+                same = np.allclose(together[row], alone[row], rtol=1e-3, atol=1e-5, equal_nan=True)
+            if not same:
+                raise ModelError(
+                    f"{self.path}: the answer for one input depends on the others in its batch; export the network "
+                    "for inference with a free batch dimension first, and without operators across it"
+                )
 
     def _predict_in_batches(self, values: NDArray[np.floating], batch: int) -> Labels:
         """For a network with a fixed batch size: whole batches, the last one filled up with its own last row."""
@@ -105,10 +137,15 @@ class OnnxModel:
         finally:
             self._watchdog.end(call)
         rows = len(next(iter(feed.values())))
-        if not isinstance(answer, np.ndarray) or answer.size % rows or not answer.size:
+        if not isinstance(answer, np.ndarray) or answer.shape[:1] != (rows,) or not answer.size:
             raise ModelError(
                 f'{self.path}: output "{self._rule.output}" has shape {getattr(answer, "shape", None)} '
                 f"for {rows} inputs; the first dimension must be the batch"
+            )
+        if self._rule.kind != "argmax" and answer.size != rows:
+            raise ModelError(
+                f'{self.path}: output "{self._rule.output}" has {answer.size // rows} columns where one column was '
+                "expected; choose another: output = ... in [model]"
             )
         if self._rule.kind == "argmax" and answer.size != rows * self._rule.classes:
             raise ModelError(
@@ -136,7 +173,13 @@ def _open_session(path: Path, network: TrustedBytes, limits: Limits) -> Inferenc
     _cap_memory(limits.memory_bytes)
     options.add_session_config_entry("session.use_env_allocators", "1")
     try:
-        return ort.InferenceSession(network.content, options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(
+            network.content,
+            options,
+            ["CPUExecutionProvider"],
+            disabled_optimizers=["ConstantFolding"],
+            enable_fallback=0,
+        )
     except Exception as error:  # see _run
         raise ModelError(f"{path}: onnxruntime does not take this network: {_first_line(error)}") from None
 

@@ -31,13 +31,20 @@ class Rounds:
 
     def inputs(self, groups: Sequence[int]) -> Inputs:
         """Feature values, one block of rows after another for each group: (groups * rounds, features)."""
-        count, width = self.people.shape
-        shown = np.empty((len(groups), count, width), self.people.dtype)
-        shown[:] = self.people
+        shown = np.empty((len(groups), *self.people.shape), self.people.dtype)
         for block, group in zip(shown, groups, strict=True):
-            for place, column in enumerate(self.population.protected_columns):
-                block[:, column] = self._protected(group, place, column)
-        return shown.reshape(-1, width)
+            block[:] = self.show(group)
+        return shown.reshape(-1, self.people.shape[1])
+
+    def show(self, group: int) -> Inputs:
+        """Everybody as one group would show them, (rounds, features); valid until the next call.
+
+        The same array each time, with its protected columns overwritten: a copy for each group would cost more than
+        all the rest of a draw.
+        """
+        for place, column in enumerate(self.population.protected_columns):
+            self.people[:, column] = self._protected(group, place, column)
+        return self.people
 
     def _protected(self, group: int, place: int, column: int) -> Inputs | float:
         """The protected feature in this column, as this group has it in each round."""
@@ -51,7 +58,7 @@ class Rounds:
         if again.any():
             lane = self.population.group_lane(group, place)
             index[again] = self.address.integers(domain.size, int(again.sum()), lane)
-        return np.asarray(domain.points)[index] if domain.points else domain.low + index
+        return np.asarray(domain.points)[index] if domain.points else np.float64(domain.low) + index
 
 
 class UniformPopulation:
@@ -78,7 +85,8 @@ class UniformPopulation:
         self._sizes = [domain.size if use else 1 for domain, use in zip(domains, drawn, strict=True)]
         self._lows = [domain.low if use else 0 for domain, use in zip(domains, drawn, strict=True)]
         self._surplus = [surplus(size) for size in self._sizes]
-        exact = max(abs(bound) for domain in domains for bound in (domain.low, domain.high)) <= 2**24
+        # An index is as large as the range is wide, so that too must be exact.
+        exact = max(max(abs(d.low), abs(d.high), d.high - d.low) for d in domains) <= 2**24
         self._arithmetic = np.float32 if exact and self.dtype == np.float32 else np.float64
         self._tiles: tuple[NDArray[np.uint64], Inputs] | None = None
 

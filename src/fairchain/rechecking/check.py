@@ -125,9 +125,7 @@ def _replay(file: CertificateFile, question: Question) -> tuple[Replay, str]:
     """Go through all batches; the second part says why the layout is impossible, or is empty."""
     replay = Replay(question)
     evidence = file.evidence
-    size = 8192
-    while size > 256 and size * question.groups > 32768:
-        size //= 2
+    size = 8192 if question.groups <= 3 else 4096
     if evidence.chunk_rounds != size or evidence.stream != STREAM or evidence.coupled == question.paper:
         return (
             replay,

@@ -146,7 +146,7 @@ class Replay:
         proper = gaps - 3 * np.eye(q.groups)
         outcome, i, j = (int(x) for x in np.unravel_index(np.argmax(proper), gaps.shape))
         if q.epsilon is not None:
-            rounds = max(least, self.rounds // 10)
+            rounds = _whole_shares(max(least, self.rounds // 10))
             if not self.known:
                 rounds = min(max(rounds, 64), self.wanted - self.fresh_asked)
             return (i, j, outcome), everybody, rounds
@@ -164,15 +164,15 @@ class Replay:
         left = arithmetic.rounds_left(evidence, seen, q.threshold, side, bar=q.bar)
         pairs = {(int(a), int(b)) for _, a, b in np.argwhere(matter) if a != b}
         groups = sorted({group for pair in pairs for group in pair})
-        return (i, j, outcome), groups, max(least, math.ceil(min(self.rounds // 10, left)))
+        return (i, j, outcome), groups, _whole_shares(max(least, math.ceil(min(self.rounds // 10, left))))
 
     def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
-        """Pairs whose gap plus two standard errors reaches the leader's."""
+        """Pairs whose gap plus half a standard error reaches the leader's."""
         plus, _, minus = self.cells()
         asked = np.maximum(self.asked, 1)
         variance = np.maximum((plus + minus) / asked - gaps**2, 0) / asked
         error = np.where(self.asked > 0, np.sqrt(variance), np.inf)
-        maybe: NDArray[np.bool_] = gaps + 2 * error >= gaps[leader]
+        maybe: NDArray[np.bool_] = gaps + 0.5 * error >= gaps[leader]
         return maybe
 
     def _end_of_try(self, batch: BatchRecord) -> None:
@@ -230,6 +230,11 @@ def impossible(batch: BatchRecord, question: Question) -> str | None:
         if (table > most).any() or (table < least).any() or (own > batch.rounds).any():
             return "counts that contradict each other"
     return None
+
+
+def _whole_shares(rounds: int) -> int:
+    """Long batches come in multiples of 16384 rounds."""
+    return rounds if rounds <= 16384 else rounds // 16384 * 16384
 
 
 def _symmetric(rows: list[list[int]], size: int) -> Table:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from fairchain.errors import SpecError
-from fairchain.spec.groups import domain_of, groups_of
-from fairchain.spec.schema import CategoryFeature, Feature, ModelSpec, Spec
+from fairchain.spec.groups import check_groups, domain_of, groups_of
+from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, ModelSpec, Spec
 
 # One 32-bit word per integer draw: see population.streams.
 MOST_VALUES = 2**32
+# The largest whole number up to which doubles hold every one.
+MOST_EXACT = 2**53
 
 
 def check(spec: Spec) -> None:
@@ -21,8 +23,11 @@ def check(spec: Spec) -> None:
     for feature in spec.features:
         _check_feature(feature)
     _check_property(spec)
-    if spec.guarantee.budget.rounds != int(spec.guarantee.budget.rounds):
-        raise SpecError("guarantee.budget.rounds: write a whole number, for example rounds = 1e8")
+    rounds = spec.guarantee.budget.rounds
+    if not math.isfinite(rounds) or rounds != int(rounds):
+        raise SpecError(f"guarantee.budget.rounds: found {rounds:g}; write a whole number, for example rounds = 1e8")
+    for feature in spec.features:
+        check_groups(feature)
     groups_of(spec)
 
 
@@ -38,6 +43,10 @@ def _check_model(model: ModelSpec) -> None:
         raise SpecError(
             f"model.codes: {len(model.codes)} codes for {len(model.labels)} labels; give one code for each label"
         )
+    if model.codes is not None:
+        _unique("model.codes", model.codes)
+        if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes):
+            raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
     if model.cut is not None and model.decision not in ("logit", "probability"):
         raise SpecError('model.cut: only decision = "logit" or decision = "probability" has a cut; state one of them')
     if model.cut is not None and not math.isfinite(model.cut):
@@ -47,14 +56,20 @@ def _check_model(model: ModelSpec) -> None:
 def _check_feature(feature: Feature) -> None:
     where = f'feature "{feature.name}"'
     if isinstance(feature, CategoryFeature):
-        _unique(f"{where}.values", feature.values)
+        _unique(f"{where}.values", [str(value) for value in feature.values])
         if feature.codes is not None and feature.one_hot:
             raise SpecError(f"{where}: codes and one_hot exclude each other; keep one")
         if feature.codes is not None and len(feature.codes) != len(feature.values):
             raise SpecError(
                 f"{where}.codes: {len(feature.codes)} codes for {len(feature.values)} values; give one each"
             )
+        if feature.codes is not None and not all(abs(code) <= MOST_EXACT for code in feature.codes):
+            raise SpecError(f"{where}.codes: every code must be a finite number, at most 2**53")
         return
+    if isinstance(feature, IntegerFeature) and feature.high - feature.low >= MOST_VALUES:
+        raise SpecError(f'{where}: more than 2**32 integers; narrow the range, or use kind = "real"')
+    if isinstance(feature, IntegerFeature) and max(abs(feature.low), abs(feature.high)) > MOST_EXACT:
+        raise SpecError(f"{where}: integers beyond 2**53 are not exact in any network's numbers; narrow the range")
     if not (math.isfinite(feature.low) and math.isfinite(feature.high)):
         raise SpecError(f"{where}: low and high must be finite, found {feature.low} and {feature.high}")
     if feature.low > feature.high:
@@ -62,8 +77,8 @@ def _check_feature(feature: Feature) -> None:
     domain = domain_of(feature)
     if domain.real and feature.low == feature.high:
         raise SpecError(f"{where}: low equals high; widen the range, or make it an integer")
-    if domain.size > MOST_VALUES:
-        raise SpecError(f'{where}: {domain.size} integers are more than 2**32; use kind = "real"')
+    if not math.isfinite(feature.high - feature.low):
+        raise SpecError(f"{where}: the range is wider than any number; narrow it")
 
 
 def _check_property(spec: Spec) -> None:

@@ -91,6 +91,12 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
     )
 
 
+def check_groups(feature: Feature) -> None:
+    """Raise a SpecError if the stated groups of a feature cannot be meant, whether it is protected or not."""
+    if feature.groups:
+        _groups_of_feature(feature)
+
+
 def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
     whole = domain_of(feature)
     if not feature.groups:
@@ -127,11 +133,13 @@ def _domain(feature: Feature, whole: Domain, name: str, expr: GroupExpr) -> Doma
     where = f'feature "{feature.name}".groups.{name}'
     if isinstance(feature, CategoryFeature):
         return _named_values(feature, where, expr)
+    if isinstance(expr, Members) and expr.values is not None and (expr.low is not None or expr.high is not None):
+        raise SpecError(f"{where}: has values and low or high; keep either values or the range")
     if isinstance(expr, Members) and expr.values is None:
         low, high = expr.low, expr.high
         if low is None or high is None:
             raise SpecError(f"{where}: a range needs both ends; write {{low = ..., high = ...}}")
-        domain = _range(where, whole, low, high)
+        domain = _range(where, whole, *_numbers(where, (low, high)))
     elif isinstance(expr, tuple):
         numbers = _numbers(where, expr)
         if len(numbers) != 2:
@@ -151,6 +159,8 @@ def _numbers(where: str, values: tuple[object, ...]) -> tuple[float, ...]:
     for value in values:
         if isinstance(value, str):
             raise SpecError(f'{where}: found "{value}" where a number is needed')
+        if not abs(value) <= 1.7e308:  # type: ignore[arg-type]  # a number; NaN too ends here
+            raise SpecError(f"{where}: every value must be a finite number")
     return tuple(values)  # type: ignore[arg-type]  # checked just above
 
 

@@ -24,7 +24,7 @@ MOST_BYTES = 4_000_000
 ADVICE = {
     "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
     "guarantee.delta": "write a probability strictly between 0 and 1, for example delta = 1e-6",
-    "guarantee.epsilon": "write a half width strictly between 0 and 0.5, for example epsilon = 0.01",
+    "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
     "guarantee.seed": "write a whole number from 0 to 2**63 - 1",
     "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',
     "guarantee.budget.rounds": "write a number from 1 up, for example rounds = 1e8",
@@ -87,6 +87,8 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
         spec = msgspec.convert(data, Spec)
     except msgspec.ValidationError as error:
         raise SpecError(_explain(str(error), data)) from None
+    except UnicodeEncodeError:
+        raise SpecError("spec: some text in it cannot be written as UTF-8; remove the lone surrogates") from None
     check(spec)
     return spec
 
@@ -109,13 +111,17 @@ def revise(spec: Spec, **changes: Any) -> Spec:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise SpecError(f"larger than {MOST_BYTES} bytes, which is no spec; is this the right file?")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise SpecError("no such file; give the path of a spec (.toml or .json)") from None
     except OSError as error:
         raise SpecError(f"cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise SpecError(f"cannot be read ({error})") from None
+    if len(content) > MOST_BYTES:
+        raise SpecError(f"larger than {MOST_BYTES} bytes, which is no spec; is this the right file?")
+    return content
 
 
 def _parse(text: bytes, suffix: str) -> dict[str, Any]:
@@ -199,5 +205,8 @@ def _join(key: str, name: str) -> str:
 
 
 def _short(value: object, most: int = 60) -> str:
-    text = msgspec.json.encode(value).decode() if not isinstance(value, float) else repr(value)
+    try:
+        text = msgspec.json.encode(value).decode() if not isinstance(value, float) else repr(value)
+    except (TypeError, ValueError):
+        text = ascii(value)
     return text if len(text) <= most else text[: most - 3] + "..."

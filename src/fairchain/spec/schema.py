@@ -124,7 +124,7 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
 
     delta: Annotated[Fraction, Meta(description="Probability of a wrong verdict, at most.")] = 1e-6
     epsilon: Annotated[
-        Annotated[float, Meta(gt=0, lt=0.5)] | None,
+        Annotated[float, Meta(ge=1e-9, lt=0.5)] | None,
         Meta(description="Estimate mode: go on until every probability and gap is known within epsilon."),
     ] = None
     rule: Annotated[
