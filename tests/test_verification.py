@@ -52,10 +52,7 @@ def test_the_number_of_workers_changes_nothing_but_times() -> None:
         certificates.append(content)
     assert certificates[0] == certificates[1] == certificates[2]
     # Enough for several chunks in a batch, or the workers would have had nothing to share.
-    assert (
-        max(b["rounds"] for b in certificates[0]["evidence"]["batches"])
-        > 2 * certificates[0]["evidence"]["chunk_rounds"]
-    )
+    assert max(b["rounds"] for b in certificates[0]["evidence"]["batches"]) >= 2 * 8192
 
 
 def test_the_same_seed_gives_the_same_and_another_seed_other_counts() -> None:

@@ -47,12 +47,12 @@ def make_certificate(verdict: Verdict) -> dict[str, Any]:
         "evidence": {
             "stream": STREAM,
             "seed": ledger.seed,
-            "chunk_rounds": ledger.chunk_rounds,
             "coupled": ledger.coupled,
             "outcomes": list(ledger.outcomes),
             "batches": [
                 {
                     "chunk": batch.first,
+                    "chunk_rounds": batch.size,
                     "rounds": batch.rounds,
                     "groups": list(plan.groups),
                     "leader": list(plan.leader) if plan.leader else None,

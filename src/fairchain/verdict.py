@@ -49,7 +49,6 @@ class Ledger:
     """Everything that was sampled, in order: what was planned from the past, and what came of it."""
 
     seed: int
-    chunk_rounds: int
     coupled: bool
     outcomes: tuple[int, ...]
     entries: tuple[tuple[Plan, Batch], ...] = field(repr=False)

@@ -25,7 +25,6 @@ from fairchain.evidence import (
     Rule,
     Sampler,
     Tally,
-    chunk_rounds,
     default_workers,
     thread_pool,
 )
@@ -94,7 +93,6 @@ def verify(
     population = UniformPopulation(spec, model.dtype)
     outcomes = outcomes_of(spec)
     rule = _rule(spec, len(population.groups), len(outcomes))
-    size = chunk_rounds(len(population.groups))
     workers = workers or default_workers()
     start = time.perf_counter()
     with thread_pool(workers) as pool, _interruption() as interrupted:
@@ -103,13 +101,12 @@ def verify(
             population,
             spec.guarantee.seed,
             outcomes,
-            size,
             coupled=rule.coupled,
             pool=pool,
             workers=workers,
         )
         entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
-    ledger = Ledger(spec.guarantee.seed, size, rule.coupled, outcomes, tuple(entries))
+    ledger = Ledger(spec.guarantee.seed, rule.coupled, outcomes, tuple(entries))
     witnesses = find_witnesses(model, population, spec, population.groups, rule, ledger)
     return assemble(
         spec,

@@ -48,7 +48,7 @@ def _first_rounds(ledger: Ledger) -> Iterator[tuple[int, int]]:
     """(rounds, chunk) of the beginning of a run."""
     searched = 0
     for _, batch in ledger.entries:
-        rounds = min(batch.rounds, ledger.chunk_rounds)
+        rounds = min(batch.rounds, batch.size)
         if not rounds or searched > SEARCH:
             return
         yield rounds, batch.first

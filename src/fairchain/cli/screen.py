@@ -49,8 +49,8 @@ class Screen:
         from rich.text import Text
 
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=bool(headers))
-        for header in headers or cells[0]:
-            table.add_column(Text(header) if headers else "", overflow="fold")
+        for header in headers or [""] * len(cells[0]):
+            table.add_column(Text(header), overflow="fold")
         for row in cells:
             table.add_row(*(Text(text, style) for text, style in row))
         self._console.print(table)

@@ -5,7 +5,7 @@ from fairchain.evidence.estimate import EstimateRule
 from fairchain.evidence.interval import Interval
 from fairchain.evidence.paper import PaperRule
 from fairchain.evidence.rule import Decision, Plan, Rule
-from fairchain.evidence.sampling import Batch, Sampler, chunk_rounds, default_workers, thread_pool
+from fairchain.evidence.sampling import Batch, Sampler, default_workers, thread_pool
 from fairchain.evidence.tally import Tally, count_together
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Rule",
     "Sampler",
     "Tally",
-    "chunk_rounds",
     "count_together",
     "default_workers",
     "thread_pool",

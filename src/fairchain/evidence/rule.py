@@ -15,8 +15,8 @@ from fairchain.evidence.interval import Floats
 from fairchain.evidence.tally import Tally
 
 Leader = tuple[int, int, int]
-# Four chunks of 4096 rounds, or two of 8192.
-SHARE = 16384
+# Four chunks of the largest size: equal shares for one, two or four workers.
+SHARE = 4 * 8192
 
 
 class Decision(Enum):
@@ -94,7 +94,7 @@ def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf) -
     """Rounds until the next look: a tenth of what was done, or less where the end is forecast to be nearer.
 
     A look at many pairs costs more than a few rounds of the network, so the smallest batch grows with their number.
-    Long batches are whole multiples of a few chunks, so that workers have equal shares.
+    Long batches are whole multiples of four chunks, so that workers have equal shares.
     """
     rounds = max(16, groups * groups * outcomes // 64, math.ceil(min(done // 10, to_go)))
     return rounds - rounds % SHARE if rounds > SHARE else rounds

@@ -1,25 +1,27 @@
 """Rounds through the network, counted. Chunks are the unit of work; their layout never depends on the workers.
 
-A batch is a run of chunks of one fixed size (the last one may be shorter). Workers are threads: drawing and the
-network both run outside Python's lock for most of the time. A batch that is cut short keeps the chunks from its
-beginning that are done, so what is counted is always a prefix of what was planned.
+A batch is a run of chunks of one size (the last one may be shorter) that follows from its number of rounds. Workers
+are threads: drawing and the network both run outside Python's lock for most of the time. A batch that is cut short
+keeps the chunks from its beginning that are done, so what is counted is always a prefix of what was planned.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.evidence.tally import Counts, count_together
-from fairchain.population import Rounds
+from fairchain.population import Desk, Rounds
 
 # Rows in one call of the network: fewer pay for the call, and more gain nothing.
 ROWS_PER_CALL = 4096
@@ -35,23 +37,31 @@ class Model(Protocol):
 class Population(Protocol):
     """What sampling needs of a population."""
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0) -> Rounds:
+    def desk(self) -> Desk:
+        """Memory to draw into."""
+
+    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Desk | None = None) -> Rounds:
         """The rounds of a chunk."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What came of a plan: first chunk, rounds, chunks, and (outcomes, groups, groups) counts of common outcomes."""
+    """What came of a plan.
+
+    `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), `chunks` how many there are, and
+    `together` counts, (outcomes, groups, groups), the rounds in which two groups both got the outcome.
+    """
 
     first: int
+    size: int
     rounds: int
     chunks: int
     together: Counts
 
 
-def chunk_rounds(groups: int) -> int:
-    """Rounds in a chunk, from the number of groups alone: long enough to pay, short enough to share among workers."""
-    return 8192 if groups < 4 else 4096
+def chunk_rounds(rounds: int) -> int:
+    """Rounds in a chunk of a batch: four chunks to share, but no shorter than pays and no longer than the cache."""
+    return min(8192, max(1024, -(-rounds // 4)))
 
 
 def default_workers() -> int:
@@ -68,8 +78,8 @@ class Sampler:
     ----------
     model, population
         What is asked, and what it is asked about.
-    seed, outcomes, size
-        Of the streams; the labels that are counted; rounds in a chunk.
+    seed, outcomes
+        Of the streams; the labels that are counted.
     coupled
         Whether all groups share a round's random numbers.
     pool, workers
@@ -82,31 +92,39 @@ class Sampler:
         population: Population,
         seed: int,
         outcomes: Sequence[int],
-        size: int,
         *,
         coupled: bool = True,
         pool: ThreadPoolExecutor | None = None,
         workers: int = 1,
     ) -> None:
         self._model, self._population, self._seed = model, population, seed
-        self._outcomes, self._size, self._coupled = tuple(outcomes), size, coupled
+        self._outcomes, self._coupled = tuple(outcomes), coupled
         self._pool, self._workers = pool, workers
+        self._own = threading.local()
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """(groups, rounds): the class each group gets in each round of a chunk."""
+        draw = partial(self._population.rounds, self._seed, chunk, count, desk=self._desk())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
-            shown = self._population.rounds(self._seed, chunk, count).inputs(groups)
-            return self._model.predict(shown).reshape(len(groups), count)
-        rounds = self._population.rounds(self._seed, chunk, count) if self._coupled else None
-        answers = []
-        for group in groups:
-            own = rounds or self._population.rounds(self._seed, chunk, count, copy=1 + group)
-            answers.append(self._model.predict(own.show(group)))
-        return np.stack(answers)
+            return self._model.predict(draw().inputs(groups)).reshape(len(groups), count)
+        rounds = draw() if self._coupled else None
+        labels = np.empty((len(groups), count), np.uint16)
+        for row, group in zip(labels, groups, strict=True):
+            own = rounds or draw(copy=1 + group)
+            row[:] = self._model.predict(own.show(group))
+        return labels
+
+    def _desk(self) -> Desk:
+        """Each worker has a desk of its own."""
+        desk: Desk | None = getattr(self._own, "desk", None)
+        if desk is None:
+            desk = self._own.desk = self._population.desk()
+        return desk
 
     def run(self, first: int, rounds: int, groups: Sequence[int], halted: Callable[[], bool]) -> Batch:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if `halted()` says so meanwhile."""
-        sizes = [min(self._size, rounds - start) for start in range(0, rounds, self._size)]
+        size = chunk_rounds(rounds)
+        sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
 
         def work(place: int) -> Counts:
             return count_together(self.labels(first + place, sizes[place], groups), self._outcomes)
@@ -116,7 +134,7 @@ class Sampler:
         for counts in self._in_order(work, len(sizes), halted):
             total += counts
             done += 1
-        return Batch(first, sum(sizes[:done]), done, total)
+        return Batch(first, size, sum(sizes[:done]), done, total)
 
     def _in_order(self, work: Callable[[int], Counts], count: int, halted: Callable[[], bool]) -> Iterator[Counts]:
         """Results in the order of the chunks, a few ahead on the workers."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.spec import ModelSpec
 
-Labels = NDArray[np.uint16]
+Labels = NDArray[np.unsignedinteger]
 
 
 _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
@@ -45,19 +45,37 @@ class DecisionRule:
     cut: float = 0.0
     codes: tuple[int | str, ...] | None = None
 
+    @property
+    def columns(self) -> int:
+        """How many numbers the output must have for each row."""
+        return self.classes if self.kind == "argmax" else 1
+
     def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
         """The class of each row. Raises NoDecisionError for NaN, infinity, or a label that is not in the spec."""
-        if self.kind == "label":
-            return self._from_labels(answer.reshape(rows, -1)[:, 0])
         answer = answer.reshape(rows, -1)
-        if not np.isfinite(answer).all():
-            row = int((~np.isfinite(answer)).any(axis=1).argmax())
-            raise NoDecisionError(row, f'output "{self.output}" is {_shown(answer[row])}')
+        if self.kind == "label":
+            return self._from_labels(answer[:, 0])
+        if self.kind == "argmax" and self.classes == 2:
+            # Of equal scores the first label wins, as argmax has it; the difference is finite only if both are.
+            lead = answer[:, 1] - answer[:, 0]
+            self._must_be_finite(lead, answer)
+            second: NDArray[np.bool_] = lead > 0
+            return second.view(np.uint8)
+        self._must_be_finite(answer, answer)
         if self.kind == "threshold":
-            return (answer[:, 0] > self.cut).astype(np.uint16)
-        # Of equal scores the first label wins, as argmax has it; for two labels a comparison is faster.
-        best: NDArray[Any] = answer[:, 1] > answer[:, 0] if self.classes == 2 else answer.argmax(axis=1)
-        return best.astype(np.uint16)
+            above: NDArray[np.bool_] = answer[:, 0] > self.cut
+            return above.view(np.uint8)
+        largest: NDArray[np.intp] = answer.argmax(axis=1)
+        return largest.astype(np.uint16)
+
+    def _must_be_finite(self, tested: NDArray[Any], answer: NDArray[Any]) -> None:
+        if np.isfinite(tested).all():
+            return
+        wrong = ~np.isfinite(answer).all(axis=1)
+        # The difference of two huge scores may overflow although both are finite.
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise NoDecisionError(row, f'output "{self.output}" is {_shown(answer[row])}')
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
         if answer.dtype != np.object_:

@@ -7,7 +7,6 @@ onnxruntime's memory is capped and a watchdog breaks off calls that take too lon
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from fairchain.errors import ModelError
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
 from fairchain.model.untrusted import Limits, TrustedBytes, read_network
+from fairchain.model.watchdog import Watchdog
 from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class OnnxModel:
         network = read_network(self.path, self.limits)
         self.sha256 = network.sha256
         self._features = spec.features
+        self._new_options = _run_options()
         self._session = _open_session(self.path, network, self.limits)
         try:
             inputs = self._session.get_inputs()
@@ -58,7 +59,7 @@ class OnnxModel:
         if batch == 0:
             raise ModelError(f"{self.path}: the batch dimension is 0; export the network with a free one")
         self._fixed_batch = batch if isinstance(batch, int) else None
-        self._watchdog = _Watchdog(self.limits.seconds)
+        self._watchdog = Watchdog(self.limits.seconds)
         self._check_rows_apart()
 
     @property
@@ -121,9 +122,7 @@ class OnnxModel:
         return labels
 
     def _run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
-        import onnxruntime as ort
-
-        options = ort.RunOptions()
+        options = self._new_options()
         options.log_severity_level = 4
         call = self._watchdog.begin(options)
         try:
@@ -137,22 +136,29 @@ class OnnxModel:
         finally:
             self._watchdog.end(call)
         rows = len(next(iter(feed.values())))
-        if not isinstance(answer, np.ndarray) or answer.shape[:1] != (rows,) or not answer.size:
-            raise ModelError(
-                f'{self.path}: output "{self._rule.output}" has shape {getattr(answer, "shape", None)} '
-                f"for {rows} inputs; the first dimension must be the batch"
-            )
-        if self._rule.kind != "argmax" and answer.size != rows:
-            raise ModelError(
-                f'{self.path}: output "{self._rule.output}" has {answer.size // rows} columns where one column was '
-                "expected; choose another: output = ... in [model]"
-            )
-        if self._rule.kind == "argmax" and answer.size != rows * self._rule.classes:
-            raise ModelError(
-                f'{self.path}: model.labels: output "{self._rule.output}" has {answer.size // rows} columns and the '
-                f"spec names {self._rule.classes} labels; name one label for each column"
-            )
+        if (
+            not isinstance(answer, np.ndarray)
+            or answer.shape[:1] != (rows,)
+            or answer.size != rows * self._rule.columns
+        ):
+            raise ModelError(f"{self.path}: {self._misfit(answer, rows)}")
         return answer
+
+    def _misfit(self, answer: Any, rows: int) -> str:
+        """What is wrong with the shape of an answer, and what to do about it."""
+        output, shape = self._rule.output, getattr(answer, "shape", None)
+        if not shape or shape[0] != rows or not answer.size:
+            return f'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
+        columns = answer.size // rows
+        if self._rule.kind == "argmax":
+            return (
+                f'model.labels: output "{output}" has {columns} columns and the spec names '
+                f"{self._rule.classes} labels; name one label for each column"
+            )
+        return (
+            f'output "{output}" has {columns} columns where one column was expected; '
+            "choose another: output = ... in [model]"
+        )
 
 
 def describe_input(features: Sequence[Feature], row: NDArray[np.floating]) -> str:
@@ -162,6 +168,13 @@ def describe_input(features: Sequence[Feature], row: NDArray[np.floating]) -> st
         text = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
         shown.append(f"{feature.name}={text}")
     return ", ".join(shown)
+
+
+def _run_options() -> type[RunOptions]:
+    """Onnxruntime is imported with the first network, not with this module."""
+    from onnxruntime import RunOptions
+
+    return RunOptions  # type: ignore[no-any-return]
 
 
 def _open_session(path: Path, network: TrustedBytes, limits: Limits) -> InferenceSession:
@@ -197,45 +210,6 @@ def _cap_memory(most: int) -> None:
     with _memory_cap, suppress(RuntimeError):
         info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
         ort.create_and_register_allocator(info, ort.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1}))
-
-
-class _Watchdog:
-    """Ends calls that take too long. One thread looks at all running calls, so a call costs almost nothing."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._calls: dict[int, tuple[float, RunOptions]] = {}
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def begin(self, options: RunOptions) -> int:
-        call = id(options)
-        with self._lock:
-            self._calls[call] = (time.monotonic() + self._seconds, options)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, daemon=True, name="fairchain-watchdog")
-                self._thread.start()
-        return call
-
-    def end(self, call: int) -> None:
-        with self._lock:
-            del self._calls[call]
-
-    def _watch(self) -> None:
-        """Look now and then; go away when nothing runs, so that an idle model holds no thread."""
-        pause = min(0.5, self._seconds / 4)
-        idle = 0
-        while True:
-            time.sleep(pause)
-            with self._lock:
-                idle = 0 if self._calls else idle + 1
-                if idle > 4:
-                    self._thread = None
-                    return
-                now = time.monotonic()
-                for deadline, options in self._calls.values():
-                    if now > deadline:
-                        options.terminate = True
 
 
 def _first_line(error: Exception) -> str:

@@ -24,7 +24,7 @@ class Address:
     copy: int = 0
 
     def halfwords(self, count: int, lane: int = 0) -> HalfWords:
-        """`count` 32-bit words. Lanes are independent streams at the same address."""
+        """`count` 32-bit words, the low half of each raw word first. Lanes are independent streams."""
         generator = np.random.Philox(key=self.seed, counter=[0, lane, self.chunk, self.copy])
         raw = generator.random_raw((count + 1) // 2)
         return raw.astype("<u8", copy=False).view("<u4")[:count]
@@ -47,12 +47,14 @@ def surplus(size: int) -> int:
     return int(2**32 % size)
 
 
-def scaled(halfwords: HalfWords, size: NDArray[np.uint64] | np.uint64) -> tuple[NDArray[np.uint32], HalfWords]:
+def scaled(
+    halfwords: HalfWords, size: NDArray[np.uint64] | np.uint64, out: NDArray[np.uint64] | None = None
+) -> tuple[NDArray[np.uint32], HalfWords]:
     """Multiply-shift: word * size as its high half, an integer in [0, size), and its low half.
 
-    Words whose low half is below `surplus(size)` are those to reject.
+    Words whose low half is below `surplus(size)` are those to reject. `out` takes the products.
     """
-    parts = np.multiply(halfwords, size, dtype=np.uint64).astype("<u8", copy=False).view("<u4")
+    parts = np.multiply(halfwords, size, dtype=np.uint64, out=out).astype("<u8", copy=False).view("<u4")
     return parts[1::2], parts[::2]
 
 

@@ -21,7 +21,11 @@ Inputs = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Rounds:
-    """The draws of one chunk: `inputs(groups)` gives them as each of these groups would show them."""
+    """The draws of one chunk: `inputs(groups)` gives them as each of these groups would show them.
+
+    `words` are the random words of all columns and `fine` the second ones of the real columns: groups that span
+    several values draw theirs from the words of the protected columns.
+    """
 
     population: UniformPopulation
     address: Address
@@ -47,7 +51,7 @@ class Rounds:
         return self.people
 
     def _protected(self, group: int, place: int, column: int) -> Inputs | float:
-        """The protected feature in this column, as this group has it in each round."""
+        """One protected feature, as this group has it in each round."""
         domain = self.population.groups[group].domains[place]
         if domain.real:
             return _stretch(domain, self.words[:, column], self.fine[:, self.population.fine_column(column)])
@@ -82,63 +86,86 @@ class UniformPopulation:
         self._real = [i for i, domain in enumerate(domains) if domain.real]
         # Columns that are overwritten later (real or protected ones) are drawn as the single value 0.
         drawn = [not domain.real and i not in self.protected_columns for i, domain in enumerate(domains)]
-        self._sizes = [domain.size if use else 1 for domain, use in zip(domains, drawn, strict=True)]
-        self._lows = [domain.low if use else 0 for domain, use in zip(domains, drawn, strict=True)]
-        self._surplus = [surplus(size) for size in self._sizes]
+        self.sizes = [domain.size if use else 1 for domain, use in zip(domains, drawn, strict=True)]
+        self.lows = [domain.low if use else 0 for domain, use in zip(domains, drawn, strict=True)]
+        self._surplus = np.array([surplus(size) for size in self.sizes], np.uint64)
+        self._most_surplus = int(self._surplus.max())
         # An index is as large as the range is wide, so that too must be exact.
         exact = max(max(abs(d.low), abs(d.high), d.high - d.low) for d in domains) <= 2**24
-        self._arithmetic = np.float32 if exact and self.dtype == np.float32 else np.float64
-        self._tiles: tuple[NDArray[np.uint64], Inputs] | None = None
+        self.arithmetic = np.float32 if exact and self.dtype == np.float32 else np.float64
 
     def __str__(self) -> str:
         """In one phrase, for the statement under a verdict."""
         return f"independent uniform inputs over the declared ranges of {len(self._domains)} features"
 
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return len(self._domains)
+
     def group_lane(self, group: int, place: int) -> int:
         """Lane 0 is everybody's, then comes one for each column, then one for each (group, protected feature)."""
         return 1 + len(self._domains) + group * len(self.protected_columns) + place
+
+    def desk(self) -> Desk:
+        """Memory to draw into, for one worker."""
+        return Desk(self)
 
     def fine_column(self, column: int) -> int:
         """Where the second word of a real column stands."""
         return self._real.index(column)
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0) -> Rounds:
+    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Desk | None = None) -> Rounds:
         """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere.
 
-        `copy` addresses independent draws of the same chunk, for rules that do not couple groups.
+        `copy` addresses independent draws of the same chunk, for rules that do not couple groups. With a desk the
+        rounds are drawn into its memory, and are valid until the next draw there.
         """
         address = Address(seed, chunk, copy)
-        width = len(self._domains)
-        drawn = address.halfwords(count * (width + len(self._real)))
-        words, fine = drawn[: count * width].reshape(count, width), drawn[count * width :].reshape(count, -1)
-        people = self._whole_numbers(words, address)
+        desk = desk or Desk(self)
+        people, product = desk.clear(count)
+        drawn = address.halfwords(count * (self.width + len(self._real)))
+        words, fine = drawn[: people.size].reshape(people.shape), drawn[people.size :].reshape(count, -1)
+        sizes, lows = desk.tiles(count)
+        index, low = scaled(words.reshape(-1), sizes, out=product)
+        np.add(index, lows, out=people.reshape(-1), dtype=self.arithmetic, casting="unsafe")
+        # One pass that almost always says no, before the exact test for each column.
+        if low.min() < self._most_surplus:
+            self._draw_again(low.reshape(people.shape) < self._surplus, people, address)
         for place, column in enumerate(self._real):
-            if column not in self.protected_columns:
-                people[:, column] = _stretch(self._domains[column], words[:, column], fine[:, place])
+            people[:, column] = _stretch(self._domains[column], words[:, column], fine[:, place])
         return Rounds(self, address, people, words, fine)
 
-    def _whole_numbers(self, words: HalfWords, address: Address) -> Inputs:
-        """All integer columns at once; the few surplus words of a column are drawn again on the column's lane."""
-        sizes, lows = self._tiled(words.size)
-        index, low = scaled(words.reshape(-1), sizes)
-        # One pass that almost always says no, before the exact test column by column.
-        if low.min(initial=2**32 - 1) < max(self._surplus):
-            index, low = index.reshape(words.shape), low.reshape(words.shape)
-            for column, limit in enumerate(self._surplus):
-                again = low[:, column] < limit
-                if again.any():
-                    index[again, column] = address.integers(self._sizes[column], int(again.sum()), 1 + column)
-        people = np.add(index.reshape(-1), lows, dtype=self._arithmetic, casting="unsafe")
-        return people.astype(self.dtype, copy=False).reshape(words.shape)
+    def _draw_again(self, surplus_words: NDArray[np.bool_], people: Inputs, address: Address) -> None:
+        """Replace the few values drawn from surplus words, each column from a lane of its own."""
+        for column in np.flatnonzero(surplus_words.any(axis=0)):
+            rows = np.flatnonzero(surplus_words[:, column])
+            fresh = address.integers(self.sizes[column], len(rows), 1 + int(column))
+            people[rows, column] = self.lows[column] + fresh.astype(np.float64)
 
-    def _tiled(self, count: int) -> tuple[NDArray[np.uint64], Inputs]:
-        """Sizes and lows repeated for each row: equal shapes are several times faster than broadcasting rows."""
-        tiles = self._tiles
-        if tiles is None or len(tiles[0]) < count:
-            rows = count // len(self._sizes)
-            sizes = np.tile(np.array(self._sizes, np.uint64), rows)
-            tiles = self._tiles = sizes, np.tile(np.array(self._lows, self._arithmetic), rows)
-        return tiles[0][:count], tiles[1][:count]
+
+class Desk:
+    """Memory to draw into again and again: what is asked of the system anew for each chunk costs more than drawing."""
+
+    def __init__(self, population: UniformPopulation) -> None:
+        self._population = population
+        self._rows = 0
+
+    def clear(self, rows: int) -> tuple[Inputs, NDArray[np.uint64]]:
+        """Room for the values, (rows, features), and for the products they are made from."""
+        width = self._population.width
+        if rows > self._rows:
+            self._rows = rows
+            self._people = np.empty((rows, width), self._population.dtype)
+            self._product = np.empty(rows * width, np.uint64)
+            self._sizes = np.tile(np.array(self._population.sizes, np.uint64), rows)
+            self._lows = np.tile(np.array(self._population.lows, self._population.arithmetic), rows)
+        return self._people[:rows], self._product[: rows * width]
+
+    def tiles(self, rows: int) -> tuple[NDArray[np.uint64], Inputs]:
+        """Sizes and lows of all columns, repeated for each row: equal shapes are much faster than broadcasting."""
+        count = rows * self._population.width
+        return self._sizes[:count], self._lows[:count]
 
 
 def _stretch(domain: Domain, words: HalfWords, fine: HalfWords) -> NDArray[np.float64]:

@@ -125,12 +125,8 @@ def _replay(file: CertificateFile, question: Question) -> tuple[Replay, str]:
     """Go through all batches; the second part says why the layout is impossible, or is empty."""
     replay = Replay(question)
     evidence = file.evidence
-    size = 8192 if question.groups <= 3 else 4096
-    if evidence.chunk_rounds != size or evidence.stream != STREAM or evidence.coupled == question.paper:
-        return (
-            replay,
-            f"chunks of {evidence.chunk_rounds} rounds or their stream are not those of this rule ({size})",
-        )
+    if evidence.stream != STREAM or evidence.coupled == question.paper:
+        return replay, "the random stream, or the coupling of groups, is not that of this rule"
     chunk = 0
     for number, batch in enumerate(evidence.batches):
         if batch.chunk != chunk:
@@ -138,7 +134,7 @@ def _replay(file: CertificateFile, question: Question) -> tuple[Replay, str]:
         why = impossible(batch, question)
         if why:
             return replay, f"batch {number} has {why}"
-        chunk += -(-batch.rounds // evidence.chunk_rounds)
+        chunk += -(-batch.rounds // batch.chunk_rounds)
         replay.take(number, batch, last=number == len(evidence.batches) - 1)
     return replay, ""
 

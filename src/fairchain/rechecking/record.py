@@ -29,7 +29,6 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     stream: str
     seed: int
-    chunk_rounds: int
     coupled: bool
     outcomes: list[int]
     batches: list[BatchRecord]

@@ -25,6 +25,7 @@ class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One batch as it stands in a certificate."""
 
     chunk: int
+    chunk_rounds: int
     rounds: int
     groups: list[int]
     leader: tuple[int, int, int] | None
@@ -134,6 +135,9 @@ class Replay:
         # A forecast may differ by one in the last digit's rounding; the last batch may be cut short.
         if abs(batch.rounds - rounds) > 1 and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
+        quarter = math.ceil(batch.rounds / 4)
+        if not last and batch.chunk_rounds != min(max(quarter, 1024), 8192):
+            self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def _expected(self) -> tuple[tuple[int, int, int] | None, list[int], int]:
         """Leader, groups and rounds of the next batch, from the counts so far."""
@@ -211,8 +215,8 @@ class Replay:
 def impossible(batch: BatchRecord, question: Question) -> str | None:
     """Why no network could have given these counts, or None."""
     a = len(batch.groups)
-    if batch.rounds < 0 or len(batch.together) != question.outcomes:
-        return "wrong number of outcomes or rounds"
+    if batch.rounds < 0 or not 1024 <= batch.chunk_rounds <= 8192 or len(batch.together) != question.outcomes:
+        return "a wrong number of outcomes, rounds or rounds in a chunk"
     if len(set(batch.groups)) != a or not all(0 <= g < question.groups for g in batch.groups):
         return "groups that do not exist"
     if batch.leader is not None:
@@ -233,8 +237,8 @@ def impossible(batch: BatchRecord, question: Question) -> str | None:
 
 
 def _whole_shares(rounds: int) -> int:
-    """Long batches come in multiples of 16384 rounds."""
-    return rounds if rounds <= 16384 else rounds // 16384 * 16384
+    """Long batches come in multiples of 32768 rounds."""
+    return rounds if rounds <= 32768 else rounds // 32768 * 32768
 
 
 def _symmetric(rows: list[list[int]], size: int) -> Table:

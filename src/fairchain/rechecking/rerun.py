@@ -62,8 +62,8 @@ def rerun_claim(
 
 def _count_again(model: OnnxModel, population: UniformPopulation, evidence: Evidence, batch: BatchRecord) -> list[Any]:
     totals: list[Any] = [0 for _ in evidence.outcomes]
-    for part, start in enumerate(range(0, batch.rounds, evidence.chunk_rounds)):
-        count = min(evidence.chunk_rounds, batch.rounds - start)
+    for part, start in enumerate(range(0, batch.rounds, batch.chunk_rounds)):
+        count = min(batch.chunk_rounds, batch.rounds - start)
         labels = []
         for group in batch.groups:
             copy = 0 if evidence.coupled else 1 + group
