@@ -13,12 +13,12 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.train_card import card_text
 from benchmarks.train_files import Attempt, Case, Result, spec_text
 from benchmarks.train_gaps import Gap, Network, group_name, measure_gap, uniform_rate
 from benchmarks.train_network import Recipe, Trained, to_onnx, train
-from numpy.typing import NDArray
-
 from fairchain.datasets.encode import Encoded, encode
 
 SAMPLES = 1 << 21

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from benchmarks.train_gaps import Gap, group_name
 from benchmarks.train_network import HIDDEN
-
 from fairchain.datasets.encode import Encoded, EncodedFeature
 
 THRESHOLD = 0.1

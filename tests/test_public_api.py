@@ -38,7 +38,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_fairchain_imports_nothing_heavy() -> None:
-    heavy = "{'numpy', 'onnx', 'onnxruntime', 'msgspec', 'typer', 'rich', 'scipy'}"
+    heavy = "{'numpy', 'onnx', 'onnxruntime', 'msgspec', 'click', 'rich', 'scipy'}"
     assert python(f"import sys, fairchain; print({heavy} & set(sys.modules))") == "set()"
 
 
@@ -46,7 +46,7 @@ def test_a_plain_verdict_needs_no_scipy_and_no_optional_package() -> None:
     """Also true where these are installed, as here: they are made impossible to import."""
     code = """
 import sys
-for name in ("scipy", "torch", "sklearn", "pandas", "polars", "keras", "skl2onnx", "rich", "typer"):
+for name in ("scipy", "torch", "sklearn", "pandas", "polars", "keras", "skl2onnx", "rich", "click"):
     sys.modules[name] = None
 import fairchain
 print(fairchain.verify(None, fairchain.example("census")).decision.name)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.networks import graph, linear, node, save, value
-from tests.questions import category, changed, integer, question
 
 from fairchain.cli.app import run
 from fairchain.examples import example
+from tests.networks import graph, linear, node, save, value
+from tests.questions import category, changed, integer, question
 
 GOOD = question(integer("age"), category("sex", "Female", "Male"))
 

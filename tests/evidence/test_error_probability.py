@@ -43,7 +43,7 @@ def test_wrong_verdicts_are_rarer_than_delta(groups: int, delta: float) -> None:
 
 
 def test_they_are_also_rarer_when_no_group_is_left_out() -> None:
-    assert wrong_verdicts(BettingRule, 5, 0.1, narrow=False) <= limit(0.1)
+    assert wrong_verdicts(BettingRule, 5, 0.1, 600, narrow=False) <= limit(0.1, 600)
 
 
 @pytest.mark.parametrize("groups", [2, 5, 9])

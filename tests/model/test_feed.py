@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
-from tests.networks import DOUBLE, FLOAT, INT32, INT64, constant, graph, linear, node, save, value
-from tests.questions import category, integer, real, spec
 
 from fairchain.errors import ModelError
 from fairchain.model import OnnxModel
 from fairchain.spec import Spec
+from tests.networks import DOUBLE, FLOAT, INT32, INT64, constant, graph, linear, node, save, value
+from tests.questions import category, integer, real, spec
 
 COLOUR = category("colour", "red", "green", "blue")
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto
-from tests.networks import DOUBLE, FLOAT, INT32, INT64, constant, graph, linear, node, save, value
-from tests.questions import category, integer, spec
 
 from fairchain.errors import ModelError
 from fairchain.model import OnnxModel, describe_input
 from fairchain.spec import Spec
+from tests.networks import DOUBLE, FLOAT, INT32, INT64, constant, graph, linear, node, save, value
+from tests.questions import category, integer, spec
 
 SEX = category("sex", "Female", "Male")
 # age from 0 to 9 and sex; the networks below say yes if age > 4 (or 4.5) for women, later for men.

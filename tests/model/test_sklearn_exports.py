@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.questions import category, integer, spec
 
 from fairchain.errors import ModelError
 from fairchain.model import OnnxModel
+from tests.questions import category, integer, spec
 
 sklearn = pytest.importorskip("sklearn")
 skl2onnx = pytest.importorskip("skl2onnx")

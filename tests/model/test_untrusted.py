@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import FunctionProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, helper
-from tests.child import run_child
-from tests.networks import constant, graph, linear, node, save, value
-from tests.questions import spec
 
 from fairchain.errors import ModelError
 from fairchain.examples import example
 from fairchain.model import Limits, OnnxModel
+from tests.child import run_child
+from tests.networks import constant, graph, linear, node, save, value
+from tests.questions import spec
 
 WEIGHTS = np.array([[0.0, 1.0], [0.0, -1.0]], np.float32)
 ROWS = np.array([[3, 0], [0, 1]], np.float32)

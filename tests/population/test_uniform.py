@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
-from tests.questions import category, integer, real, spec
 
 from fairchain.population import UniformPopulation
+from tests.questions import category, integer, real, spec
 
 RARE = 1e-6
 SEX = category("sex", "Female", "Male")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.questions import category, integer, question, real, spec
 
 from fairchain.errors import SpecError
 from fairchain.spec import Domain, domain_of, groups_of, parse_spec
 from fairchain.spec.groups import MOST_GROUPS
+from tests.questions import category, integer, question, real, spec
 
 COLOURS = category("colour", "red", "green", "blue", "grey")
 

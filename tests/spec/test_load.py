@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.child import run_child
-from tests.questions import category, changed, integer, question, real
 
 from fairchain.errors import SpecError
 from fairchain.examples import NAMES, example
 from fairchain.spec import json_schema, load_spec, parse_spec, revise
 from fairchain.spec.load import MOST_BYTES
+from tests.child import run_child
+from tests.questions import category, changed, integer, question, real
 
 TOML = """
 [model]

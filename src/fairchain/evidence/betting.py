@@ -49,6 +49,8 @@ class BettingRule:
         self._fair_growth = against_at_least(threshold)
         self._unfair_growth = against_at_most(threshold)
         self._rounds = 0
+        self._wealth = np.zeros((outcomes, groups, groups))
+        self._lead_wealth: Floats = np.zeros(())
 
     def plan(self) -> Plan | None:
         """The groups that still matter, and the leader, from past counts."""
@@ -81,9 +83,10 @@ class BettingRule:
             self.lead = self.lead + tally.cells[outcome, i, j]
         if self.decision is not Decision.UNDECIDED:
             return
-        waiting = ~self.cleared
-        self.cleared[waiting] = log_wealth(self.tally.cells[waiting], self._fair_growth) >= self._bar
-        if log_wealth(self.lead, self._unfair_growth) >= self._bar:
+        self._wealth = log_wealth(self.tally.cells, self._fair_growth)
+        self._lead_wealth = log_wealth(self.lead, self._unfair_growth)
+        self.cleared |= self._wealth >= self._bar
+        if self._lead_wealth >= self._bar:
             self.decision = Decision.UNFAIR
         elif self.cleared.all():
             self.decision = Decision.FAIR
@@ -136,9 +139,8 @@ class BettingRule:
             return math.inf
         i, j, outcome = self.tally.widest
         if self.tally.gaps[outcome, i, j] > self._threshold:
-            cells, growths = self.tally.cells[outcome, i, j], self._unfair_growth
-            wealth = log_wealth(self.lead, growths)
-        else:
-            cells, growths = self.tally.cells[~self.cleared], self._fair_growth
-            wealth = log_wealth(cells, growths)
-        return float(rounds_to_go(wealth, cells, growths, self._bar).max(initial=1))
+            cells = self.tally.cells[outcome, i, j]
+            return float(rounds_to_go(self._lead_wealth, cells, self._unfair_growth, self._bar))
+        waiting = ~self.cleared
+        left = rounds_to_go(self._wealth[waiting], self.tally.cells[waiting], self._fair_growth, self._bar)
+        return float(left.max(initial=1))
