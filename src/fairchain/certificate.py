@@ -57,7 +57,7 @@ def make_certificate(verdict: Verdict) -> dict[str, Any]:
                     "groups": list(plan.groups),
                     "leader": list(plan.leader) if plan.leader else None,
                     "phase": plan.phase,
-                    "together": [_upper(table) for table in batch.together],
+                    "together": [[_upper(table) for table in part] for part in batch.parts],
                 }
                 for plan, batch in ledger.entries
             ],
@@ -77,11 +77,15 @@ def write_certificate(verdict: Verdict, path: str | Path) -> None:
 
 def dump(content: dict[str, Any]) -> str:
     """JSON that a person can scroll through: one line for each batch."""
-    batches = content["evidence"]["batches"]
-    marker = "@batches@"
-    shell = {**content, "evidence": {**content["evidence"], "batches": marker}}
-    lines = ",\n".join("   " + json.dumps(batch, separators=(",", ":")) for batch in batches)
-    return json.dumps(shell, indent=1).replace(f'"{marker}"', f"[\n{lines}\n  ]") + "\n"
+    evidence = dict(content["evidence"])
+    batches = evidence.pop("batches")
+    lines = ",\n".join("   " + json.dumps(batch, separators=(",", ":"), allow_nan=False) for batch in batches)
+    # The batches come last in the evidence, and the evidence last in the file.
+    shell = {**{key: value for key, value in content.items() if key != "evidence"}, "evidence": evidence}
+    return (
+        json.dumps(shell, indent=1, allow_nan=False).removesuffix("\n }\n}")
+        + f',\n  "batches": [\n{lines}\n  ]\n }}\n}}\n'
+    )
 
 
 def write_text(path: Path, text: str) -> None:

@@ -88,7 +88,9 @@ def verify(
     """
     spec = spec if isinstance(spec, Spec) else load_spec(spec)
     spec = revise(spec, guarantee__seed=seed)
-    if not isinstance(model, OnnxModel):
+    if isinstance(model, OnnxModel):
+        model.must_fit(spec)
+    else:
         model = OnnxModel(model if model is not None else spec.model.path, spec, limits)
     population = UniformPopulation(spec, model.dtype)
     outcomes = outcomes_of(spec)
@@ -113,7 +115,7 @@ def verify(
         rule,
         ledger,
         stopped=stopped,
-        seconds=time.perf_counter() - start,
+        started=start,
         population=str(population),
         model_sha256=model.sha256,
         witnesses=witnesses,

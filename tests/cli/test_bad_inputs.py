@@ -117,7 +117,10 @@ NETWORKS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "empty": (lambda: b"", ["empty", "export"]),
     "truncated": (lambda: whole()[:9000], ["truncated", "model.path"]),
     "too wide": (lambda: linear(np.zeros((3, 2))), ["takes 3 values", "2 [[feature]]", "one [[feature]] each"]),
-    "NaN": (lambda: graph([node("Acosh", ["x"], ["y"])], [value("x")], [value("y")]), ["nan", "for the input age="]),
+    "NaN": (
+        lambda: graph([node("Acosh", ["x"], ["y"])], [value("x")], [value("y")]),
+        ["nan", "the input was age=", "narrow low and high"],
+    ),
     "one column": (lambda: linear([[1], [1]]), ["single column", 'decision = "logit"']),
 }
 
@@ -218,7 +221,8 @@ def test_bad_usage_has_exit_code_2_too(arguments: list[str], command: Callable[.
     ended = command(*arguments)
     assert ended.code == 2
     assert ended.out == ""
-    assert "Usage" in ended.err
+    assert "--help" in ended.err
+    assert ended.err.count("\n") == 1
 
 
 def test_a_certificate_that_is_none(tmp_path: Path, command: Callable[..., Ended]) -> None:

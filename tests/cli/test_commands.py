@@ -216,3 +216,47 @@ def test_colours_and_bars_stay_away_from_pipes() -> None:
     out, err = command("demo").communicate(timeout=60)
     assert "\x1b[" not in out
     assert err == ""
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_a_reader_that_goes_away_is_no_verdict(buffered: str) -> None:
+    """Exit code 1 would mean unfair."""
+    process = command("data", "list", env={**os.environ, "PYTHONUNBUFFERED": buffered})
+    assert process.stdout is not None
+    process.stdout.close()
+    process.wait(timeout=60)
+    assert process.returncode == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+
+
+def test_ctrl_c_before_anything_is_known_is_no_verdict(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairchain.verification.verify", interrupted)
+    code, out, err = cli("verify", example("census"))
+    assert (code, out) == (130, "")
+    assert "interrupted" in err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_that_cannot_show_a_bar_still_gets_the_verdict(encoding: str) -> None:
+    variables = {**os.environ, "PYTHONIOENCODING": encoding}
+    out, err = command("demo", "census", env=variables, encoding=encoding).communicate(timeout=60)
+    assert "FAIR: the largest gap" in out
+    assert err == ""
+
+
+def test_bad_usage_is_json_too_when_asked_for(cli: Cli) -> None:
+    code, out, _ = cli("verify", "--json")
+    assert code == 2
+    assert "SPEC" in json.loads(out)["error"]
+
+
+@pytest.mark.parametrize(
+    "options", [["--epsilon", "0.05", "--delta", "1e-60"], ["--rule", "paper", "--delta", "1e-60"]]
+)
+def test_a_very_small_delta_is_a_question_like_any_other(cli: Cli, options: list[str]) -> None:
+    code, _, _ = cli("verify", example("census"), "--protected", "sex", *options)
+    assert code in (0, 3)

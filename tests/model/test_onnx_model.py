@@ -129,7 +129,7 @@ def test_an_output_that_is_no_number_is_refused_with_its_input(tmp_path: Path, o
     rows = [[2, 1]] * 5 + [[4, 0]] + [[2, 1]]
     message = refused(tmp_path, network, spec(), rows)
     assert shown in message
-    assert "for the input age=4, sex=Female" in message
+    assert "the input was age=4, sex=Female" in message
 
 
 @pytest.mark.parametrize("batch", [1, 7])

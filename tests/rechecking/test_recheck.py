@@ -73,7 +73,7 @@ def test_any_edit_without_a_new_digest_is_noticed(tmp_path: Path) -> None:
 
 
 def _tally(content: Content) -> None:
-    table = content["evidence"]["batches"][2]["together"][0]
+    table = content["evidence"]["batches"][2]["together"][0][0]
     table[0][0] -= 1
     table[0][1] -= 1
 
@@ -137,6 +137,33 @@ def _names(content: Content) -> None:
     content["spec"]["feature"][8]["values"] = ["male", "female"]
 
 
+def _other_words(content: Content) -> None:
+    content["claims"]["scope"] = "This is about all people."
+
+
+def _population(content: Content) -> None:
+    content["claims"]["population"] = "a representative sample of everybody"
+
+
+def _more_words(content: Content) -> None:
+    content["claims"]["certified_by"] = "somebody important"
+
+
+def _effort(content: Content) -> None:
+    content["claims"]["groups"][0]["evaluations"] = 10**9
+
+
+def _stopped(content: Content) -> None:
+    content["claims"]["stopped"] = "seconds"
+
+
+def _counted(labels: list[int]) -> Callable[[Content], None]:
+    def forge(content: Content) -> None:
+        content["evidence"]["outcomes"] = labels
+
+    return forge
+
+
 FORGERIES: dict[str, tuple[Callable[[Content], None], set[str]]] = {
     "tally": (_tally, {"re-run"}),
     "seed": (_seed, {"re-run"}),
@@ -150,6 +177,15 @@ FORGERIES: dict[str, tuple[Callable[[Content], None], set[str]]] = {
     "probability": (_group, {"intervals"}),
     "statement": (_rosier, {"verdict"}),
     "violators": (_violator, {"intervals"}),
+    "scope": (_other_words, {"verdict"}),
+    "reason to stop": (_stopped, {"verdict"}),
+    "population": (_population, {"question"}),
+    "another claim": (_more_words, {"intervals"}),
+    "evaluations": (_effort, {"intervals"}),
+    "a label that does not exist": (_counted([99]), {"layout"}),
+    "the other label": (_counted([0]), {"layout"}),
+    "no label": (_counted([]), {"layout"}),
+    "a label twice": (_counted([1, 1]), {"layout"}),
     "group names": (_names, {"intervals"}),
 }
 
@@ -202,6 +238,39 @@ def test_a_sample_is_chosen_by_the_checker(tmp_path: Path) -> None:
     assert check(tmp_path, content, full=True).evaluations == total
 
 
+def test_a_sample_is_worth_its_evaluations_so_a_long_forgery_is_found(tmp_path: Path) -> None:
+    """One invented part among the long ones at the end: a recheck of a third of the evaluations finds it with
+    probability about 1/3, so 30 of them miss it with probability below 1e-5."""
+    content = certificate_of(property__threshold=0.0421, guarantee__budget__rounds=900_000, guarantee__delta=1e-9)
+    long = [batch for batch in content["evidence"]["batches"] if len(batch["together"]) > 1]
+    assert long
+    table = long[-1]["together"][-1][0]
+    table[0][0] -= 1
+    table[0][1] -= 1
+    third = content["claims"]["evaluations"] // 3
+    found = ["re-run" in failing(check(tmp_path, content, evaluations=third, seed=seed)) for seed in range(30)]
+    assert any(found)
+
+
+def test_a_count_beyond_all_numbers_is_an_error(tmp_path: Path) -> None:
+    content = certificate_of()
+    content["evidence"]["batches"][0]["together"][0][0][0][0] = 10**30
+    with pytest.raises(CertificateError, match="not a fairchain certificate"):
+        check(tmp_path, content)
+
+
+def test_any_name_can_be_written_down(tmp_path: Path) -> None:
+    import msgspec
+
+    spec = revise(load_spec(example("credit")), property__protected=["sex"])
+    features = tuple(
+        msgspec.structs.replace(f, values=("@batches@", '"}]\n')) if f.name == "sex" else f for f in spec.features
+    )
+    content = make_certificate(verify(None, msgspec.structs.replace(spec, features=features)))
+    assert json.loads(dump(content)) == json.loads(json.dumps(content))
+    assert failing(check(tmp_path, content)) == set()
+
+
 def test_the_papers_rule_certifies_nothing(tmp_path: Path) -> None:
     content = certificate_of(guarantee__rule="paper", guarantee__delta=0.1)
     assert failing(check(tmp_path, content)) == {"verdict", "intervals"}
@@ -236,7 +305,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
 
 def test_impossible_counts_are_caught_before_anything_runs(tmp_path: Path) -> None:
     content = certificate_of()
-    content["evidence"]["batches"][0]["together"][0][0][0] = 10**6
+    content["evidence"]["batches"][0]["together"][0][0][0][0] = 10**6
     assert "layout" in failing(check(tmp_path, content))
 
 

@@ -1,7 +1,7 @@
 """The commands. Each imports what it needs when it runs, so that `--help` and a first verdict come quickly.
 
 Exit codes: 0 fair (or done), 1 unfair (or a claim that does not hold), 2 bad usage or input, 3 undecided,
-101 a bug of ours.
+101 a bug of ours, 130 interrupted, 141 nobody reads our output any more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairchain._version import __version__
 from fairchain.errors import FairchainError
 
 EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
-BAD_INPUT, INTERRUPTED, OUR_BUG = 2, 130, 101
+BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
 EXAMPLES = ("census", "credit", "bank")
 
 PATH = click.Path(path_type=Path)
@@ -28,6 +28,7 @@ seed = click.option("--seed", type=int, help="Seed of the random numbers; the sa
 
 
 @click.group(
+    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="First time here? Run: fairchain demo",
 )
@@ -246,16 +247,29 @@ def _copy_example(spec: Path, folder: Path) -> None:
 
 def run() -> None:
     """Run the command line; turn errors into one message and an exit code."""
+    output = sys.stdout
+    if hasattr(sys.stdout, "reconfigure"):
+        # A terminal that cannot show a bar or a name should still get the verdict.
+        sys.stdout.reconfigure(errors="replace")
     try:
-        app(prog_name="fairchain")
+        # With its own handling click would end Ctrl-C and bad usage in ways that are not ours.
+        try:
+            sys.exit(app(prog_name="fairchain", standalone_mode=False) or 0)
+        finally:
+            sys.stdout.flush()
+    except click.ClickException as error:
+        _fail(_usage(error), error.exit_code)
     except FairchainError as error:
         _fail(str(error), BAD_INPUT)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output went away; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(BAD_INPUT)
+        _closed_pipe()
+    except SystemExit:
+        # click itself turns a closed pipe into 1, which would mean "unfair", and puts something else in its place.
+        if sys.stdout is not output:
+            _closed_pipe()
+        raise
     except Exception as error:
         if os.environ.get("FAIRCHAIN_TRACEBACK"):
             raise
@@ -264,6 +278,18 @@ def run() -> None:
             "please report it with the output of the same command under FAIRCHAIN_TRACEBACK=1",
             OUR_BUG,
         )
+
+
+def _closed_pipe() -> None:
+    """The reader went away: there is nobody to tell, and Python must not try again to write while it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(CLOSED_PIPE)
+
+
+def _usage(error: click.ClickException) -> str:
+    """The message of click, and where to read on."""
+    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairchain"
+    return f"{error.format_message().rstrip('.')}; see {command} --help"
 
 
 def _fail(message: str, code: int) -> None:

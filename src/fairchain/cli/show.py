@@ -20,7 +20,6 @@ STOPPED = {
     "rounds": "the budget of rounds is spent",
     "seconds": "the budget of seconds is spent",
     "interrupted": "you stopped it",
-    "decided": "the estimates are as exact as was asked for",
 }
 BAR = 24
 MOST_ROWS = 40
@@ -33,13 +32,16 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     mark = "" if verdict.sound else " (NOT SOUND)"
     screen.line(
         (name + mark, COLOURS[name]),
-        f": the largest gap is {verdict.gap}, {RELATION[name]} the threshold {verdict.spec.property.threshold:g}",
+        f": the largest gap is {verdict.gap:.4f}, {RELATION[name]} the threshold {verdict.spec.property.threshold:g}",
     )
     if brief:
         return
     _show_groups(screen, verdict)
     pair = verdict.widest
-    screen.line(f"Widest pair seen: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+    if verdict.gap.estimate > 0:
+        screen.line(f"Widest pair seen: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+    if all(group.probability.estimate in (0.0, 1.0) for group in verdict.groups):
+        screen.line("Every input got the same answer: are the inputs scaled as the network expects?")
     for witness in verdict.witnesses[:1]:
         (first, second), (one, other) = witness.groups, witness.labels
         person = ", ".join(f"{key}={_value(value)}" for key, value in witness.input.items())
@@ -86,6 +88,8 @@ def _bar(group: GroupProbability) -> str:
 
 
 def _advice(verdict: Verdict) -> str:
+    if verdict.stopped == "decided":
+        return "Undecided: the threshold lies inside the interval; ask for a smaller epsilon, or leave epsilon out."
     more = (
         f"about {verdict.forecast:,} more rounds would decide it (--rounds, --seconds)"
         if verdict.forecast
@@ -113,7 +117,10 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
     if failing:
         screen.line(("NOT CONFIRMED", "bold red"), f": {', '.join(failing)} does not hold")
     else:
-        screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds")
+        share = (
+            "" if result.fraction == 1 else f"; {result.fraction:.1%} of its evaluations were run again (--full: all)"
+        )
+        screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds{share}")
 
 
 def show_demo_start(name: str, spec: Spec) -> None:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fairchain.evidence.bets import Floats, against_at_least, against_at_most, log_wealth, rounds_to_go
-from fairchain.evidence.interval import bisect, gap_below, probability_any_time
+from fairchain.evidence.interval import STEPS, gap_below, probability_any_time
 from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
 from fairchain.evidence.tally import Counts, Tally
 
@@ -104,12 +104,17 @@ class BettingRule:
         gap ever reaches the bar, so the guarantee is spent once.
         """
         cells, cleared = self.tally.cells[:, self._proper], self.cleared[:, self._proper]
-
-        def refuted(c: Floats) -> np.bool_:
-            beaten = log_wealth(cells, against_at_least(c)) >= self._bar
-            return np.all(beaten | (cleared & (c >= self._threshold)))
-
-        return float(bisect(refuted, -1.0, 1.0))  # type: ignore[arg-type]  # one number instead of an array
+        low, high = -1.0, 1.0
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            beaten = log_wealth(cells, against_at_least(middle)) >= self._bar
+            open_pairs = ~(beaten | (cleared & (middle >= self._threshold)))
+            if open_pairs.any():
+                # The largest bound is that of a pair still open here; the others need not be looked at again.
+                low, cells, cleared = middle, cells[open_pairs], cleared[open_pairs]
+            else:
+                high = middle
+        return high
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """All bounds hold together, at all times, with probability 1 - delta."""

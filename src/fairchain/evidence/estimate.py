@@ -1,8 +1,9 @@
 """Estimate mode: every probability and every gap within epsilon, all at once, with probability 1 - delta.
 
-Half of delta goes to the gaps, whose betting intervals may be looked at any time. Half goes to the probabilities:
-a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact Clopper-Pearson interval at 80% of
-the share is read off. Should it be too wide, 1.7 times as many fresh rounds are tried at 10%, then 5%, and so on.
+Half of delta goes to the gaps, whose betting intervals may be looked at any time; the verdict follows from them.
+Half goes to the probabilities: a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact
+Clopper-Pearson interval at 80% of the share is read off. Should it be too wide, 1.7 times as many fresh rounds are
+tried at 10%, then 5%, and so on.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from statistics import NormalDist
 import numpy as np
 
 from fairchain.evidence.bets import Floats
-from fairchain.evidence.betting import BettingRule
-from fairchain.evidence.interval import clopper_pearson, gap_above, gap_below
+from fairchain.evidence.interval import clopper_pearson, gap_above, gap_below, probability_any_time
 from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
 from fairchain.evidence.tally import Tally
 
@@ -28,53 +28,52 @@ def share_of_try(number: int) -> float:
 
 
 class EstimateRule:
-    """Goes on until everything is known within epsilon; the verdict, where one is reached, comes along."""
+    """Goes on until everything is known within epsilon; the verdict is what the intervals then say."""
 
     sound = True
     coupled = True
 
     def __init__(self, groups: int, outcomes: int, threshold: float, delta: float, epsilon: float) -> None:
-        self._betting = BettingRule(groups, outcomes, threshold, delta, narrow=False)
-        self._groups, self._outcomes, self._epsilon = groups, outcomes, epsilon
+        self.tally = Tally.empty(groups, outcomes)
+        self._groups, self._outcomes = groups, outcomes
+        self._threshold, self._epsilon = threshold, epsilon
         self._each = delta / 2 / (groups * outcomes)
-        self._gap_bar = math.log(2 * groups * (groups - 1) * outcomes / delta)
+        self._bar = math.log(2 * groups * (groups - 1) * outcomes) - math.log(delta)
+        self._proper = ~np.eye(groups, dtype=bool)
         self._phase = 0
         self._wanted = PILOT
         self._fresh = Tally.empty(groups, outcomes)
         self._known: tuple[Floats, Floats] | None = None
         self._gaps_known = False
-
-    @property
-    def tally(self) -> Tally:
-        """All rounds, of the pilot too."""
-        return self._betting.tally
+        self._bounds: tuple[Tally, tuple[Floats, Floats]] | None = None
 
     @property
     def decision(self) -> Decision:
-        """The verdict that the same rounds allow."""
-        return self._betting.decision
+        """Where the interval of the largest gap lies: below the threshold, above it, or around it."""
+        _, low, high = self.gap()
+        if not self.tally.asked.any() or low <= self._threshold < high:
+            return Decision.UNDECIDED
+        return Decision.FAIR if high <= self._threshold else Decision.UNFAIR
 
     def plan(self) -> Plan | None:
         """The rest of the present try, in batches that can be shown and cut short; then, if needed, more for gaps."""
         if self._known is not None and self._gaps_known:
             return None
-        done = int(self.tally.asked.max())
-        rounds = next_batch(done, self._groups, self._outcomes)
+        rounds = next_batch(int(self.tally.asked.max()), self._groups, self._outcomes)
         if self._known is None:
             rounds = min(max(rounds, 64), self._wanted - int(self._fresh.asked.max()))
-        leader = self.tally.widest if done else None
-        return Plan(rounds, tuple(range(self._groups)), leader, self._phase)
+        return Plan(rounds, tuple(range(self._groups)), phase=self._phase)
 
-    def observe(self, plan: Plan, tally: Tally) -> None:
+    def observe(self, plan: Plan, tally: Tally) -> None:  # noqa: ARG002  # every plan is of everybody
         """Count, and at the end of a try look whether it was enough."""
-        self._betting.observe(plan, tally)
+        self.tally += tally
         if self._known is None:
             self._fresh += tally
             if int(self._fresh.asked.max()) >= self._wanted:
                 self._finish_try()
         if self._known is not None:
             low, high = self._gap_bounds()
-            gaps = self.tally.gaps
+            gaps = self.tally.gaps[:, self._proper]
             self._gaps_known = bool((np.maximum(gaps - low, high - gaps) <= self._epsilon).all())
 
     def _finish_try(self) -> None:
@@ -100,7 +99,7 @@ class EstimateRule:
 
         A normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
         """
-        z = NormalDist().inv_cdf(1 - self._each * share_of_try(1) / 2)
+        z = -NormalDist().inv_cdf(self._each * share_of_try(1) / 2)
         trials, rate = self._fresh.trials, self._fresh.rates
         slack = 2 * np.sqrt(np.maximum(rate * (1 - rate), 1 / trials) / trials)
         rate = 0.5 - np.maximum(np.abs(rate - 0.5) - slack, 0)
@@ -108,33 +107,34 @@ class EstimateRule:
         return int(np.ceil(spread + ((z * z + 2) * (1 - 2 * rate) / 1.5 + 1) / self._epsilon).max())
 
     def _gap_bounds(self) -> tuple[Floats, Floats]:
-        cells = self.tally.cells
-        return gap_below(cells, self._gap_bar), gap_above(cells, self._gap_bar)
+        """Bounds of all proper pairs, (outcomes, pairs), that hold together."""
+        if self._bounds is None or self._bounds[0] is not self.tally:
+            cells = self.tally.cells[:, self._proper]
+            self._bounds = self.tally, (gap_below(cells, self._bar), gap_above(cells, self._bar))
+        return self._bounds[1]
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap, from the simultaneous bounds of all pairs."""
         low, high = self._gap_bounds()
-        off = ~np.eye(self._groups, dtype=bool)
-        return (
-            max(0.0, float(self.tally.gaps.max())),
-            max(0.0, float(low[:, off].max())),
-            float(high[:, off].max()),
-        )
+        return max(0.0, float(self.tally.gaps.max())), max(0.0, float(low.max())), float(high.max())
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Exact bounds when done; the verdict's any-time bounds when cut short."""
-        return self._known if self._known is not None else self._betting.probabilities()
+        """Exact bounds when done; bounds that hold at any time when cut short."""
+        if self._known is not None:
+            return self._known
+        successes = self.tally.successes
+        return probability_any_time(successes, np.broadcast_to(self.tally.trials, successes.shape), self._each)
 
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`: from the fresh rounds when done."""
         return self._fresh.rates if self._known is not None else self.tally.rates
 
     def violators(self) -> list[Leader]:
-        """Pairs that the same rounds show to be above the threshold."""
-        return self._betting.violators()
+        """Pairs whose own lower bound is above the threshold."""
+        low = np.full(self.tally.gaps.shape, -1.0)
+        low[:, self._proper] = self._gap_bounds()[0]
+        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(low > self._threshold)]
 
     def forecast(self) -> int | None:
-        """What is left of the present try."""
-        if self._known is not None:
-            return next_batch(int(self.tally.asked.max()), self._groups, self._outcomes)
-        return self._wanted - int(self._fresh.asked.max())
+        """What is left of the present try; nothing can be said of what comes after it."""
+        return None if self._known is not None else self._wanted - int(self._fresh.asked.max())

@@ -34,7 +34,10 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self:.3f}"
+
+    def __format__(self, form: str) -> str:
+        return f"{self.estimate:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -88,10 +91,10 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float) 
 
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Floats, Floats]:
     """Exact bounds of probabilities for a number of trials fixed beforehand."""
-    from scipy.special import betaincinv
+    from scipy.special import betainccinv, betaincinv
 
     successes, trials = np.asarray(successes, float), np.asarray(trials, float)
     failures = trials - successes
     low = np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, alpha / 2), 0.0)
-    high = np.where(failures > 0, betaincinv(successes + 1, np.maximum(failures, 1), 1 - alpha / 2), 1.0)
+    high = np.where(failures > 0, betainccinv(successes + 1, np.maximum(failures, 1), alpha / 2), 1.0)
     return low, high

@@ -30,7 +30,7 @@ class PaperRule:
         self.decision = Decision.UNDECIDED
         self._groups, self._outcomes, self._threshold = groups, outcomes, threshold
         # Algorithm 1, line 2: what is promised for a difference is asked for each probability.
-        self._epsilon, self._delta = epsilon / 2, 1 - math.sqrt(1 - delta)
+        self._epsilon, self._delta = epsilon / 2, -math.expm1(math.log1p(-delta) / 2)
         self._states = 1 + groups + labels
 
     def needed(self) -> float:

@@ -25,6 +25,8 @@ from fairchain.population import Desk, Rounds
 
 # Rows in one call of the network: fewer pay for the call, and more gain nothing.
 ROWS_PER_CALL = 4096
+# Chunks whose counts stand together in a certificate.
+CHUNKS_IN_PART = 4
 
 
 class Model(Protocol):
@@ -48,15 +50,22 @@ class Population(Protocol):
 class Batch:
     """What came of a plan.
 
-    `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), `chunks` how many there are, and
-    `together` counts, (outcomes, groups, groups), the rounds in which two groups both got the outcome.
+    `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
+    `parts` counts, for every four chunks, the rounds in which two groups both got the outcome: tables of
+    (outcomes, groups, groups). A part can be checked without the rest.
     """
 
     first: int
     size: int
     rounds: int
     chunks: int
-    together: Counts
+    parts: tuple[Counts, ...]
+
+    @property
+    def together(self) -> Counts:
+        """The counts of the whole batch."""
+        total: Counts = np.sum(self.parts, axis=0)
+        return total
 
 
 def chunk_rounds(rounds: int) -> int:
@@ -129,12 +138,15 @@ class Sampler:
         def work(place: int) -> Counts:
             return count_together(self.labels(first + place, sizes[place], groups), self._outcomes)
 
-        total = np.zeros((len(self._outcomes), len(groups), len(groups)), np.int64)
+        parts: list[Counts] = []
         done = 0
         for counts in self._in_order(work, len(sizes), halted):
-            total += counts
+            if done % CHUNKS_IN_PART:
+                parts[-1] += counts
+            else:
+                parts.append(counts)
             done += 1
-        return Batch(first, size, sum(sizes[:done]), done, total)
+        return Batch(first, size, sum(sizes[:done]), done, tuple(parts))
 
     def _in_order(self, work: Callable[[int], Counts], count: int, halted: Callable[[], bool]) -> Iterator[Counts]:
         """Results in the order of the chunks, a few ahead on the workers."""

@@ -75,7 +75,11 @@ class DecisionRule:
         # The difference of two huge scores may overflow although both are finite.
         if wrong.any():
             row = int(wrong.argmax())
-            raise NoDecisionError(row, f'output "{self.output}" is {_shown(answer[row])}')
+            raise NoDecisionError(
+                row,
+                f'output "{self.output}" is {_shown(answer[row])}, which is no decision; narrow low and high of the '
+                "[[feature]] that causes it to what the network was trained on, or mend the network",
+            )
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
         if answer.dtype != np.object_:
@@ -107,6 +111,8 @@ def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: M
             f'{path}: output "{node.name}" is {node.type}, no tensor of scores or labels; '
             "choose another with output = ... in [model], or export without ZipMap"
         )
+    if spec.codes is not None:
+        raise ModelError(f'{path}: output "{node.name}" holds scores, not labels; remove codes = [...] in [model]')
     if spec.decision == "label":
         raise ModelError(f'{path}: output "{node.name}" holds scores, not labels; remove decision = "label" in [model]')
     return _score_rule(path, spec, node, makers.get(node.name, ""))

@@ -68,6 +68,12 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
         if node.type not in TYPES:
             raise ModelError(f'{path}: input "{node.name}" has type {node.type}, which no feature can fill')
     if len(inputs) == 1:
+        for feature in features:
+            if feature.input not in (None, inputs[0].name):
+                raise ModelError(
+                    f'{path}: feature "{feature.name}".input: there is no input "{feature.input}"; '
+                    f'all features fill "{inputs[0].name}", so remove input = ...'
+                )
         slots = [_flat_slot(path, features, inputs[0])]
     else:
         slots = _slot_per_feature(path, features, inputs)

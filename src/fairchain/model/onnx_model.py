@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -44,7 +45,7 @@ class OnnxModel:
         self.limits = limits or Limits()
         network = read_network(self.path, self.limits)
         self.sha256 = network.sha256
-        self._features = spec.features
+        self._features, self._meaning = spec.features, spec.model
         self._new_options = _run_options()
         self._session = _open_session(self.path, network, self.limits)
         try:
@@ -61,6 +62,12 @@ class OnnxModel:
         self._fixed_batch = batch if isinstance(batch, int) else None
         self._watchdog = Watchdog(self.limits.seconds)
         self._check_rows_apart()
+
+    def must_fit(self, spec: Spec) -> None:
+        """Raise a ModelError unless this network was loaded for the same features and the same meaning of outputs."""
+        same = replace(spec.model, path=self._meaning.path) == self._meaning and spec.features == self._features
+        if not same:
+            raise ModelError(f"{self.path}: was loaded for a spec with other features or labels; load it with this one")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -84,7 +91,7 @@ class OnnxModel:
             return self._predict_in_batches(values, self._fixed_batch)
         except NoDecisionError as problem:
             raise ModelError(
-                f"{self.path}: {problem}, for the input {describe_input(self._features, values[problem.row])}"
+                f"{self.path}: {problem}; the input was {describe_input(self._features, values[problem.row])}"
             ) from None
 
     def _check_rows_apart(self) -> None:

@@ -2,7 +2,7 @@
 
 The file is read once, within a size limit, and handed on as bytes, so that what was checked is what runs.
 Operators come from an allow-list (no loops, no conditionals, no custom libraries), and external weights only from
-plain files in the model's own folder. Limits on memory and time while it runs are in `session`.
+plain files in the model's own folder. Limits on memory and time while it runs are in `onnx_model` and `watchdog`.
 """
 
 from __future__ import annotations

@@ -70,6 +70,21 @@ def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> floa
     return gone
 
 
+def largest_bound(cells: Triple, bar: float, cleared: NDArray[np.bool_], threshold: float) -> float:
+    """The largest upper bound of a gap over pairs; a pair once cleared stays below the threshold."""
+    low, high = -1.0 + 1e-12, 1.0 - 1e-12
+    for _ in range(60):
+        middle = (low + high) / 2
+        beaten = (log_evidence(cells, middle, "above") >= bar) | (cleared & (middle >= threshold))
+        if beaten.all():
+            high = middle
+            continue
+        low = middle
+        plus, zero, minus = cells
+        cells, cleared = (plus[~beaten], zero[~beaten], minus[~beaten]), cleared[~beaten]
+    return high
+
+
 def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:
     """Bounds of a probability from the ratio of the uniform mixture to the likelihood."""
     failures = trials - successes
@@ -101,7 +116,7 @@ def exact_bounds(successes: int, trials: int, alpha: float) -> tuple[float, floa
 
 def planned_rounds(successes: NDArray[np.int64], trials: int, alpha: float, epsilon: float) -> int:
     """Rounds that a pilot plans for exact intervals at `alpha` of half width epsilon."""
-    z = NormalDist().inv_cdf(1 - alpha / 2)
+    z = -NormalDist().inv_cdf(alpha / 2)
     most = 0
     for count in np.ravel(successes):
         rate = float(count) / trials

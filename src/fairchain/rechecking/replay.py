@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -21,16 +21,34 @@ Table = NDArray[np.int64]
 PILOT = 1024
 
 
-class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch as it stands in a certificate."""
+# A count in a certificate: no more than fits into exact arithmetic.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
-    chunk: int
-    chunk_rounds: int
-    rounds: int
-    groups: list[int]
-    leader: tuple[int, int, int] | None
-    phase: int
-    together: list[list[list[int]]]
+
+class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One batch as it stands in a certificate; `together` has a table for every four chunks and every outcome."""
+
+    chunk: Count
+    chunk_rounds: Count
+    rounds: Count
+    groups: list[Count]
+    leader: tuple[Count, Count, Count] | None
+    phase: Count
+    together: list[list[list[list[Count]]]]
+
+    def part_rounds(self) -> list[int]:
+        """Rounds in each part."""
+        size = 4 * self.chunk_rounds
+        return [min(size, self.rounds - start) for start in range(0, self.rounds, size)]
+
+    def tables(self, part: int) -> list[Table]:
+        """The counts of a part, a full symmetric table for each outcome."""
+        return [_symmetric(rows, len(self.groups)) for rows in self.together[part]]
+
+    def totals(self) -> list[Table]:
+        """The counts of the whole batch."""
+        parts = [self.tables(part) for part in range(len(self.together))]
+        return [sum(tables[1:], start=tables[0]) for tables in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -92,7 +110,7 @@ class Replay:
         """Check the choices of one batch, then count it."""
         if not self.question.paper:
             self._check_choices(number, batch, last)
-        together = [_symmetric(rows, len(batch.groups)) for rows in batch.together]
+        together = batch.totals()
         index = np.ix_(batch.groups, batch.groups)
         self.asked[index] += batch.rounds
         self.rounds += batch.rounds
@@ -116,7 +134,7 @@ class Replay:
     def _judge(self) -> None:
         """FAIR and UNFAIR by the e-values after this batch; the first answer stays."""
         q = self.question
-        if self.decision != "UNDECIDED" or q.paper:
+        if self.decision != "UNDECIDED" or q.paper or q.epsilon is not None:
             return
         self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above") >= q.bar
         if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below")[0] >= q.bar:
@@ -133,6 +151,8 @@ class Replay:
         if batch.phase != self.phase:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
         # A forecast may differ by one in the last digit's rounding; the last batch may be cut short.
+        if self.decision != "UNDECIDED":
+            self.faults.append(f"batch {number}: was sampled although the answer was there")
         if abs(batch.rounds - rounds) > 1 and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
         quarter = math.ceil(batch.rounds / 4)
@@ -144,16 +164,16 @@ class Replay:
         q = self.question
         everybody = list(range(q.groups))
         least = max(16, q.groups * q.groups * q.outcomes // 64)
-        if not self.rounds:
-            return None, everybody, max(64, least) if q.epsilon is not None else least
-        gaps = self.gaps()
-        proper = gaps - 3 * np.eye(q.groups)
-        outcome, i, j = (int(x) for x in np.unravel_index(np.argmax(proper), gaps.shape))
         if q.epsilon is not None:
             rounds = _whole_shares(max(least, self.rounds // 10))
             if not self.known:
                 rounds = min(max(rounds, 64), self.wanted - self.fresh_asked)
-            return (i, j, outcome), everybody, rounds
+            return None, everybody, rounds
+        if not self.rounds:
+            return None, everybody, least
+        gaps = self.gaps()
+        proper = gaps - 3 * np.eye(q.groups)
+        outcome, i, j = (int(x) for x in np.unravel_index(np.argmax(proper), gaps.shape))
         plus, zero, minus = self.cells()
         side: arithmetic.Side
         if gaps[outcome, i, j] > q.threshold:
@@ -214,26 +234,34 @@ class Replay:
 
 def impossible(batch: BatchRecord, question: Question) -> str | None:
     """Why no network could have given these counts, or None."""
-    a = len(batch.groups)
-    if batch.rounds < 0 or not 1024 <= batch.chunk_rounds <= 8192 or len(batch.together) != question.outcomes:
-        return "a wrong number of outcomes, rounds or rounds in a chunk"
-    if len(set(batch.groups)) != a or not all(0 <= g < question.groups for g in batch.groups):
+    size = len(batch.groups)
+    if not batch.rounds or not 1024 <= batch.chunk_rounds <= 8192:
+        return "no rounds, or chunks of a size that does not exist"
+    if len(set(batch.groups)) != size or not size or max(batch.groups) >= question.groups:
         return "groups that do not exist"
     if batch.leader is not None:
         i, j, outcome = batch.leader
-        if i == j or not {i, j} <= set(range(question.groups)) or not 0 <= outcome < question.outcomes:
+        if i == j or max(i, j) >= question.groups or outcome >= question.outcomes:
             return "a leader that does not exist"
-    for rows in batch.together:
-        if [len(row) for row in rows] != list(range(a, 0, -1)):
-            return "tables of the wrong size"
-        table = _symmetric(rows, a)
-        own = np.diag(table)
-        # Two groups share at most what the smaller has, and at least what does not fit into the rounds.
-        most = np.minimum(own[:, None], own[None, :])
-        least = np.maximum(own[:, None] + own[None, :] - batch.rounds, 0)
-        if (table > most).any() or (table < least).any() or (own > batch.rounds).any():
-            return "counts that contradict each other"
+    if len(batch.together) != len(batch.part_rounds()):
+        return "more or fewer parts than its rounds make"
+    for part, rounds in enumerate(batch.part_rounds()):
+        if len(batch.together[part]) != question.outcomes:
+            return "a wrong number of outcomes"
+        for rows in batch.together[part]:
+            if [len(row) for row in rows] != list(range(size, 0, -1)):
+                return "tables of the wrong size"
+            if _contradictory(_symmetric(rows, size), rounds):
+                return "counts that contradict each other"
     return None
+
+
+def _contradictory(table: Table, rounds: int) -> bool:
+    """Two groups share at most what the smaller has, and at least what does not fit into the rounds."""
+    own = np.diag(table)
+    most = np.minimum(own[:, None], own[None, :])
+    least = np.maximum(own[:, None] + own[None, :] - rounds, 0)
+    return bool((table > most).any() or (table < least).any() or (own > rounds).any())
 
 
 def _whole_shares(rounds: int) -> int:
@@ -246,8 +274,3 @@ def _symmetric(rows: list[list[int]], size: int) -> Table:
     for i, row in enumerate(rows):
         table[i, i:] = table[i:, i] = row
     return table
-
-
-def table_of(batch: BatchRecord) -> list[Any]:
-    """The counts of a batch as full symmetric tables."""
-    return [_symmetric(rows, len(batch.groups)) for rows in batch.together]

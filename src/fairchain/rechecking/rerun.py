@@ -1,9 +1,10 @@
-"""The claim that the counts are the network's own: batches drawn again, asked again, compared count by count."""
+"""The claim that the counts are the network's own: parts of batches drawn again, asked again, compared exactly."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,65 +12,89 @@ import numpy as np
 from fairchain.errors import ModelError
 from fairchain.model import OnnxModel
 from fairchain.population import UniformPopulation
-from fairchain.rechecking.record import CertificateFile, Claim, Evidence
-from fairchain.rechecking.replay import BatchRecord, table_of
+from fairchain.rechecking.record import Claim
+from fairchain.rechecking.replay import BatchRecord
 from fairchain.spec import Spec
 
 
-def rerun_claim(
-    model: OnnxModel,
-    asked: Spec,
-    file: CertificateFile,
-    full: bool,
-    evaluations: int,
-    seed: int | None,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[int, Claim]:
-    """Draw batches again, ask the network again, compare every count."""
-    batches = file.evidence.batches
-    numbers = list(range(len(batches)))
-    # Unless a seed is given the sample comes from the system's entropy, which nobody can foresee.
-    (random.Random(seed) if seed is not None else random.SystemRandom()).shuffle(numbers)
-    chosen: list[int] = []
+@dataclass(frozen=True)
+class Rerun:
+    """How to run a certificate's rounds again: on which network, from which seed, counting which labels."""
+
+    model: OnnxModel
+    spec: Spec
+    outcomes: Sequence[int]
+    coupled: bool
+
+    def check(
+        self,
+        batches: Sequence[BatchRecord],
+        most: float,
+        seed: int | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> tuple[Claim, int, float]:
+        """Re-run parts worth about `most` evaluations; the claim, the evaluations, and which fraction that was."""
+        parts = [
+            (number, part, rounds * len(batch.groups))
+            for number, batch in enumerate(batches)
+            for part, rounds in enumerate(batch.part_rounds())
+        ]
+        total = sum(cost for *_, cost in parts)
+        chosen = parts if total <= most else _sample(parts, most, seed)
+        wanted = sum(cost for *_, cost in chosen)
+        population = UniformPopulation(self.spec, self.model.dtype)
+        done = 0
+        for number, part, cost in sorted(chosen):
+            try:
+                again = self._count(population, batches[number], part)
+            except ModelError as error:
+                return Claim("re-run", False, str(error)), done, 0.0
+            done += cost
+            if progress is not None:
+                progress(done, wanted)
+            off = max(int(np.abs(a - b).max()) for a, b in zip(again, batches[number].tables(part), strict=True))
+            if off:
+                return Claim("re-run", False, _difference(number, part, off, batches[number])), done, 0.0
+        fraction = done / total if total else 1.0
+        share = "everything" if len(chosen) == len(parts) else f"{len(chosen)} of {len(parts)} parts, chosen at random"
+        detail = f"{share}: {done:,} evaluations ({fraction:.1%}) drawn and run again, every count the same"
+        return Claim("re-run", True, detail), done, fraction
+
+    def _count(self, population: UniformPopulation, batch: BatchRecord, part: int) -> list[Any]:
+        totals: list[Any] = [0 for _ in self.outcomes]
+        start, stop = 4 * part, min(4 * part + 4, -(-batch.rounds // batch.chunk_rounds))
+        for place in range(start, stop):
+            count = min(batch.chunk_rounds, batch.rounds - place * batch.chunk_rounds)
+            labels = []
+            for group in batch.groups:
+                copy = 0 if self.coupled else 1 + group
+                rounds = population.rounds(self.spec.guarantee.seed, batch.chunk + place, count, copy)
+                labels.append(self.model.predict(rounds.inputs([group])))
+            for each, outcome in enumerate(self.outcomes):
+                got = (np.stack(labels) == outcome).astype(np.int64)
+                totals[each] = totals[each] + got @ got.T
+        return totals
+
+
+def _sample(parts: list[tuple[int, int, int]], most: float, seed: int | None) -> list[tuple[int, int, int]]:
+    """Parts at random, without repetition, each as likely as its cost: evidence is worth what was sampled for it.
+
+    Unless a seed is given the choice comes from the system's entropy, which nobody can foresee.
+    """
+    source = random.Random(seed) if seed is not None else random.SystemRandom()
+    order = sorted(parts, key=lambda part: source.random() ** (1 / part[2]), reverse=True)
+    chosen: list[tuple[int, int, int]] = []
     cost = 0
-    for number in numbers:
-        price = batches[number].rounds * len(batches[number].groups)
-        if full or not chosen or cost + price <= evaluations:
-            chosen.append(number)
-            cost += price
-    population = UniformPopulation(asked, model.dtype)
-    done = 0
-    for number in sorted(chosen):
-        batch = batches[number]
-        try:
-            again = _count_again(model, population, file.evidence, batch)
-        except ModelError as error:
-            return done, Claim("re-run", False, str(error))
-        done += batch.rounds * len(batch.groups)
-        if progress is not None:
-            progress(done, cost)
-        off = sum(int(np.abs(a - b).max()) for a, b in zip(again, table_of(batch), strict=True))
-        if off:
-            return done, Claim(
-                "re-run",
-                False,
-                f"batch {number} gives other counts (up to {off} of {batch.rounds} rounds); if they differ by one or "
-                "two, another processor may round the network's sums differently",
-            )
-    share = "all" if len(chosen) == len(batches) else f"{len(chosen)} of {len(batches)} batches, chosen at random,"
-    return done, Claim("re-run", True, f"{share} re-drawn and re-run: {done} evaluations, every count the same")
+    for part in order:
+        if chosen and cost + part[2] > most:
+            break
+        chosen.append(part)
+        cost += part[2]
+    return chosen
 
 
-def _count_again(model: OnnxModel, population: UniformPopulation, evidence: Evidence, batch: BatchRecord) -> list[Any]:
-    totals: list[Any] = [0 for _ in evidence.outcomes]
-    for part, start in enumerate(range(0, batch.rounds, batch.chunk_rounds)):
-        count = min(batch.chunk_rounds, batch.rounds - start)
-        labels = []
-        for group in batch.groups:
-            copy = 0 if evidence.coupled else 1 + group
-            rounds = population.rounds(evidence.seed, batch.chunk + part, count, copy)
-            labels.append(model.predict(rounds.inputs([group])))
-        for place, outcome in enumerate(evidence.outcomes):
-            got = (np.stack(labels) == outcome).astype(np.int64)
-            totals[place] = totals[place] + got @ got.T
-    return totals
+def _difference(number: int, part: int, off: int, batch: BatchRecord) -> str:
+    return (
+        f"batch {number}, part {part} gives other counts (up to {off} of {batch.part_rounds()[part]} rounds); if they "
+        "differ by one or two, another processor may round the network's sums differently"
+    )

@@ -26,6 +26,8 @@ def check(spec: Spec) -> None:
     rounds = spec.guarantee.budget.rounds
     if not math.isfinite(rounds) or rounds != int(rounds):
         raise SpecError(f"guarantee.budget.rounds: found {rounds:g}; write a whole number, for example rounds = 1e8")
+    if not math.isfinite(spec.guarantee.budget.seconds):
+        raise SpecError("guarantee.budget.seconds: write a finite number, for example seconds = 60")
     for feature in spec.features:
         check_groups(feature)
     groups_of(spec)

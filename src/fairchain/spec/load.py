@@ -23,7 +23,7 @@ MOST_BYTES = 4_000_000
 # What to write, for the keys people get wrong most.
 ADVICE = {
     "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
-    "guarantee.delta": "write a probability strictly between 0 and 1, for example delta = 1e-6",
+    "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
     "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
     "guarantee.seed": "write a whole number from 0 to 2**63 - 1",
     "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',

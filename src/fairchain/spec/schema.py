@@ -122,7 +122,7 @@ class Budget(_Strict, frozen=True, kw_only=True):
 class Guarantee(_Strict, frozen=True, kw_only=True):
     """How sure to be, how exact, by which rule, and at what cost."""
 
-    delta: Annotated[Fraction, Meta(description="Probability of a wrong verdict, at most.")] = 1e-6
+    delta: Annotated[float, Meta(ge=1e-100, lt=1, description="Probability of a wrong verdict, at most.")] = 1e-6
     epsilon: Annotated[
         Annotated[float, Meta(ge=1e-9, lt=0.5)] | None,
         Meta(description="Estimate mode: go on until every probability and gap is known within epsilon."),
