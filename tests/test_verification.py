@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairchain import Decision, OnnxModel, SpecError, example, load_spec, make_certificate, verify
+from fairchain import Decision, ModelError, OnnxModel, SpecError, example, load_spec, make_certificate, verify
 from fairchain.spec import Spec, revise
 from fairchain.verification import Progress, outcomes_of
 
@@ -100,6 +100,26 @@ def test_estimate_mode_knows_everything_within_epsilon() -> None:
     for group in verdict.groups:
         assert max(group.probability.estimate - group.probability.low, 0) <= 0.02
     assert "within 0.02 of its estimate" in verdict.statement
+
+
+@pytest.mark.parametrize("threshold", [0.02, 0.042, 0.2])
+def test_an_estimates_verdict_never_contradicts_its_interval(threshold: float) -> None:
+    for seed in range(5):
+        spec = question("credit", "sex", guarantee__epsilon=0.03, guarantee__delta=0.05, property__threshold=threshold)
+        verdict = verify(None, spec, seed=seed)
+        inside = verdict.gap.low <= threshold < verdict.gap.high
+        assert (verdict.decision is Decision.UNDECIDED) == inside
+        assert verdict.decision is not Decision.FAIR or verdict.gap.high <= threshold
+        assert verdict.decision is not Decision.UNFAIR or verdict.gap.low > threshold
+
+
+def test_a_model_loaded_for_one_spec_is_not_used_for_another() -> None:
+    spec = question("credit", "sex")
+    model = OnnxModel(spec.model.path, spec)
+    assert verify(model, question("credit", "age")).decision is Decision.UNFAIR
+    renamed = revise(spec, model__labels=["good", "bad"])
+    with pytest.raises(ModelError, match="loaded for a spec with other features or labels"):
+        verify(model, renamed)
 
 
 def test_the_papers_rule_says_everywhere_that_it_is_not_sound() -> None:

@@ -224,10 +224,10 @@ def test_a_reader_that_goes_away_is_no_verdict(buffered: str) -> None:
     process = command("data", "list", env={**os.environ, "PYTHONUNBUFFERED": buffered})
     assert process.stdout is not None
     process.stdout.close()
-    process.wait(timeout=60)
-    assert process.returncode == 141
     assert process.stderr is not None
-    assert process.stderr.read() == ""
+    with process:
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
 
 
 def test_ctrl_c_before_anything_is_known_is_no_verdict(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:

@@ -1,0 +1,65 @@
+"""The README is true: its commands run, and its output is what they print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairchain import example
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+def fairchain(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return run([sys.executable, "-c", "from fairchain.cli import main; main()", *arguments], folder)
+
+
+def test_the_output_shown_is_what_the_demo_prints(tmp_path: Path) -> None:
+    printed = fairchain(["demo", "credit"], tmp_path).stdout.splitlines()
+    shown = [line for line in blocks("text")[0].splitlines() if line != "..."]
+    assert [line for line in shown if line not in printed] == []
+
+
+def test_the_commands_run_one_after_the_other(tmp_path: Path) -> None:
+    commands = [line[2:].split("#")[0] for block in blocks("console") for line in block.splitlines()]
+    ours = [shlex.split(line)[1:] for line in commands if line.startswith("fairchain")]
+    assert [arguments[0] for arguments in ours] == ["demo", "verify", "recheck"]
+    assert [fairchain(arguments, tmp_path).returncode for arguments in ours] == [0, 1, 0]
+
+
+def test_the_spec_shown_is_a_spec(tmp_path: Path) -> None:
+    from fairchain import load_spec
+
+    path = tmp_path / "audit.toml"
+    path.write_text(blocks("toml")[0], encoding="utf-8")
+    assert load_spec(path).property.protected == ("sex",)
+
+
+def test_the_python_shown_prints_what_it_says(tmp_path: Path) -> None:
+    shutil.copy(example("census"), tmp_path / "audit.toml")
+    shutil.copy(example("census").with_suffix(".onnx"), tmp_path / "census.onnx")
+    code = blocks("python")[0]
+    said = re.search(r"print\(.*\) +# (.*)", code)
+    assert said is not None
+    assert run([sys.executable, "-c", code], tmp_path).stdout.strip() == said[1].strip()
+    assert (tmp_path / "certificate.json").exists()
+
+
+@pytest.mark.parametrize("page", [*sorted((README.parent / "docs").glob("*.md")), README], ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
