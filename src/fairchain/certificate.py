@@ -20,6 +20,7 @@ import numpy as np
 
 from fairchain._version import __version__
 from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
+from fairchain.errors import CertificateError
 from fairchain.verdict import Verdict
 
 
@@ -90,6 +91,8 @@ def dump(content: dict[str, Any]) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file or nothing."""
+    if not path.parent.is_dir():
+        raise CertificateError(f"{path}: cannot be written; its folder does not exist")
     with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
         file.write(text)
     try:

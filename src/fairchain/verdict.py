@@ -77,6 +77,10 @@ class Verdict:
     spec: Spec = field(repr=False)
     ledger: Ledger = field(repr=False)
 
+    def __str__(self) -> str:
+        mark = "" if self.sound else " (NOT SOUND)"
+        return f"{self.decision.name}{mark}: largest gap {self.gap:.4f}, threshold {self.spec.property.threshold:g}"
+
     def __bool__(self) -> bool:
         raise TypeError("a verdict is FAIR, UNFAIR or UNDECIDED: compare verdict.decision")
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from fairchain.errors import SpecError
 from fairchain.evidence import (
     Batch,
     BettingRule,
@@ -95,6 +96,8 @@ def verify(
     population = UniformPopulation(spec, model.dtype)
     outcomes = outcomes_of(spec)
     rule = _rule(spec, len(population.groups), len(outcomes))
+    if workers is not None and workers < 1:
+        raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     workers = workers or default_workers()
     start = time.perf_counter()
     with thread_pool(workers) as pool, _interruption() as interrupted:

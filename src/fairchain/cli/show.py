@@ -45,7 +45,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     for witness in verdict.witnesses[:1]:
         (first, second), (one, other) = witness.groups, witness.labels
         person = ", ".join(f"{key}={_value(value)}" for key, value in witness.input.items())
-        screen.line(f"One person, two decisions: {one} as {first}, {other} as {second} ", (f"({person})", "dim"))
+        detail = f" ({person})" if person else ""
+        screen.line(f"One person, two decisions: {one} as {first}, {other} as {second}", (detail, "dim"))
     screen.line()
     screen.line((verdict.statement, "bold" if verdict.sound else "bold red"))
     screen.line((verdict.scope, "dim"))
