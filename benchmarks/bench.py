@@ -235,7 +235,8 @@ def _against_knowledge(case: Case, verdicts: list[Verdict], mean: float) -> Iter
         ratio = mean / case.prototype
         yield Line("prototype", case.name, f"{mean:,.0f}", f"{case.prototype:,}", ratio, 1.0)
     if case.known_gap is not None:
-        hits = sum(contains(verdict, case.known_gap) for verdict in verdicts)
+        right = "UNFAIR" if case.known_gap > THRESHOLD else "FAIR"
+        hits = sum(contains(verdict, case.known_gap) and verdict.decision.name == right for verdict in verdicts)
         known = f"{case.known_gap:.3f} +-{KNOWN_WITHIN:g}"
         yield Line(
             "known gap", case.name, f"{hits} of {len(verdicts)}", known, hits / len(verdicts), 1.0, at_least=True
@@ -299,7 +300,7 @@ TITLES = {
     "start": ("Cold start against importing numpy and onnxruntime", "fairchain", "imports"),
     "evaluations": ("Evaluations until the verdict, VeriFair's against ours", "ours", "VeriFair"),
     "prototype": ("Evaluations against a plain prototype of the same rule", "ours", "prototype"),
-    "known gap": ("Intervals that contain the known gap", "intervals", "known"),
+    "known gap": ("Right verdicts whose interval contains the known gap", "verdicts", "known"),
     "verdict": ("Warm verdict, milliseconds", "", ""),
     "memory": ("Peak memory of a long run against a short one", "long", "short"),
 }
