@@ -69,8 +69,14 @@ class Batch:
 
 
 def chunk_rounds(rounds: int) -> int:
-    """Rounds in a chunk of a batch: four chunks to share, but no shorter than pays and no longer than the cache."""
-    return min(8192, max(1024, -(-rounds // 4)))
+    """Rounds in a chunk of a batch: at least two chunks to share, but none shorter than pays.
+
+    Powers of two: onnxruntime keeps memory for each size that it has seen.
+    """
+    size = 1024
+    while size < 8192 and 4 * size <= rounds:
+        size *= 2
+    return size
 
 
 def default_workers() -> int:

@@ -155,8 +155,8 @@ class Replay:
             self.faults.append(f"batch {number}: was sampled although the answer was there")
         if abs(batch.rounds - rounds) > 1 and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
-        quarter = math.ceil(batch.rounds / 4)
-        if not last and batch.chunk_rounds != min(max(quarter, 1024), 8192):
+        size = max([1024, *(each for each in (2048, 4096, 8192) if 2 * each <= batch.rounds)])
+        if not last and batch.chunk_rounds != size:
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def _expected(self) -> tuple[tuple[int, int, int] | None, list[int], int]:
@@ -235,7 +235,7 @@ class Replay:
 def impossible(batch: BatchRecord, question: Question) -> str | None:
     """Why no network could have given these counts, or None."""
     size = len(batch.groups)
-    if not batch.rounds or not 1024 <= batch.chunk_rounds <= 8192:
+    if not batch.rounds or batch.chunk_rounds not in (1024, 2048, 4096, 8192):
         return "no rounds, or chunks of a size that does not exist"
     if len(set(batch.groups)) != size or not size or max(batch.groups) >= question.groups:
         return "groups that do not exist"
