@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from fairchain.evidence.interval import Interval, clopper_pearson, gap_above, gap_below, probability_any_time
+from fairchain.evidence.bets import against_at_least, against_at_most, log_wealth
+from fairchain.evidence.interval import (
+    Interval,
+    clopper_pearson,
+    largest_above,
+    largest_below,
+    probability_any_time,
+)
 
 
 def test_bounds_enclose_the_estimate_and_shrink() -> None:
@@ -53,13 +60,29 @@ def test_bounds_of_a_gap_hold_at_all_times(chances: tuple[float, float, float]) 
     steps = rng.choice(3, (runs, looks[-1]), p=chances)
     cells = np.stack([(steps == c).cumsum(axis=1)[:, looks - 1] for c in range(3)], axis=-1)
     bar = np.log(2 / alpha)
-    missed = ((gap_below(cells, bar) > truth) | (gap_above(cells, bar) < truth)).any(axis=1).sum()
+    too_high = log_wealth(cells, against_at_most(truth)) >= bar
+    too_low = log_wealth(cells, against_at_least(truth)) >= bar
+    missed = (too_high | too_low).any(axis=1).sum()
     assert missed <= binom.ppf(1 - 1e-6, runs, alpha)
 
 
+def test_the_largest_bounds_are_those_of_the_pairs() -> None:
+    cells = np.random.default_rng(3).integers(0, 400, (2, 20, 3))
+    each = cells.reshape(-1, 1, 3)
+    assert largest_above(cells, 5.0) == pytest.approx(max(largest_above(pair, 5.0) for pair in each), abs=1e-9)
+    assert largest_below(cells, 5.0) == pytest.approx(max(largest_below(pair, 5.0) for pair in each), abs=1e-9)
+
+
+def test_a_bound_of_a_gap_is_where_the_evidence_turns() -> None:
+    cells, bar = np.array([60, 900, 40]), 5.0
+    high, low = largest_above(cells, bar), largest_below(cells, bar)
+    assert log_wealth(cells, against_at_least(high + 1e-6)) >= bar > log_wealth(cells, against_at_least(high - 1e-6))
+    assert log_wealth(cells, against_at_most(low - 1e-6)) >= bar > log_wealth(cells, against_at_most(low + 1e-6))
+
+
 def test_bounds_of_a_gap_are_not_vacuous() -> None:
-    cells = [500, 9000, 500]
-    assert -0.03 < gap_below(cells, np.log(1e6)) < 0 < gap_above(cells, np.log(1e6)) < 0.03
+    cells = np.array([500, 9000, 500])
+    assert -0.03 < largest_below(cells, np.log(1e6)) < 0 < largest_above(cells, np.log(1e6)) < 0.03
 
 
 @pytest.mark.parametrize("p", [0.005, 0.2, 0.5])

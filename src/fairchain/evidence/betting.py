@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fairchain.evidence.bets import Floats, against_at_least, against_at_most, log_wealth, rounds_to_go
-from fairchain.evidence.interval import STEPS, gap_below, probability_any_time
+from fairchain.evidence.interval import largest_above, largest_below, probability_any_time
 from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
 from fairchain.evidence.tally import Counts, Tally
 
@@ -94,7 +94,7 @@ class BettingRule:
     def gap(self) -> tuple[float, float, float]:
         """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
         estimate = max(0.0, float(self.tally.gaps.max()))
-        low = max(0.0, float(gap_below(self.lead, self._bar)))
+        low = max(0.0, largest_below(self.lead, self._bar))
         return estimate, low, self._gap_above()
 
     def _gap_above(self) -> float:
@@ -104,17 +104,7 @@ class BettingRule:
         gap ever reaches the bar, so the guarantee is spent once.
         """
         cells, cleared = self.tally.cells[:, self._proper], self.cleared[:, self._proper]
-        low, high = -1.0, 1.0
-        for _ in range(STEPS):
-            middle = (low + high) / 2
-            beaten = log_wealth(cells, against_at_least(middle)) >= self._bar
-            open_pairs = ~(beaten | (cleared & (middle >= self._threshold)))
-            if open_pairs.any():
-                # The largest bound is that of a pair still open here; the others need not be looked at again.
-                low, cells, cleared = middle, cells[open_pairs], cleared[open_pairs]
-            else:
-                high = middle
-        return high
+        return largest_above(cells, self._bar, cleared, self._threshold)
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """All bounds hold together, at all times, with probability 1 - delta."""

@@ -13,8 +13,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from fairchain.evidence.bets import Floats
-from fairchain.evidence.interval import clopper_pearson, gap_above, gap_below, probability_any_time
+from fairchain.evidence.bets import Floats, against_at_least, against_at_most, log_wealth
+from fairchain.evidence.interval import clopper_pearson, largest_above, largest_below, probability_any_time
 from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
 from fairchain.evidence.tally import Tally
 
@@ -45,7 +45,7 @@ class EstimateRule:
         self._fresh = Tally.empty(groups, outcomes)
         self._known: tuple[Floats, Floats] | None = None
         self._gaps_known = False
-        self._bounds: tuple[Tally, tuple[Floats, Floats]] | None = None
+        self._gap: tuple[Tally, tuple[float, float, float]] | None = None
 
     @property
     def decision(self) -> Decision:
@@ -72,9 +72,7 @@ class EstimateRule:
             if int(self._fresh.asked.max()) >= self._wanted:
                 self._finish_try()
         if self._known is not None:
-            low, high = self._gap_bounds()
-            gaps = self.tally.gaps[:, self._proper]
-            self._gaps_known = bool((np.maximum(gaps - low, high - gaps) <= self._epsilon).all())
+            self._gaps_known = self._gaps_within_epsilon()
 
     def _finish_try(self) -> None:
         if self._phase:
@@ -106,17 +104,22 @@ class EstimateRule:
         spread = rate * (1 - rate) * (z / self._epsilon) ** 2
         return int(np.ceil(spread + ((z * z + 2) * (1 - 2 * rate) / 1.5 + 1) / self._epsilon).max())
 
-    def _gap_bounds(self) -> tuple[Floats, Floats]:
-        """Bounds of all proper pairs, (outcomes, pairs), that hold together."""
-        if self._bounds is None or self._bounds[0] is not self.tally:
-            cells = self.tally.cells[:, self._proper]
-            self._bounds = self.tally, (gap_below(cells, self._bar), gap_above(cells, self._bar))
-        return self._bounds[1]
+    def _gaps_within_epsilon(self) -> bool:
+        """Whether every pair has refuted its own estimate plus epsilon: cheaper than the bounds of all.
+
+        Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
+        """
+        above = self.tally.gaps + self._epsilon
+        tested = self._proper & (above < 1)
+        return bool((log_wealth(self.tally.cells[tested], against_at_least(above[tested])) >= self._bar).all())
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap, from the simultaneous bounds of all pairs."""
-        low, high = self._gap_bounds()
-        return max(0.0, float(self.tally.gaps.max())), max(0.0, float(low.max())), float(high.max())
+        if self._gap is None or self._gap[0] is not self.tally:
+            cells = self.tally.cells[:, self._proper]
+            low, high = largest_below(cells, self._bar), largest_above(cells, self._bar)
+            self._gap = self.tally, (max(0.0, float(self.tally.gaps.max())), max(0.0, low), high)
+        return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Exact bounds when done; bounds that hold at any time when cut short."""
@@ -131,9 +134,8 @@ class EstimateRule:
 
     def violators(self) -> list[Leader]:
         """Pairs whose own lower bound is above the threshold."""
-        low = np.full(self.tally.gaps.shape, -1.0)
-        low[:, self._proper] = self._gap_bounds()[0]
-        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(low > self._threshold)]
+        above = log_wealth(self.tally.cells, against_at_most(self._threshold)) >= self._bar
+        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above)]
 
     def forecast(self) -> int | None:
         """What is left of the present try; nothing can be said of what comes after it."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.evidence.bets import against_at_least, against_at_most, log_wealth
+from fairchain.evidence.tally import Counts
 
 Floats = NDArray[np.float64]
 # Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
@@ -53,18 +54,39 @@ def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, ou
     return outside
 
 
-def gap_above(cells: ArrayLike, log_bar: float) -> Floats:
-    """Upper bounds of gaps: the smallest value c for which "gap >= c" is refuted."""
-    cells = np.asarray(cells)
-    shape = cells.shape[:-1]
-    return bisect(lambda c: log_wealth(cells, against_at_least(c)) >= log_bar, np.full(shape, -1.0), np.ones(shape))
+def largest_above(
+    cells: Counts, log_bar: float, known_below: NDArray[np.bool_] | bool = False, limit: float = 1.0
+) -> float:
+    """The largest of the upper bounds of many gaps, without finding the others.
+
+    Pairs `known_below` the limit count as refuted from there on. A pair that is refuted where another is not has the
+    smaller bound, and need not be looked at again.
+    """
+    flat = cells.reshape(-1, 3)
+    known = np.broadcast_to(np.asarray(known_below), cells.shape[:-1]).reshape(-1)
+    low, high = -1.0, 1.0
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        held = ~((log_wealth(flat, against_at_least(middle)) >= log_bar) | (known & (middle >= limit)))
+        if held.any():
+            low, flat, known = middle, flat[held], known[held]
+        else:
+            high = middle
+    return high
 
 
-def gap_below(cells: ArrayLike, log_bar: float) -> Floats:
-    """Lower bounds of gaps: the largest value c for which "gap <= c" is refuted."""
-    cells = np.asarray(cells)
-    shape = cells.shape[:-1]
-    return bisect(lambda c: log_wealth(cells, against_at_most(c)) >= log_bar, np.ones(shape), np.full(shape, -1.0))
+def largest_below(cells: Counts, log_bar: float) -> float:
+    """The largest of the lower bounds of many gaps: as far up as some pair refutes "my gap is at most this"."""
+    flat = cells.reshape(-1, 3)
+    low, high = -1.0, 1.0
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        refuted = log_wealth(flat, against_at_most(middle)) >= log_bar
+        if refuted.any():
+            low, flat = middle, flat[refuted]
+        else:
+            high = middle
+    return low
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Floats, Floats]:
