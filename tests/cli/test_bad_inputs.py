@@ -128,7 +128,8 @@ NETWORKS: dict[str, tuple[Callable[[], Any], list[str]]] = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_that_cannot_be_used(name: str, tmp_path: Path, command: Callable[..., Ended]) -> None:
     network, words = NETWORKS[name]
-    says(command("verify", audit(tmp_path, GOOD, network())), str(tmp_path / "network.onnx"), *words)
+    path = audit(tmp_path, GOOD, network())
+    says(command("verify", path), str(tmp_path / "network.onnx"), f"(spec: {path})", *words)
 
 
 def test_a_missing_spec(tmp_path: Path, command: Callable[..., Ended]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from fairchain._version import __version__
-from fairchain.errors import FairchainError
+from fairchain.errors import FairchainError, ModelError
 
 EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
 BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
@@ -88,7 +88,11 @@ def verify(
         guarantee__budget__seconds=seconds,
         guarantee__seed=seed,
     )
-    verdict = _verify(question, model, workers, certificate, quiet=quiet or as_json)
+    try:
+        verdict = _verify(question, model, workers, certificate, quiet=quiet or as_json)
+    except ModelError as error:
+        # The network's file is named already; the keys to mend stand in this one.
+        raise ModelError(f"{error} (spec: {spec})") from None
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
