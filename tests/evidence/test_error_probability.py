@@ -17,7 +17,7 @@ from fairchain.evidence import BettingRule, Decision, PaperRule, Rule, Tally, co
 from fairchain.evidence.bets import against_at_most, log_wealth
 from tests.evidence.simulation import at_the_boundary, simulate
 
-RUNS, ROUNDS, THRESHOLD = 2000, 500, 0.1
+RUNS, ROUNDS, THRESHOLD = 2000, 400, 0.1
 # Where the lower of the two probabilities lies: near 0, in the middle, near 1.
 LOWS = (0.0, 0.02, 0.45, 0.88, 0.9)
 

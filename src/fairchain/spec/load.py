@@ -161,6 +161,9 @@ def _explain(problem: str, data: Mapping[str, Any]) -> str:
 
 def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
     plain = re.sub(r"\[.*?\]", "", path)
+    if plain.endswith("groups") and isinstance(table, Mapping):
+        # The validator does not say which group it means; the first that has the key is the one it stopped at.
+        key += next((f".{group}" for group, value in table.items() if isinstance(value, Mapping) and name in value), "")
     if (plain, name) in ELSEWHERE:
         return f"{_join(key, name)}: unknown key; {ELSEWHERE[plain, name]}"
     return f"{_join(key, name)}: unknown key; {suggest(name, _known_keys(plain, table))}"
