@@ -64,7 +64,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, Any, list[str]]] = {
         AGE_BY_GROUPS,
         "feature.0.groups",
         {"a": {"value": [1]}, "b": 2},
-        ['feature "age".groups', 'did you mean "values"'],
+        ['feature "age".groups.a.value', 'did you mean "values"'],
     ),
     "groups in the wrong table": (question(), "property.groups", {}, ["property.groups", "[[feature]]"]),
     "low above high": (question(), "feature.0.low", 10, ['feature "age"', "low 10 is above high 9", "exchange"]),
