@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from fairchain._version import __version__
-from fairchain.errors import FairchainError, ModelError
+from fairchain.errors import FairchainError, ModelError, SpecError
 
 EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
 BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
@@ -37,7 +37,9 @@ def app() -> None:
     """Decides whether a neural network treats groups of people alike, with a guarantee anybody can check."""
 
 
-@app.command(epilog="Example: fairchain verify audit.toml --certificate certificate.json")
+@app.command(
+    short_help="The verdict on a spec.", epilog="Example: fairchain verify audit.toml --certificate certificate.json"
+)
 @click.argument("spec", type=PATH)
 @click.option("--model", type=PATH, help="Instead of the spec's model.path.")
 @click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
@@ -76,18 +78,22 @@ def verify(
     """
     from fairchain.spec import load_spec, revise
 
-    question = revise(
-        load_spec(spec),
-        property__protected=list(protected) or None,
-        property__outcome=outcome,
-        property__threshold=threshold,
-        guarantee__delta=delta,
-        guarantee__epsilon=epsilon,
-        guarantee__rule=rule,
-        guarantee__budget__rounds=rounds,
-        guarantee__budget__seconds=seconds,
-        guarantee__seed=seed,
-    )
+    question = load_spec(spec)
+    try:
+        question = revise(
+            question,
+            property__protected=list(protected) or None,
+            property__outcome=outcome,
+            property__threshold=threshold,
+            guarantee__delta=delta,
+            guarantee__epsilon=epsilon,
+            guarantee__rule=rule,
+            guarantee__budget__rounds=rounds,
+            guarantee__budget__seconds=seconds,
+            guarantee__seed=seed,
+        )
+    except SpecError as error:
+        raise SpecError(f"{spec}, as changed by the command line: {error}") from None
     try:
         verdict = _verify(question, model, workers, certificate, quiet=quiet or as_json)
     except ModelError as error:
@@ -104,7 +110,10 @@ def verify(
     sys.exit(EXIT_CODES[verdict.decision.name])
 
 
-@app.command(epilog="Example: fairchain recheck certificate.json --model census.onnx")
+@app.command(
+    short_help="An independent check of a certificate.",
+    epilog="Example: fairchain recheck certificate.json --model census.onnx",
+)
 @click.argument("certificate", type=PATH)
 @click.option("--model", type=PATH, required=True, help="The network that it speaks of.")
 @click.option("--spec", type=PATH, help="The question that it ought to answer, if you have it from elsewhere.")
@@ -133,7 +142,9 @@ def recheck(
     sys.exit(0 if result.holds else 1)
 
 
-@app.command(epilog="Example: fairchain demo credit --save my-audit")
+@app.command(
+    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit --save my-audit"
+)
 @click.argument("name", type=click.Choice(EXAMPLES), required=False)
 @click.option("--save", type=PATH, help="Copy the spec and the network to this folder, to start from.")
 @seed
@@ -165,7 +176,7 @@ def demo(name: str | None, save: Path | None, seed: int | None, as_json: bool, q
         show_demo_end(names[-1], save)
 
 
-@app.command()
+@app.command(short_help="The JSON Schema of spec files.")
 def schema() -> None:
     """Print the JSON Schema of spec files, for editors that complete and check while one types."""
     from fairchain.spec import json_schema

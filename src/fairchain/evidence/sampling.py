@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fairchain.evidence.tally import Counts, count_together
 from fairchain.population import Desk, Rounds
 
-# Rows in one call of the network: fewer pay for the call, and more gain nothing.
+# Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
 ROWS_PER_CALL = 4096
 # Chunks whose counts stand together in a certificate.
 CHUNKS_IN_PART = 4

@@ -43,8 +43,8 @@ class Rounds:
     def show(self, group: int) -> Inputs:
         """Everybody as one group would show them, (rounds, features); valid until the next call.
 
-        The same array each time, with its protected columns overwritten: a copy for each group would cost more than
-        all the rest of a draw.
+        The same array each time, with its protected columns overwritten: a copy for each group would cost a third of
+        a draw.
         """
         for place, column in enumerate(self.population.protected_columns):
             self.people[:, column] = self._protected(group, place, column)

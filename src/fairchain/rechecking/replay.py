@@ -150,9 +150,9 @@ class Replay:
             self.faults.append(f"batch {number}: groups {batch.groups} were asked, the rule says {groups}")
         if batch.phase != self.phase:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
-        # A forecast may differ by one in the last digit's rounding; the last batch may be cut short.
         if self.decision != "UNDECIDED":
             self.faults.append(f"batch {number}: was sampled although the answer was there")
+        # A forecast may differ by one in the last digit's rounding; the last batch may be cut short.
         if abs(batch.rounds - rounds) > 1 and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
         size = max([1024, *(each for each in (2048, 4096, 8192) if 2 * each <= batch.rounds)])
