@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairchain.evidence.bets import BETS, LOG_SHARES, against_at_least, against_at_most, log_wealth, rounds_to_go
+from fairchain.evidence.bets import BETS, LOG_SHARES, log_wealth, rounds_to_go
+from fairchain.evidence.payoff import DIFFERENCE
+
+against_at_least, against_at_most = DIFFERENCE.against_at_least, DIFFERENCE.against_at_most
 
 cells = st.tuples(*[st.integers(0, 10_000)] * 3)
 gaps = st.floats(-0.9, 0.9)

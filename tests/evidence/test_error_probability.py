@@ -14,8 +14,11 @@ import pytest
 from scipy.stats import binom
 
 from fairchain.evidence import BettingRule, Decision, PaperRule, Rule, Tally, count_together
-from fairchain.evidence.bets import against_at_most, log_wealth
+from fairchain.evidence.bets import log_wealth
+from fairchain.evidence.payoff import DIFFERENCE
 from tests.evidence.simulation import at_the_boundary, simulate
+
+against_at_most = DIFFERENCE.against_at_most
 
 RUNS, ROUNDS, THRESHOLD = 2000, 400, 0.1
 # Where the lower of the two probabilities lies: near 0, in the middle, near 1.

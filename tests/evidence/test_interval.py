@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from fairchain.evidence.bets import against_at_least, against_at_most, log_wealth
+from fairchain.evidence.bets import log_wealth
 from fairchain.evidence.interval import (
     Interval,
     clopper_pearson,
@@ -18,6 +18,9 @@ from fairchain.evidence.interval import (
     largest_below,
     probability_any_time,
 )
+from fairchain.evidence.payoff import DIFFERENCE
+
+against_at_least, against_at_most = DIFFERENCE.against_at_least, DIFFERENCE.against_at_most
 
 
 def test_bounds_enclose_the_estimate_and_shrink() -> None:

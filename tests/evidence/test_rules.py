@@ -20,7 +20,7 @@ def after(threshold: float, delta: float, together: np.ndarray, rounds: int) -> 
     rule = BettingRule(2, 1, threshold, delta)
     tally = Tally.of_batch(rounds, together, (0, 1), 2)
     rule.observe(Plan(rounds, (0, 1)), tally)
-    leader = rule.tally.widest
+    leader = rule.widest()
     if rule.decision is Decision.UNDECIDED:
         rule.observe(Plan(rounds, (0, 1), leader), tally)
     return rule

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairchain.evidence import Tally, count_together
+from fairchain.evidence.payoff import DIFFERENCE
+from fairchain.evidence.rule import every_pair
 
 GROUPS, OUTCOMES = 4, (0, 2)
 
@@ -36,7 +38,7 @@ def test_cells_of_a_pair_sum_to_the_rounds_it_was_asked_in(tally: Tally) -> None
 @given(tallies())
 def test_gaps_are_antisymmetric_and_the_widest_is_a_proper_pair(tally: Tally) -> None:
     assert np.array_equal(tally.gaps, -tally.gaps.swapaxes(1, 2))
-    i, j, outcome = tally.widest
+    i, j, outcome = DIFFERENCE.widest(tally, every_pair(len(tally.asked), len(tally.only)))
     assert i != j
     assert tally.gaps[outcome, i, j] == tally.gaps.max()
 

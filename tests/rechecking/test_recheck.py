@@ -319,7 +319,10 @@ def test_a_certificate_names_no_folder_of_the_machine_it_was_made_on(tmp_path: P
 
 def test_the_second_arithmetic_agrees_with_the_first() -> None:
     """Two implementations, written apart, over random counts."""
-    from fairchain.evidence.bets import against_at_least, against_at_most, log_wealth
+    from fairchain.evidence.bets import log_wealth
+    from fairchain.evidence.payoff import DIFFERENCE
+
+    against_at_least, against_at_most = DIFFERENCE.against_at_least, DIFFERENCE.against_at_most
     from fairchain.evidence.interval import clopper_pearson, probability_any_time
 
     rng = np.random.default_rng(0)

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 # Most gaps are far from the threshold and want a large stake, so these get more (docs/mathematics.md, "Which bets").
 BETS = 0.97 * 1.5 ** -np.arange(18.0)
 LOG_SHARES = -np.log(np.arange(18) + 2.0) - np.log((1 / (np.arange(18) + 2.0)).sum())
-# Values of [i got it] - [j got it] in the order of Tally.cells.
-DIFFERENCES = np.array([1.0, 0.0, -1.0])
 
 Floats = NDArray[np.float64]
 
@@ -46,24 +44,15 @@ def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
     return each
 
 
-def rounds_to_go(wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: float) -> Floats:
+def rounds_to_go(
+    wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: float, rounds: ArrayLike | None = None
+) -> Floats:
     """About how many more rounds until log wealth reaches the bar, if these frequencies stay; inf if it falls.
 
-    The best single stake sets the rate. A forecast only: nothing that is guaranteed rests on it.
+    `rounds` are those that the cells come from, if some of them left no mark in any cell. The best single stake sets
+    the rate. A forecast only: nothing that is guaranteed rests on it.
     """
-    rounds = np.maximum(np.asarray(cells).sum(axis=-1), 1)
-    rate = _weigh(cells, growths).max(axis=-1) / rounds
+    seen = np.asarray(cells).sum(axis=-1) if rounds is None else np.asarray(rounds)
+    rate = _weigh(cells, growths).max(axis=-1) / np.maximum(seen, 1)
     with np.errstate(divide="ignore"):
         return np.where(rate > 0, np.maximum(log_bar - np.asarray(wealth), 0) / np.maximum(rate, 0), np.inf)
-
-
-def against_at_least(gap: ArrayLike) -> Floats:
-    """Growth of a bet against "the gap is at least this": evidence that a pair is fair."""
-    gap = np.asarray(gap, float)
-    return growth(gap[..., None] - DIFFERENCES, 1 - gap)
-
-
-def against_at_most(gap: ArrayLike) -> Floats:
-    """Growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
-    gap = np.asarray(gap, float)
-    return growth(DIFFERENCES - gap[..., None], 1 + gap)

@@ -12,10 +12,12 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairchain.evidence.bets import Floats, against_at_least, against_at_most, log_wealth
+from fairchain.evidence.bets import Floats, log_wealth
 from fairchain.evidence.interval import clopper_pearson, largest_above, largest_below, probability_any_time
-from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
+from fairchain.evidence.payoff import DIFFERENCE
+from fairchain.evidence.rule import Decision, Leader, Plan, every_pair, next_batch
 from fairchain.evidence.tally import Tally
 
 PILOT = 1024
@@ -33,13 +35,22 @@ class EstimateRule:
     sound = True
     coupled = True
 
-    def __init__(self, groups: int, outcomes: int, threshold: float, delta: float, epsilon: float) -> None:
+    def __init__(
+        self,
+        groups: int,
+        outcomes: int,
+        threshold: float,
+        delta: float,
+        epsilon: float,
+        *,
+        compared: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.tally = Tally.empty(groups, outcomes)
         self._groups, self._outcomes = groups, outcomes
         self._threshold, self._epsilon = threshold, epsilon
         self._each = delta / 2 / (groups * outcomes)
-        self._bar = math.log(2 * groups * (groups - 1) * outcomes) - math.log(delta)
-        self._proper = ~np.eye(groups, dtype=bool)
+        self._compared = every_pair(groups, outcomes) if compared is None else compared
+        self._bar = math.log(2 * int(self._compared.sum())) - math.log(delta)
         self._phase = 0
         self._wanted = PILOT
         self._fresh = Tally.empty(groups, outcomes)
@@ -110,15 +121,17 @@ class EstimateRule:
         Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
         """
         above = self.tally.gaps + self._epsilon
-        tested = self._proper & (above < 1)
-        return bool((log_wealth(self.tally.cells[tested], against_at_least(above[tested])) >= self._bar).all())
+        tested = self._compared & (above < 1)
+        growths = DIFFERENCE.against_at_least(above[tested])
+        return bool((log_wealth(self.tally.cells[tested], growths) >= self._bar).all())
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap, from the simultaneous bounds of all pairs."""
         if self._gap is None or self._gap[0] is not self.tally:
-            cells = self.tally.cells[:, self._proper]
+            cells = self.tally.cells[self._compared]
             low, high = largest_below(cells, self._bar), largest_above(cells, self._bar)
-            self._gap = self.tally, (max(0.0, float(self.tally.gaps.max())), max(0.0, low), high)
+            estimate = float(self.tally.gaps[self._compared].max())
+            self._gap = self.tally, (max(0.0, estimate), max(0.0, low), high)
         return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:
@@ -134,8 +147,12 @@ class EstimateRule:
 
     def violators(self) -> list[Leader]:
         """Pairs whose own lower bound is above the threshold."""
-        above = log_wealth(self.tally.cells, against_at_most(self._threshold)) >= self._bar
-        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above)]
+        above = log_wealth(self.tally.cells, DIFFERENCE.against_at_most(self._threshold)) >= self._bar
+        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above & self._compared)]
+
+    def widest(self) -> Leader:
+        """The pair and outcome with the largest gap so far."""
+        return DIFFERENCE.widest(self.tally, self._compared)
 
     def forecast(self) -> int | None:
         """What is left of the present try; nothing can be said of what comes after it."""

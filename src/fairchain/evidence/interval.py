@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairchain.evidence.bets import against_at_least, against_at_most, log_wealth
+from fairchain.evidence.bets import log_wealth
+from fairchain.evidence.payoff import DIFFERENCE, Payoff
 from fairchain.evidence.tally import Counts
 
 Floats = NDArray[np.float64]
@@ -55,7 +56,11 @@ def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, ou
 
 
 def largest_above(
-    cells: Counts, log_bar: float, known_below: NDArray[np.bool_] | bool = False, limit: float = 1.0
+    cells: Counts,
+    log_bar: float,
+    known_below: NDArray[np.bool_] | bool = False,
+    limit: float = 1.0,
+    payoff: Payoff = DIFFERENCE,
 ) -> float:
     """The largest of the upper bounds of many gaps, without finding the others.
 
@@ -67,7 +72,7 @@ def largest_above(
     low, high = -1.0, 1.0
     for _ in range(STEPS):
         middle = (low + high) / 2
-        held = ~((log_wealth(flat, against_at_least(middle)) >= log_bar) | (known & (middle >= limit)))
+        held = ~((log_wealth(flat, payoff.against_at_least(middle)) >= log_bar) | (known & (middle >= limit)))
         if held.any():
             low, flat, known = middle, flat[held], known[held]
         else:
@@ -75,13 +80,13 @@ def largest_above(
     return high
 
 
-def largest_below(cells: Counts, log_bar: float) -> float:
+def largest_below(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
     """The largest of the lower bounds of many gaps: as far up as some pair refutes "my gap is at most this"."""
     flat = cells.reshape(-1, 3)
     low, high = -1.0, 1.0
     for _ in range(STEPS):
         middle = (low + high) / 2
-        refuted = log_wealth(flat, against_at_most(middle)) >= log_bar
+        refuted = log_wealth(flat, payoff.against_at_most(middle)) >= log_bar
         if refuted.any():
             low, flat = middle, flat[refuted]
         else:
@@ -89,13 +94,13 @@ def largest_below(cells: Counts, log_bar: float) -> float:
     return low
 
 
-def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Floats, Floats]:
+def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
     """Bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
     log_gamma = np.vectorize(math.lgamma, otypes=[float])
     evidence = log_gamma(successes + 1) + log_gamma(failures + 1) - log_gamma(trials + 2)
-    bar = -math.log(alpha)
+    bar = -np.log(alpha)
 
     def refuted(p: Floats) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -111,7 +116,7 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float) 
     return low, high
 
 
-def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Floats, Floats]:
+def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
     """Exact bounds of probabilities for a number of trials fixed beforehand."""
     from scipy.special import betainccinv, betaincinv
 

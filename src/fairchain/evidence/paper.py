@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from fairchain.evidence.bets import Floats
-from fairchain.evidence.rule import Decision, Leader, Plan, next_batch
+from fairchain.evidence.payoff import DIFFERENCE
+from fairchain.evidence.rule import Decision, Leader, Plan, every_pair, next_batch
 from fairchain.evidence.tally import Tally
 
 # The accuracy on a difference that the paper uses throughout.
@@ -73,6 +74,10 @@ class PaperRule:
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`."""
         return self.tally.rates
+
+    def widest(self) -> Leader:
+        """The pair and outcome with the largest gap so far."""
+        return DIFFERENCE.widest(self.tally, every_pair(self._groups, self._outcomes))
 
     def violators(self) -> list[Leader]:
         """None can be named: nothing here is known."""

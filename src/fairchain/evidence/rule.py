@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairchain.evidence.interval import Floats
 from fairchain.evidence.tally import Tally
 
@@ -83,11 +86,19 @@ class Rule(Protocol):
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`, (outcomes, groups)."""
 
+    def widest(self) -> Leader:
+        """The pair and outcome with the largest gap so far."""
+
     def violators(self) -> list[Leader]:
         """Pairs that are known, all together, to be above the threshold."""
 
     def forecast(self) -> int | None:
         """About how many more rounds are needed; None if that cannot be said."""
+
+
+def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
+    """(outcomes, groups, groups): every group compared with every other."""
+    return np.repeat(~np.eye(groups, dtype=bool)[None], outcomes, axis=0)
 
 
 def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf) -> int:

@@ -93,13 +93,6 @@ class Tally:
         variance = np.maximum(differ - self.gaps**2, 0) / asked
         return np.where(self.asked > 0, np.sqrt(variance), np.inf)
 
-    @cached_property
-    def widest(self) -> tuple[int, int, int]:
-        """(i, j, outcome) of the largest gap between two different groups; the first of equals."""
-        outcome, i, j = np.unravel_index(int(self.gaps.argmax()), self.gaps.shape)
-        # Gaps are antisymmetric, so the largest stands on the diagonal only if all of them are 0.
-        return (int(i), int(j), int(outcome)) if i != j else (0, 1, 0)
-
     @property
     def trials(self) -> Counts:
         """(k,): how often each group was asked."""

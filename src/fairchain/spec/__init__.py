@@ -3,6 +3,7 @@
 Nothing here draws, runs or decides anything.
 """
 
+from fairchain.spec.arms import Arm, Comparison, comparison_of
 from fairchain.spec.groups import Domain, Group, domain_of, groups_of
 from fairchain.spec.load import load_spec, parse_spec, revise
 from fairchain.spec.schema import (
@@ -11,27 +12,42 @@ from fairchain.spec.schema import (
     Difference,
     Feature,
     Guarantee,
+    Individual,
     IntegerFeature,
+    Marginals,
     ModelSpec,
+    Network,
+    Node,
+    Ratio,
     RealFeature,
     Spec,
+    Table,
     Uniform,
     json_schema,
 )
 
 __all__ = [
+    "Arm",
     "Budget",
     "CategoryFeature",
+    "Comparison",
     "Difference",
     "Domain",
     "Feature",
     "Group",
     "Guarantee",
+    "Individual",
     "IntegerFeature",
+    "Marginals",
     "ModelSpec",
+    "Network",
+    "Node",
+    "Ratio",
     "RealFeature",
     "Spec",
+    "Table",
     "Uniform",
+    "comparison_of",
     "domain_of",
     "groups_of",
     "json_schema",

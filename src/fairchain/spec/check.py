@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from fairchain.errors import SpecError
+from fairchain.spec.combinations import check_combinations
 from fairchain.spec.groups import check_groups, domain_of, groups_of
+from fairchain.spec.near import suggest
+from fairchain.spec.preprocessing import check_preprocessing
 from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, ModelSpec, Spec
 
 # One 32-bit word per integer draw: see population.streams.
@@ -23,6 +25,7 @@ def check(spec: Spec) -> None:
     for feature in spec.features:
         _check_feature(feature)
     _check_property(spec)
+    check_combinations(spec)
     rounds = spec.guarantee.budget.rounds
     if not math.isfinite(rounds) or rounds != int(rounds):
         raise SpecError(f"guarantee.budget.rounds: found {rounds:g}; write a whole number, for example rounds = 1e8")
@@ -31,12 +34,6 @@ def check(spec: Spec) -> None:
     for feature in spec.features:
         check_groups(feature)
     groups_of(spec)
-
-
-def suggest(name: str, known: Sequence[str]) -> str:
-    """`did you mean "x"?` if something is near, else the list of what there is."""
-    near = get_close_matches(name, known, n=1)
-    return f'did you mean "{near[0]}"?' if near else f"there is {', '.join(known)}"
 
 
 def _check_model(model: ModelSpec) -> None:
@@ -67,6 +64,12 @@ def _check_feature(feature: Feature) -> None:
             )
         if feature.codes is not None and not all(abs(code) <= MOST_EXACT for code in feature.codes):
             raise SpecError(f"{where}.codes: every code must be a finite number, at most 2**53")
+        if feature.cells is not None:
+            _unique(f"{where}.cells", [str(cell) for cell in feature.cells])
+            if len(feature.cells) != len(feature.values):
+                raise SpecError(
+                    f"{where}.cells: {len(feature.cells)} cells for {len(feature.values)} values; give one each"
+                )
         return
     if isinstance(feature, IntegerFeature) and feature.high - feature.low >= MOST_VALUES:
         raise SpecError(f'{where}: more than 2**32 integers; narrow the range, or use kind = "real"')
@@ -81,6 +84,7 @@ def _check_feature(feature: Feature) -> None:
         raise SpecError(f"{where}: low equals high; widen the range, or make it an integer")
     if not math.isfinite(feature.high - feature.low):
         raise SpecError(f"{where}: the range is wider than any number; narrow it")
+    check_preprocessing(feature)
 
 
 def _check_property(spec: Spec) -> None:
@@ -94,6 +98,10 @@ def _check_property(spec: Spec) -> None:
         raise SpecError(
             f'property.outcome: "{outcome}" is not one of model.labels; {suggest(outcome, spec.model.labels)}'
         )
+    if spec.property.given is not None:
+        from fairchain.spec.predicate import parse_predicate
+
+        parse_predicate(spec.property.given, spec.features)
 
 
 def _unique(where: str, names: Sequence[object]) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from fairchain.errors import SpecError
 from fairchain.spec import schema
-from fairchain.spec.check import check, suggest
+from fairchain.spec.check import check
+from fairchain.spec.near import suggest
 from fairchain.spec.schema import Spec
 
 MOST_BYTES = 4_000_000
@@ -31,8 +33,12 @@ ADVICE = {
     "guarantee.budget.seconds": "write a positive number, for example seconds = 60",
     "model.labels": 'name every class in order, for example labels = ["no", "yes"]',
     "model.decision": 'write "argmax", "logit", "probability" or "label"',
-    "population.kind": 'write "uniform"',
-    "property.kind": 'write "difference"',
+    "population.kind": 'write "uniform", "marginals", "table" or "network"',
+    "population.as": 'write "population" (these rows are everybody) or "sample" (they stand for more people)',
+    "property.kind": 'write "difference", "ratio" or "individual"',
+    "property.criterion": 'write "demographic_parity", "equal_opportunity" or "equalized_odds"',
+    "property.compare": 'write "groups", "overall" or "average"',
+    "property.min_size": "write a number of rows, or a share below 1, for example min_size = 30",
     "property.protected": 'name at least one feature, for example protected = ["sex"]',
     "feature": "describe every network input in a [[feature]] of its own",
     "feature.kind": 'write "integer", "real" or "category"',
@@ -45,6 +51,10 @@ ELSEWHERE = {
     ("property", "delta"): "delta stands in [guarantee]",
     ("guarantee", "threshold"): "threshold stands in [property]",
     ("model", "features"): "features stand in [[feature]] tables",
+    ("property", "label"): "label stands in [population]",
+    ("model", "label"): "label stands in [population]",
+    ("model", "prediction"): "prediction stands in [population]",
+    ("population", "node"): "nodes are written [[population.nodes]]",
     ("", "features"): "features stand in [[feature]] tables",
 }
 
@@ -55,8 +65,8 @@ def load_spec(path: str | Path) -> Spec:
     Parameters
     ----------
     path
-        A `.toml` or `.json` file. `model.path` inside is taken relative to this file's folder and comes back as
-        a path that can be opened from here.
+        A `.toml` or `.json` file. `model.path` and `population.path` inside are taken relative to this file's folder
+        and come back as paths that can be opened from here.
 
     Raises
     ------
@@ -68,8 +78,7 @@ def load_spec(path: str | Path) -> Spec:
         spec = parse_spec(_parse(_read(path), path.suffix.lower()))
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
-    model = msgspec.structs.replace(spec.model, path=str(path.parent / spec.model.path))
-    return msgspec.structs.replace(spec, model=model)
+    return msgspec.structs.replace(spec, model=_beside(path, spec.model), population=_beside(path, spec.population))
 
 
 def parse_spec(data: Mapping[str, Any]) -> Spec:
@@ -107,6 +116,12 @@ def revise(spec: Spec, **changes: Any) -> Spec:
                 table = table[step]
             table[name] = value
     return parse_spec(data)
+
+
+def _beside(spec: Path, part: Any) -> Any:
+    """A part of the spec whose path, if it has one, is read from the spec's folder."""
+    path = getattr(part, "path", None)
+    return part if path is None else msgspec.structs.replace(part, path=str(spec.parent / path))
 
 
 def _read(path: Path) -> bytes:
@@ -152,6 +167,9 @@ def _explain(problem: str, data: Mapping[str, Any]) -> str:
         return _explain_unknown(path, key, unknown[1], found)
     missing = re.fullmatch(r"Object missing required field `(.*)`", what)
     if missing:
+        mistyped = get_close_matches(missing[1], list(found) if isinstance(found, Mapping) else [], n=1)
+        if mistyped:
+            return f'{_join(key, mistyped[0])}: unknown key; did you mean "{missing[1]}"?'
         table = re.sub(r"\[.*?\]", "", path)
         advice = ADVICE.get(f"{table}.{missing[1]}".lstrip("."), f"add {missing[1]} = ...")
         return f"{_join(key, missing[1])}: missing; {advice}"
@@ -171,19 +189,26 @@ def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
 
 def _known_keys(table: str, found: object) -> list[str]:
     kind = found.get("kind") if isinstance(found, Mapping) else None
-    features: dict[object, type[msgspec.Struct]] = {"real": schema.RealFeature, "category": schema.CategoryFeature}
     structs: dict[str, type[msgspec.Struct]] = {
         "": Spec,
         "model": schema.ModelSpec,
-        "population": schema.Uniform,
-        "property": schema.Difference,
+        "population": _by_kind(schema.Population, kind),
+        "population.nodes": schema.Node,
+        "property": _by_kind(schema.Property, kind),
         "guarantee": schema.Guarantee,
         "guarantee.budget": schema.Budget,
-        "feature": features.get(kind, schema.IntegerFeature),
+        "feature": _by_kind(schema.Feature, kind),
+        "feature.scale": schema.Scale,
     }
     struct = structs.get(table, schema.Members)
     tag = [struct.__struct_config__.tag_field] if struct.__struct_config__.tag_field else []
     return tag + [field.encode_name for field in msgspec.structs.fields(struct)]
+
+
+def _by_kind(union: Any, kind: object) -> type[msgspec.Struct]:
+    """The member of a tagged union with this kind; the first if there is none."""
+    members: tuple[type[msgspec.Struct], ...] = get_args(union)
+    return next((each for each in members if each.__struct_config__.tag == kind), members[0])
 
 
 def _locate(path: str, data: Any) -> tuple[str, Any]:

@@ -14,6 +14,8 @@ from msgspec import Meta
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Text = Annotated[str, Meta(min_length=1)]
 Number = int | float
+# Cells of a table that stand for "not known", besides the empty one.
+NOT_KNOWN = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -42,16 +44,46 @@ class _Feature(_Strict, frozen=True, kw_only=True):
         dict[str, GroupExpr],
         Meta(description="Named groups: a value, a range [low, high], a list of names, or {values = [...]}."),
     ] = {}
+    column: Annotated[Text | None, Meta(description="What a table calls this feature, if not by its name.")] = None
+    missing: Annotated[
+        Number | str | None,
+        Meta(description="The value that an empty cell of a table counts as; without it such a row is an error."),
+    ] = None
 
 
-class IntegerFeature(_Feature, tag_field="kind", tag="integer", frozen=True, kw_only=True):
+class Scale(_Strict, frozen=True, kw_only=True):
+    """What the network gets for a number: (x - mean) / std, or (x - low) / (high - low)."""
+
+    mean: float | None = None
+    std: Annotated[float, Meta(gt=0)] | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class _Number(_Feature, frozen=True, kw_only=True):
+    """A number in the user's own units, and how the network wants it."""
+
+    clip: Annotated[bool, Meta(description="Values of a table beyond low and high count as these.")] = False
+    step: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="The network gets how many whole steps fit in: age 39 with step = 10 is 3."),
+    ] = None
+    bins: Annotated[
+        tuple[Number, ...] | None,
+        Meta(description="The network gets how many of these edges are at most the value: 0, 1, 2, ..."),
+    ] = None
+    one_hot: Annotated[bool, Meta(description="One network input for each of the bins.")] = False
+    scale: Annotated[Scale | None, Meta(description="What the network gets in place of the number.")] = None
+
+
+class IntegerFeature(_Number, tag_field="kind", tag="integer", frozen=True, kw_only=True):
     """Whole numbers from low to high, both ends included."""
 
     low: int
     high: int
 
 
-class RealFeature(_Feature, tag_field="kind", tag="real", frozen=True, kw_only=True):
+class RealFeature(_Number, tag_field="kind", tag="real", frozen=True, kw_only=True):
     """Real numbers between low and high."""
 
     low: float
@@ -67,6 +99,10 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
         Meta(description="What the network gets for each value, in the same order."),
     ] = None
     one_hot: Annotated[bool, Meta(description="One network input per value, 1 for the value and 0 else.")] = False
+    cells: Annotated[
+        tuple[Text | int, ...] | None,
+        Meta(description="What a table calls each value, in the same order, if not by its name."),
+    ] = None
 
 
 Feature = IntegerFeature | RealFeature | CategoryFeature
@@ -76,7 +112,10 @@ Decision = Literal["argmax", "logit", "probability", "label"]
 class ModelSpec(_Strict, frozen=True, kw_only=True):
     """Which network, and how its output becomes a decision."""
 
-    path: Annotated[Text, Meta(description="The ONNX file, relative to the spec file.")]
+    path: Annotated[
+        Text | None,
+        Meta(description="The network's file, relative to the spec file; none for recorded predictions."),
+    ] = None
     labels: Annotated[tuple[Text, ...], Meta(min_length=2, description="Names of the classes, in order.")]
     output: Annotated[Text | None, Meta(description="The output to read, where there are several.")] = None
     decision: Annotated[
@@ -97,19 +136,153 @@ class Uniform(_Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=Tru
     """Every feature independent and uniform over its range."""
 
 
-class Difference(_Strict, tag_field="kind", tag="difference", frozen=True, kw_only=True):
+class _Rows(_Strict, frozen=True, kw_only=True):
+    """Rows of a CSV or Parquet file, and what counts as not known in them."""
+
+    not_known: Annotated[
+        tuple[str, ...],
+        Meta(description="Cells that stand for a missing value; an empty cell always does."),
+    ] = NOT_KNOWN
+    drop_missing: Annotated[bool, Meta(description="Leave out rows in which a value that is used is missing.")] = False
+
+
+# [low, high, share]: this share of the people lies, evenly, between low and high.
+Piece = tuple[Number, Number, float]
+
+
+class Marginals(_Rows, tag_field="kind", tag="marginals", frozen=True, kw_only=True):
+    """Every feature independent, with the frequencies of a table's column or those stated here."""
+
+    path: Annotated[Text | None, Meta(description="Table whose columns give the frequencies.")] = None
+    frequencies: Annotated[
+        dict[str, dict[str, float] | tuple[Piece, ...]],
+        Meta(description="For a feature, the share of each value, or pieces [low, high, share] of a number."),
+    ] = {}
+
+
+class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, frozen=True, kw_only=True):
+    """Rows of a table: everybody there is, or a sample of a larger population."""
+
+    path: Annotated[Text | None, Meta(description="CSV or Parquet file; none if the rows are handed over.")] = None
+    reading: Annotated[
+        Literal["population", "sample"],
+        Meta(description="population: these rows are everybody, the answer is exact; sample: about their source."),
+    ]
+    label: Annotated[Text | None, Meta(description="Column with the true labels.")] = None
+    prediction: Annotated[
+        Text | None,
+        Meta(description="Column with recorded decisions, which then take the network's place."),
+    ] = None
+
+
+class Node(_Strict, frozen=True, kw_only=True):
+    """A node of a Bayesian network: a table of probabilities, or a number that is normal given its parents."""
+
+    name: Text
+    parents: tuple[Text, ...] = ()
+    values: Annotated[
+        tuple[Text | int, ...] | None,
+        Meta(description="Names of the values, if the node is not a feature of that name."),
+    ] = None
+    probabilities: Annotated[
+        tuple[float, ...] | dict[str, tuple[float, ...]] | None,
+        Meta(description='Without parents a list; else one for each combination of the parents: "Female, White".'),
+    ] = None
+    mean: Annotated[
+        float | dict[str, float] | None,
+        Meta(description="Of a number; one for each combination of discrete parents."),
+    ] = None
+    std: float | dict[str, float] | None = None
+    slopes: Annotated[dict[str, float], Meta(description="What each unit of a parent that is a number adds.")] = {}
+
+
+class Network(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):
+    """A Bayesian network over the features, stated here or in a file."""
+
+    path: Annotated[Text | None, Meta(description="A .bif, .json or .toml file with the nodes.")] = None
+    nodes: Annotated[tuple[Node, ...], Meta(description="The nodes, if they stand here.")] = ()
+
+
+class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
+    """A Python function draws the people. A spec cannot name one: it is given in Python or on the command line."""
+
+
+Population = Uniform | Marginals | Table | Network | Callable
+
+
+class _Property(_Strict, frozen=True, kw_only=True):
+    protected: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    outcome: Annotated[Text | None, Meta(description="The label looked at; every label if absent.")] = None
+    given: Annotated[
+        Text | None,
+        Meta(description="Only people for whom this holds: given = \"hours >= 40 and education == 'Masters'\"."),
+    ] = None
+    min_size: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Smaller groups are left out: a number of rows, or below 1 a share of the population."),
+    ] = None
+
+
+class _Rates(_Property, frozen=True, kw_only=True):
+    criterion: Annotated[
+        Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
+        Meta(description="Whose rates are compared: everybody's, or those of people with the same true label."),
+    ] = "demographic_parity"
+    compare: Annotated[
+        Literal["groups", "overall", "average"],
+        Meta(description="Groups with each other, each with everybody, or the mean of all groups with everybody."),
+    ] = "groups"
+
+    def _formula(self, relation: str) -> str:
+        group, label = " & ".join(self.protected), self.outcome or "l"
+        given = f", {self.given}" if self.given else ""
+        truth = {"equal_opportunity": f", truth={label}", "equalized_odds": ", truth=t"}.get(self.criterion, "")
+        overall = f"P(Y={label}{f' | {(truth + given)[2:]}' if truth or given else ''})"
+        one, other = (f"P(Y={label} | {group}={each}{truth}{given})" for each in "ij")
+        quantified = ["i", "j"]
+        if self.compare == "overall":
+            other, quantified = overall, ["i"]
+        elif self.compare == "average":
+            one, other, quantified = f"mean over i of {one}", overall, []
+        quantified = ["l"] * (self.outcome is None) + ["t"] * (self.criterion == "equalized_odds") + quantified
+        scope = f"for all {', '.join(quantified)}: " if quantified else ""
+        return scope + relation.format(one=one, other=other)
+
+
+class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
     """The largest difference of P(outcome) between two groups stays within the threshold."""
 
-    protected: Annotated[tuple[Text, ...], Meta(min_length=1)]
     threshold: Annotated[Fraction, Meta(description="The largest difference that still counts as fair.")]
-    outcome: Annotated[Text | None, Meta(description="The label looked at; every label if absent.")] = None
 
     def __str__(self) -> str:
         """The property as a formula."""
-        group = " & ".join(self.protected)
-        label = self.outcome or "l"
-        scope = "for all i, j" if self.outcome else "for all l, i, j"
-        return f"{scope}: |P(Y={label} | {group}=i) - P(Y={label} | {group}=j)| <= {self.threshold:g}"
+        return self._formula(f"|{{one}} - {{other}}| <= {self.threshold:g}")
+
+
+class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
+    """The smallest ratio of P(outcome) between two groups reaches the threshold: 0.8 for the 80% rule."""
+
+    threshold: Annotated[Fraction, Meta(description="The smallest ratio that still counts as fair.")]
+
+    def __str__(self) -> str:
+        """The property as a formula."""
+        form = self._formula(f"{{one}} / {{other}} >= {self.threshold:g}")
+        return form if self.compare == "groups" else f"{form}, and the inverse"
+
+
+class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
+    """The share of people whose decision changes with the protected features alone stays within the threshold."""
+
+    threshold: Annotated[Fraction, Meta(description="The largest share of people that still counts as fair.")]
+
+    def __str__(self) -> str:
+        """The property as a formula."""
+        label = f"[Y={self.outcome}]" if self.outcome else "Y"
+        given = f" | {self.given}" if self.given else ""
+        return f"P({label} changes with {' & '.join(self.protected)} alone{given}) <= {self.threshold:g}"
+
+
+Property = Difference | Ratio | Individual
 
 
 class Budget(_Strict, frozen=True, kw_only=True):
@@ -140,8 +313,8 @@ class Spec(_Strict, rename={"features": "feature"}, frozen=True, kw_only=True):
 
     model: ModelSpec
     features: Annotated[tuple[Feature, ...], Meta(min_length=1)]
-    property: Difference
-    population: Uniform = Uniform()
+    property: Property
+    population: Population = Uniform()
     guarantee: Guarantee = Guarantee()
 
 

@@ -1,0 +1,164 @@
+"""Rates counted arm by arm, without rounds: rows of a table, recorded decisions, a stream of them.
+
+All the state is how often each arm was asked and how often it got each outcome. Bounds of a single rate give bounds
+of the largest gap (docs/mathematics.md, "Rates counted apart"): the upper one needs no union over pairs, since only
+the pair that truly is the widest can make it fail; the lower one is paid for by every arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairchain.evidence.interval import Floats, clopper_pearson, probability_any_time
+from fairchain.evidence.tally import Counts
+
+Level = float | Floats
+# (successes, trials, level) -> lower and upper bounds, each of which fails with probability at most `level`.
+Bounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
+
+
+def fixed_sample(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
+    """Bounds for a number of trials that did not depend on what they gave: exact (Clopper and Pearson)."""
+    return clopper_pearson(successes, trials, 2 * level)
+
+
+def any_time(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
+    """Bounds that hold at every time at once, however long one goes on."""
+    return probability_any_time(successes, trials, level)
+
+
+@dataclass(frozen=True, eq=False)
+class ArmCounts:
+    """How often each column of people was asked, and how often it got each outcome.
+
+    Parameters
+    ----------
+    asked
+        (columns,): how many people there are.
+    got
+        (outcomes, columns): how many of them got the outcome.
+    weights
+        (arms, columns): where an arm is a mean over several columns; None where arms and columns are the same.
+    """
+
+    asked: Counts
+    got: Counts
+    weights: Floats | None = None
+
+    def __add__(self, other: ArmCounts) -> ArmCounts:
+        return ArmCounts(self.asked + other.asked, self.got + other.got, self.weights)
+
+    @property
+    def rates(self) -> Floats:
+        """(outcomes, arms): the rate of each outcome; 0 where nobody was asked."""
+        rates: Floats = self.got / np.maximum(self.asked, 1)
+        return rates if self.weights is None else rates @ self.weights.T
+
+    def bounds(self, level: Level, method: Bounds) -> tuple[Floats, Floats]:
+        """(outcomes, arms) each: bounds of the rates, each of which fails with probability at most `level`."""
+        if self.weights is None:
+            return method(self.got, np.broadcast_to(self.asked, self.got.shape), level)
+        parts = (self.weights > 0).sum(axis=1)
+        low, high = np.empty((2, len(self.got), len(self.weights)))
+        trials = np.broadcast_to(self.asked, self.got.shape)
+        for arm, weight in enumerate(self.weights):
+            mine = np.broadcast_to(level, low.shape)[:, arm].max() / parts[arm]
+            lower, upper = method(self.got, trials, float(mine))
+            low[:, arm], high[:, arm] = lower @ weight, upper @ weight
+        return low, high
+
+
+def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
+    """(outcomes, arms, arms): how far the second arm stays behind the first: by difference, or relative to it.
+
+    For a ratio the gap is 1 - less/more, so that in both measures 0 is alike and more is worse. Of a rate of 0
+    nothing can stay behind.
+    """
+    if measure == "difference":
+        gaps: Floats = more[:, :, None] - less[:, None, :]
+        return gaps
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = 1 - less[:, None, :] / more[:, :, None]
+    return np.where(more[:, :, None] > 0, relative, 0.0)
+
+
+def gap_bounds(
+    counts: ArmCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    delta: float,
+    method: Bounds,
+    shares: Floats | None = None,
+) -> tuple[float, float, float]:
+    """Estimate, lower and upper bound of the largest gap; each bound fails with probability at most delta/2.
+
+    `shares` says how the arms divide what the lower bound may spend, if not equally; they sum to at most 1.
+    """
+    estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
+    # The widest pair, whichever it is, fails through its own two bounds only.
+    low, high = counts.bounds(delta / 4, method)
+    above = _largest(gaps_of(high, low, measure), compared)
+    used = int(compared.any(axis=2).sum())
+    each = delta / 4 / max(used, 1) if shares is None else delta / 4 * shares / len(compared)
+    low, high = counts.bounds(each, method)
+    below = _largest(gaps_of(low, high, measure), compared)
+    return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+
+
+def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
+    return float(gaps[compared].max(initial=-np.inf))
+
+
+def widest_of(counts: ArmCounts, compared: NDArray[np.bool_], measure: str) -> tuple[int, int, int]:
+    """(i, j, outcome) of the largest gap; the first of equals."""
+    gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
+    outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+    return int(i), int(j), int(outcome)
+
+
+def exact_gap(counts: ArmCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
+    """The largest gap as a fraction, for rows that are everybody there is."""
+    rates = counts.rates
+    gaps = np.where(compared, gaps_of(rates, rates, measure), -np.inf)
+    largest = Fraction(0)
+    # Rounding of the floating gaps is below 1e-12, so only these can be the largest.
+    for outcome, i, j in np.argwhere(gaps >= gaps.max() - 1e-9):
+        more, less = (_exact_rate(counts, int(outcome), int(arm)) for arm in (i, j))
+        if measure == "ratio":
+            gap = 1 - less / more if more else Fraction(0)
+        else:
+            gap = more - less
+        largest = max(largest, gap)
+    return largest
+
+
+def _exact_rate(counts: ArmCounts, outcome: int, arm: int) -> Fraction:
+    columns = [arm] if counts.weights is None else [int(each) for each in np.flatnonzero(counts.weights[arm])]
+    rates = [Fraction(int(counts.got[outcome, each]), max(int(counts.asked[each]), 1)) for each in columns]
+    return sum(rates, start=Fraction(0)) / len(rates)
+
+
+def rows_needed(
+    counts: ArmCounts, compared: NDArray[np.bool_], measure: str, threshold: float, delta: float
+) -> int | None:
+    """About how many times as many people would decide it, if the rates stay as they are; None beyond a million."""
+
+    def decided(times: int) -> bool:
+        more = ArmCounts(counts.asked * times, counts.got * times, counts.weights)
+        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample)
+        return high < threshold or low > threshold
+
+    few, many = 1, 2
+    while not decided(many):
+        few, many = many, 2 * many
+        if many > 1_000_000:
+            return None
+    while many - few > max(1, many // 20):
+        middle = (few + many) // 2
+        few, many = (few, middle) if decided(middle) else (middle, many)
+    return many

@@ -1,0 +1,71 @@
+"""What is bet on: the value of a round for a pair of arms, as a difference or as a ratio (docs/mathematics.md).
+
+Two arms i and j and a gap c. For a difference the payoff is X_i - X_j - c, whose mean is 0 where p_i - p_j = c; for a
+ratio it is (1 - c) X_i - X_j, whose mean is 0 where p_j / p_i = 1 - c. In both the gap is 0 when the arms are alike
+and more is worse, and three counts of a pair tally say everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairchain.evidence.bets import Floats, growth
+from fairchain.evidence.tally import Counts, Tally
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """Counts of a tally and what each is worth at a gap c; `relative` for a ratio."""
+
+    relative: bool = False
+
+    def cells(self, tally: Tally) -> Counts:
+        """(outcomes, k, k, 3): rounds in which only i got it; both did (or, for a difference, neither); only j did."""
+        if not self.relative:
+            return tally.cells
+        cells = np.empty((*tally.only.shape, 3), np.int64)
+        cells[..., 0], cells[..., 1], cells[..., 2] = tally.only, tally.both, tally.only.swapaxes(1, 2)
+        return cells
+
+    def values(self, gap: ArrayLike) -> Floats:
+        """(..., 3): the payoff in each of the cells."""
+        gap = np.asarray(gap, float)
+        last = np.full_like(gap, -1.0) if self.relative else -1 - gap
+        return np.stack([1 - gap, -gap, last], axis=-1)
+
+    def against_at_least(self, gap: ArrayLike) -> Floats:
+        """Growth of a bet against "the gap is at least this": evidence that a pair is fair."""
+        return growth(-self.values(gap), 1 - np.asarray(gap, float))
+
+    def against_at_most(self, gap: ArrayLike) -> Floats:
+        """Growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
+        gap = np.asarray(gap, float)
+        return growth(self.values(gap), np.maximum(1.0, np.abs(gap)) if self.relative else 1 + gap)
+
+    def gaps(self, tally: Tally) -> Floats:
+        """(outcomes, k, k): estimates from the rounds that both arms were asked in."""
+        if not self.relative:
+            return tally.gaps
+        first = tally.both + tally.only
+        gaps: Floats = (tally.only - tally.only.swapaxes(1, 2)) / np.maximum(first, 1)
+        return gaps
+
+    def errors(self, tally: Tally) -> Floats:
+        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never asked together."""
+        if not self.relative:
+            return tally.errors
+        asked, first = np.maximum(tally.asked, 1), np.maximum(tally.both + tally.only, 1)
+        second_moment = (self.cells(tally) * self.values(np.clip(self.gaps(tally), -1, 1)) ** 2).sum(axis=-1) / asked
+        return np.where(tally.asked > 0, np.sqrt(second_moment / asked) * asked / first, np.inf)
+
+    def widest(self, tally: Tally, compared: NDArray[np.bool_]) -> tuple[int, int, int]:
+        """(i, j, outcome) of the largest gap among the pairs that are compared; the first of equals."""
+        gaps = np.where(compared, self.gaps(tally), -np.inf)
+        outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+        return int(i), int(j), int(outcome)
+
+
+DIFFERENCE, RATIO = Payoff(), Payoff(relative=True)
