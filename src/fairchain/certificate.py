@@ -21,18 +21,23 @@ import numpy as np
 from fairchain._version import __version__
 from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
 from fairchain.errors import CertificateError
-from fairchain.verdict import Verdict
+from fairchain.verdict import Ledger, RowLedger, Verdict
+from fairchain.wording import NO_CERTIFICATE
 
 
 def make_certificate(verdict: Verdict) -> dict[str, Any]:
     """Everything needed to check a verdict again, as plain JSON values."""
+    if not verdict.certifiable:
+        raise CertificateError(NO_CERTIFICATE)
     spec = msgspec.to_builtins(verdict.spec)
     # The file's name is enough to find it; the folders of the machine it was checked on are nobody's business.
-    spec["model"]["path"] = Path(verdict.spec.model.path).name
+    for part in ("model", "population"):
+        if spec[part].get("path") is not None:
+            spec[part]["path"] = Path(spec[part]["path"]).name
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
-    # Illustrations, not claims: anybody can find witnesses again, and a forecast promises nothing.
-    del claims["witnesses"], claims["forecast"]
+    # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
+    del claims["witnesses"], claims["forecast"], claims["notes"]
     ledger = verdict.ledger
     content = {
         "format": FORMAT,
@@ -45,29 +50,42 @@ def make_certificate(verdict: Verdict) -> dict[str, Any]:
         },
         "spec": spec,
         "claims": claims,
-        "evidence": {
-            "stream": STREAM,
-            "seed": ledger.seed,
-            "coupled": ledger.coupled,
-            "outcomes": list(ledger.outcomes),
-            "batches": [
-                {
-                    "chunk": batch.first,
-                    "chunk_rounds": batch.size,
-                    "rounds": batch.rounds,
-                    "groups": list(plan.groups),
-                    "leader": list(plan.leader) if plan.leader else None,
-                    "phase": plan.phase,
-                    "together": [[_upper(table) for table in part] for part in batch.parts],
-                }
-                for plan, batch in ledger.entries
-            ],
-        },
+        "evidence": _rounds(ledger) if isinstance(ledger, Ledger) else _rows(ledger),
     }
     return {
         **content,
         "digest": digest(content),
         "times": {"created": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": seconds},
+    }
+
+
+def _rounds(ledger: Ledger) -> dict[str, Any]:
+    return {
+        "stream": STREAM,
+        "seed": ledger.seed,
+        "coupled": ledger.coupled,
+        "outcomes": list(ledger.outcomes),
+        "batches": [
+            {
+                "chunk": batch.first,
+                "chunk_rounds": batch.size,
+                "rounds": batch.rounds,
+                "groups": list(plan.groups),
+                "leader": list(plan.leader) if plan.leader else None,
+                "phase": plan.phase,
+                "together": [[_upper(table) for table in part] for part in batch.parts],
+            }
+            for plan, batch in ledger.entries
+        ],
+    }
+
+
+def _rows(ledger: RowLedger) -> dict[str, Any]:
+    return {
+        "rows": ledger.rows,
+        "outcomes": list(ledger.outcomes),
+        "asked": list(ledger.asked),
+        "got": [list(row) for row in ledger.got],
     }
 
 
@@ -79,7 +97,9 @@ def write_certificate(verdict: Verdict, path: str | Path) -> None:
 def dump(content: dict[str, Any]) -> str:
     """JSON that a person can scroll through: one line for each batch."""
     evidence = dict(content["evidence"])
-    batches = evidence.pop("batches")
+    batches = evidence.pop("batches", None)
+    if batches is None:
+        return json.dumps(content, indent=1, allow_nan=False) + "\n"
     lines = ",\n".join("   " + json.dumps(batch, separators=(",", ":"), allow_nan=False) for batch in batches)
     # The batches come last in the evidence, and the evidence last in the file.
     shell = {**{key: value for key, value in content.items() if key != "evidence"}, "evidence": evidence}

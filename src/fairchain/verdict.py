@@ -5,16 +5,17 @@ from __future__ import annotations
 import html
 import time
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence import Decision, Interval, Rule
+from fairchain.evidence import Answer, Decision, Interval
 from fairchain.evidence.rule import Plan
 from fairchain.evidence.sampling import Batch
-from fairchain.spec import Group, Spec, groups_of
-from fairchain.wording import scope, statement
+from fairchain.spec import Comparison, Ratio, Spec, Table
+from fairchain.wording import exact_statement, headline, rows_scope, scope, statement
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,22 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class RowLedger:
+    """What the rows of a table gave: for each column of people how many there are, and how many got each outcome."""
+
+    rows: int
+    outcomes: tuple[int, ...]
+    asked: tuple[int, ...]
+    got: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What `verify` says. `bool(verdict)` is refused: UNDECIDED is neither."""
+    """What `verify` says. `bool(verdict)` is refused: UNDECIDED is neither.
+
+    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of people whose
+    decision changes. `left_out` names groups below the least size, with their number of rows or their share.
+    """
 
     decision: Decision
     gap: Interval
@@ -72,17 +87,32 @@ class Verdict:
     forecast: int | None
     sound: bool
     statement: str
+    scope: str
     population: str
     model_sha256: str
+    table_sha256: str | None = None
+    left_out: tuple[tuple[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+    certifiable: bool = True
     spec: Spec = field(repr=False)
-    ledger: Ledger = field(repr=False)
+    ledger: Ledger | RowLedger = field(repr=False)
 
     def __str__(self) -> str:
         mark = "" if self.sound else " (NOT SOUND)"
-        return f"{self.decision.name}{mark}: largest gap {self.gap:.4f}, threshold {self.spec.property.threshold:g}"
+        return f"{self.decision.name}{mark}: {self.headline}"
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict is FAIR, UNFAIR or UNDECIDED: compare verdict.decision")
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a line, after its name."""
+        return headline(
+            self.decision.name,
+            kind=kind_of(self.spec),
+            measured=f"{self.gap.estimate:.4f}" if self.exact else f"{self.gap:.4f}",
+            threshold=self.spec.property.threshold,
+        )
 
     @property
     def fair(self) -> bool:
@@ -90,15 +120,28 @@ class Verdict:
         return self.decision is Decision.FAIR
 
     @property
-    def scope(self) -> str:
-        """What the statement is about, and what it is not about."""
-        return scope(self.model_sha256, self.ledger.seed)
+    def exact(self) -> bool:
+        """Whether everybody was counted, so that nothing is left to chance."""
+        return isinstance(self.spec.population, Table) and self.spec.population.reading == "population"
+
+    @property
+    def delta(self) -> float:
+        """The probability of a wrong verdict, at most."""
+        return 0.0 if self.exact else self.spec.guarantee.delta
+
+    @property
+    def rule(self) -> str:
+        """How the answer was come to."""
+        if not isinstance(self.spec.population, Table):
+            return self.spec.guarantee.rule
+        return "exact" if self.exact else "fixed sample"
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain JSON values."""
-        guarantee = self.spec.guarantee
+        ledger = self.ledger
         return {
             "verdict": self.decision.name,
+            "kind": kind_of(self.spec),
             "gap": {
                 "estimate": self.gap.estimate,
                 "low": self.gap.low,
@@ -108,8 +151,8 @@ class Verdict:
                 "outcome": self.widest.outcome,
             },
             "threshold": self.spec.property.threshold,
-            "delta": guarantee.delta,
-            "epsilon": guarantee.epsilon,
+            "delta": self.delta,
+            "epsilon": self.spec.guarantee.epsilon,
             "property": str(self.spec.property),
             "groups": [
                 {
@@ -122,20 +165,24 @@ class Verdict:
                 }
                 for group in self.groups
             ],
+            "left_out": [{"name": name, "size": size} for name, size in self.left_out],
             "violators": [{"more": p.more, "less": p.less, "outcome": p.outcome} for p in self.violators],
             "witnesses": [{"groups": w.groups, "labels": w.labels, "input": w.input} for w in self.witnesses],
             "rounds": self.rounds,
+            "rows": ledger.rows if isinstance(ledger, RowLedger) else None,
             "evaluations": self.evaluations,
             "seconds": self.seconds,
             "stopped": self.stopped,
             "forecast": self.forecast,
-            "seed": self.ledger.seed,
-            "rule": guarantee.rule,
+            "seed": ledger.seed if isinstance(ledger, Ledger) else None,
+            "rule": self.rule,
             "sound": self.sound,
             "model_sha256": self.model_sha256,
+            "table_sha256": self.table_sha256,
             "population": self.population,
             "statement": self.statement,
             "scope": self.scope,
+            "notes": list(self.notes),
         }
 
     def _repr_html_(self) -> str:
@@ -146,78 +193,137 @@ class Verdict:
             for group in self.groups
         )
         return (
-            f"<p><b>{self.decision.name}</b>: largest gap {self.gap}, threshold "
-            f"{self.spec.property.threshold:g}<br>{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
+            f"<p><b>{self.decision.name}</b>: {self.headline}<br>"
+            f"{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
             f"<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
         )
 
 
-def assemble(
-    spec: Spec,
-    rule: Rule,
-    ledger: Ledger,
-    *,
-    stopped: str,
-    started: float,
-    population: str,
-    model_sha256: str,
-    witnesses: tuple[Witness, ...],
-) -> Verdict:
-    """The verdict that a rule has come to, with every number it can vouch for."""
-    groups, labels = groups_of(spec), spec.model.labels
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """What was asked of whom, and how that is said: everything of a verdict that is not the answer."""
+
+    spec: Spec
+    comparison: Comparison
+    ledger: Ledger | RowLedger
+    rounds: int
+    evaluations: int
+    stopped: str
+    population: str
+    model_sha256: str
+    table_sha256: str | None = None
+    witnesses: tuple[Witness, ...] = ()
+    left_out: tuple[tuple[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+    certifiable: bool = True
+
+
+def kind_of(spec: Spec) -> str:
+    """difference, ratio or individual."""
+    return str(type(spec.property).__struct_config__.tag)
+
+
+def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
+    """The verdict that an answer comes to, with every number it can vouch for."""
+    spec, comparison = inquiry.spec, inquiry.comparison
+    names = comparison.counted
 
     def pair(i: int, j: int, outcome: int) -> Pair:
-        return Pair(groups[i].name, groups[j].name, labels[ledger.outcomes[outcome]])
+        return Pair(names[i], names[j], outcome_names(spec, comparison)[outcome])
 
+    gap = _in_own_unit(spec, answer.gap())
     verdict = Verdict(
-        decision=rule.decision,
-        gap=Interval(*rule.gap()),
-        widest=pair(*rule.tally.widest),
-        groups=_probabilities(rule, groups, spec, ledger.outcomes),
-        violators=tuple(pair(*violator) for violator in rule.violators()),
-        witnesses=witnesses,
-        rounds=sum(batch.rounds for _, batch in ledger.entries),
-        evaluations=sum(batch.rounds * len(plan.groups) for plan, batch in ledger.entries),
+        decision=answer.decision,
+        gap=gap,
+        widest=pair(*answer.widest()),
+        groups=_probabilities(answer, spec, comparison),
+        violators=tuple(pair(*violator) for violator in answer.violators()),
+        witnesses=inquiry.witnesses,
+        rounds=inquiry.rounds,
+        evaluations=inquiry.evaluations,
         seconds=0.0,
-        stopped=stopped,
-        forecast=rule.forecast() if rule.decision is Decision.UNDECIDED else None,
-        sound=rule.sound,
-        statement=statement(
-            rule.decision.name,
-            threshold=spec.property.threshold,
-            delta=spec.guarantee.delta,
-            population=population,
-            sound=rule.sound,
-            within=spec.guarantee.epsilon if stopped == "decided" else None,
-        ),
-        population=population,
-        model_sha256=model_sha256,
+        stopped=inquiry.stopped,
+        forecast=answer.forecast() if answer.decision is Decision.UNDECIDED else None,
+        sound=answer.sound,
+        statement=_statement(inquiry, answer, gap),
+        scope=_scope(inquiry),
+        population=inquiry.population,
+        model_sha256=inquiry.model_sha256,
+        table_sha256=inquiry.table_sha256,
+        left_out=inquiry.left_out,
+        notes=inquiry.notes,
+        certifiable=inquiry.certifiable,
         spec=spec,
-        ledger=ledger,
+        ledger=inquiry.ledger,
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
 
 
-def _probabilities(
-    rule: Rule, groups: tuple[Group, ...], spec: Spec, outcomes: tuple[int, ...]
-) -> tuple[GroupProbability, ...]:
-    """Every group and outcome; of two labels the other one follows."""
-    labels = spec.model.labels
-    low, high = rule.probabilities()
-    rates: NDArray[np.float64] = rule.rates()
+def limit_of(spec: Spec) -> Fraction:
+    """The largest fair gap as the evidence has it: of a ratio, what may be missing to 1. Decimals are exact."""
+    threshold = Fraction(repr(spec.property.threshold))
+    return 1 - threshold if isinstance(spec.property, Ratio) else threshold
+
+
+def _in_own_unit(spec: Spec, gap: tuple[float, float, float]) -> Interval:
+    estimate, low, high = gap
+    return Interval(1 - estimate, 1 - high, 1 - low) if isinstance(spec.property, Ratio) else Interval(*gap)
+
+
+def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
+    """What each table of the tally counts, in words."""
+    if comparison.individual:
+        return (f"[Y={spec.property.outcome}] changes" if spec.property.outcome else "Y changes",)
+    return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)
+
+
+def _statement(inquiry: Inquiry, answer: Answer, gap: Interval) -> str:
+    spec, population = inquiry.spec, inquiry.spec.population
+    kind, threshold = kind_of(spec), spec.property.threshold
+    decision = answer.decision.name
+    if isinstance(population, Table) and population.reading == "population":
+        return exact_statement(
+            decision, kind=kind, measured=gap.estimate, threshold=threshold, population=inquiry.population
+        )
+    return statement(
+        decision,
+        threshold=threshold,
+        delta=spec.guarantee.delta,
+        population=inquiry.population,
+        sound=answer.sound,
+        within=spec.guarantee.epsilon if inquiry.stopped == "decided" else None,
+        kind=kind,
+        run="sample" if isinstance(population, Table) else "run",
+    )
+
+
+def _scope(inquiry: Inquiry) -> str:
+    ledger, population = inquiry.ledger, inquiry.spec.population
+    if isinstance(ledger, Ledger):
+        return scope(inquiry.model_sha256, ledger.seed)
+    assert isinstance(population, Table)
+    exact, sha256 = population.reading == "population", inquiry.table_sha256 or ""
+    return rows_scope(inquiry.model_sha256, sha256, exact=exact, recorded=population.prediction)
+
+
+def _probabilities(answer: Answer, spec: Spec, comparison: Comparison) -> tuple[GroupProbability, ...]:
+    """Every arm and outcome; of two labels the other one follows."""
+    low, high = answer.probabilities()
+    rates: NDArray[np.float64] = answer.rates()
+    names = comparison.counted[:1] if comparison.individual else comparison.counted
     found = [
         GroupProbability(
-            group.name,
-            labels[outcome],
+            name,
+            outcome,
             Interval(float(rates[row, column]), float(low[row, column]), float(high[row, column])),
-            int(rule.tally.trials[column]),
+            int(answer.trials[column]),
         )
-        for row, outcome in enumerate(outcomes)
-        for column, group in enumerate(groups)
+        for row, outcome in enumerate(outcome_names(spec, comparison))
+        for column, name in enumerate(names)
     ]
-    if len(labels) == 2 and spec.property.outcome is None:
-        found = [_complement(each, labels[0]) for each in found] + found
+    if len(spec.model.labels) == 2 and spec.property.outcome is None and comparison.outcomes == (1,):
+        found = [_complement(each, spec.model.labels[0]) for each in found] + found
     return tuple(found)
 
 

@@ -1,15 +1,15 @@
-"""Witnesses: inputs of a run that change their class with the protected feature alone."""
+"""Witnesses: people of a run who get another class with the protected features alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.evidence import Rule
 from fairchain.evidence.sampling import Model, Population
-from fairchain.spec import CategoryFeature, Feature, Group, Spec
+from fairchain.spec import CategoryFeature, Comparison, Feature, Spec
 from fairchain.verdict import Ledger, Witness
 
 # How many witnesses to keep, and among how many rounds to look for them.
@@ -17,31 +17,61 @@ WITNESSES, SEARCH = 3, 4096
 
 
 def find_witnesses(
-    model: Model, population: Population, spec: Spec, groups: tuple[Group, ...], rule: Rule, ledger: Ledger
+    model: Model, population: Population, spec: Spec, comparison: Comparison, rule: Rule, ledger: Ledger
 ) -> tuple[Witness, ...]:
-    """A few people of the first rounds who are decided differently as the two groups that differ most.
+    """A few people of the first rounds who are decided differently as two of the arms that are compared.
 
     The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
     """
-    i, j, outcome = rule.tally.widest
+    i, j, outcome = rule.widest()
     if not ledger.coupled or not rule.tally.only[outcome, i, j]:
         return ()
+    asked = tuple(comparison.asks((i, j)))
+    if any(comparison.arms[arm].group is None for arm in asked):
+        return ()
     found: list[Witness] = []
-    labels = spec.model.labels
     for rounds, first in _first_rounds(ledger):
-        shown = population.rounds(ledger.seed, first, rounds).inputs((i, j))
-        classes = model.predict(shown).reshape(2, rounds)
-        for row in np.flatnonzero(classes[0] != classes[1])[: WITNESSES - len(found)]:
-            found.append(
-                Witness(
-                    (groups[i].name, groups[j].name),
-                    (labels[int(classes[0, row])], labels[int(classes[1, row])]),
-                    _unprotected(spec, shown[row]),
-                )
-            )
+        shown = population.rounds(ledger.seed, first, rounds).inputs(asked)
+        labels = model.predict(shown).reshape(len(asked), rounds)
+        people = shown.reshape(len(asked), rounds, -1)
+        found += _flips(spec, [comparison.arms[arm].name for arm in asked], labels, people)
+        if len(found) >= WITNESSES:
+            break
+    return tuple(found[:WITNESSES])
+
+
+def changed_rows(
+    spec: Spec, comparison: Comparison, values: NDArray[np.floating], labels: NDArray[np.integer]
+) -> tuple[Witness, ...]:
+    """The first rows of a table whose decision changes; none where each row was asked as it is.
+
+    `values` are the rows that were asked, and `labels` (arms, rows) their classes as each arm.
+    """
+    if not comparison.individual:
+        return ()
+    names = [arm.name for arm in comparison.arms]
+    flips = np.flatnonzero(comparison.fold(labels)[0])[:WITNESSES]
+    rows = values[flips]
+    return tuple(_flips(spec, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
+
+
+def _flips(
+    spec: Spec, names: Sequence[str], labels: NDArray[np.integer], people: NDArray[np.floating]
+) -> list[Witness]:
+    """One witness for each person whose class is not the same in all of these arms.
+
+    Where features depend on each other two arms may show different people; these are no witnesses.
+    """
+    columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
+    found = []
+    for row in np.flatnonzero((labels != labels[0]).any(axis=0)):
+        other = int((labels[:, row] != labels[0, row]).argmax())
+        if np.array_equal(people[0, row, columns], people[other, row, columns]):
+            classes = spec.model.labels[int(labels[0, row])], spec.model.labels[int(labels[other, row])]
+            found.append(Witness((names[0], names[other]), classes, _unprotected(spec, people[0, row])))
         if len(found) == WITNESSES:
             break
-    return tuple(found)
+    return found
 
 
 def _first_rounds(ledger: Ledger) -> Iterator[tuple[int, int]]:

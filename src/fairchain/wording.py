@@ -4,9 +4,39 @@ from __future__ import annotations
 
 NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use its answer for comparison only."
 
+NO_CERTIFICATE = (
+    "no certificate: it would speak of a Python function, which nobody else could check; "
+    "save the network as ONNX (fairchain.to_onnx), and describe the people in the spec"
+)
+
+# For each kind of property: what is measured, what would contradict FAIR, and what would contradict UNFAIR.
+MEASURED = {
+    "difference": "the largest gap",
+    "ratio": "the smallest ratio",
+    "individual": "the share of people whose decision changes with the protected features alone",
+}
+NOT_FAIR = {
+    "difference": "some gap were at least {:g}",
+    "ratio": "some ratio were at most {:g}",
+    "individual": "the share of people whose decision changes were at least {:g}",
+}
+NOT_UNFAIR = {
+    "difference": "every gap were at most {:g}",
+    "ratio": "every ratio were at least {:g}",
+    "individual": "the share of people whose decision changes were at most {:g}",
+}
+
 
 def statement(
-    decision: str, *, threshold: float, delta: float, population: str, sound: bool, within: float | None = None
+    decision: str,
+    *,
+    threshold: float,
+    delta: float,
+    population: str,
+    sound: bool,
+    within: float | None = None,
+    kind: str = "difference",
+    run: str = "run",
 ) -> str:
     """The sentence that belongs to a verdict; `within` is epsilon if an estimate of that accuracy was reached.
 
@@ -16,9 +46,9 @@ def statement(
     if not sound:
         return NOT_SOUND
     if decision == "FAIR":
-        claim = f"If some gap were at least {threshold:g} under {population}, a run like this would have said FAIR"
+        claim = f"If {NOT_FAIR[kind].format(threshold)} under {population}, a {run} like this would have said FAIR"
     elif decision == "UNFAIR":
-        claim = f"If every gap were at most {threshold:g} under {population}, a run like this would have said UNFAIR"
+        claim = f"If {NOT_UNFAIR[kind].format(threshold)} under {population}, a {run} like this would have said UNFAIR"
     else:
         claim = f"No verdict about the threshold {threshold:g} under {population}: the evidence allows both"
     claim += "." if decision == "UNDECIDED" else f" with probability at most {delta:g}."
@@ -30,9 +60,56 @@ def statement(
     return claim
 
 
-def scope(model_sha256: str, seed: int) -> str:
-    """What the statement is about, and what it is not about."""
+def exact_statement(decision: str, *, kind: str, measured: float, threshold: float, population: str) -> str:
+    """The sentence for rows that are everybody: nothing is left to chance.
+
+    >>> exact_statement("FAIR", kind="ratio", measured=0.9, threshold=0.8, population="the 40 rows of a.csv")
+    'Counted, not estimated: over the 40 rows of a.csv the smallest ratio is 0.9000, which meets the threshold 0.8.'
+    """
+    meets = "meets" if decision == "FAIR" else "fails"
     return (
-        f"This is about the network with sha256 {model_sha256[:16]}... and that input distribution, not about the "
+        f"Counted, not estimated: over {population} {MEASURED[kind]} is {measured:.4f}, which {meets} the threshold "
+        f"{threshold:g}."
+    )
+
+
+def headline(decision: str, *, kind: str, measured: str, threshold: float) -> str:
+    """The verdict in a line, after its name: `: the largest gap is 0.05, below the threshold 0.1`."""
+    relation = {"FAIR": "below", "UNFAIR": "above", "UNDECIDED": "not separated from"}[decision]
+    if kind == "ratio" and decision != "UNDECIDED":
+        relation = {"FAIR": "above", "UNFAIR": "below"}[decision]
+    return f"{MEASURED[kind]} is {measured}, {relation} the threshold {threshold:g}"
+
+
+def asked_of(model_sha256: str, recorded: str | None = None) -> str:
+    """What was asked: a network by its hash, a Python function, or a column of recorded decisions."""
+    if recorded is not None:
+        return f'the decisions recorded in column "{recorded}"'
+    if not model_sha256:
+        return "the Python function that was given"
+    return f"the network with sha256 {model_sha256[:16]}..."
+
+
+def scope(model_sha256: str, seed: int) -> str:
+    """What the statement about drawn people is about, and what it is not about."""
+    return (
+        f"This is about {asked_of(model_sha256)} and that input distribution, not about the "
         f"people it is used on; seed {seed}."
     )
+
+
+def rows_phrase(count: int, source: str, *, exact: bool, given: str | None = None) -> str:
+    """The population of a table: its rows themselves, or where they come from.
+
+    >>> rows_phrase(1200, "people.csv", exact=False)
+    'the distribution that the 1,200 rows of people.csv were independently drawn from'
+    """
+    rows = f"the {count:,} rows of {source}"
+    whole = rows if exact else f"the distribution that {rows} were independently drawn from"
+    return f"{whole}, among people for whom {given}" if given else whole
+
+
+def rows_scope(model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None) -> str:
+    """What a statement from rows of a table is about, and what it is not about."""
+    who = "those rows, not about anybody else" if exact else "the source of those rows, if they are a fair draw of it"
+    return f"This is about {asked_of(model_sha256, recorded)} and {who}; rows with sha256 {table_sha256[:16]}..."

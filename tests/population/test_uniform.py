@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
 from fairchain.population import UniformPopulation
+from fairchain.spec import Group
+from fairchain.spec.arms import Arm
 from tests.questions import category, integer, real, spec
 
 RARE = 1e-6
@@ -29,7 +31,7 @@ GOLDEN_HASH = "67e9ec0c42a5eb36d04ddfd3c2acb6de6957d5aa08bcd8b87d5322f0665dfe61"
 def population(
     *features: dict[str, Any], protected: list[str] | None = None, dtype: Any = np.float64
 ) -> UniformPopulation:
-    return UniformPopulation(spec(*features, protected=protected), dtype)
+    return UniformPopulation(spec(*features, protected=protected), dtype=dtype)
 
 
 def column(name: str, *features: dict[str, Any], group: int = 0, count: int = 20_000, **more: Any) -> NDArray[Any]:
@@ -197,6 +199,38 @@ def test_any_choice_of_groups_shows_the_same_people() -> None:
     rounds = population(*PEOPLE, protected=["job", "sex"]).rounds(9, 9, 40)
     everyone = rounds.inputs(range(6)).reshape(6, 40, 4)
     assert np.array_equal(rounds.inputs([4, 1]).reshape(2, 40, 4), everyone[[4, 1]])
+
+
+def test_everybody_has_all_values_of_the_protected_features() -> None:
+    asked = spec(integer("age", 0, 9, groups={"young": [0, 2], "old": [7, 9]}), SEX, protected=["age", "sex"])
+    drawn = UniformPopulation(asked, [Arm("everybody")], np.float64)
+    shown = drawn.rounds(3, 5, 20_000).show(0)
+    assert even(shown[:, 0] * 2 + shown[:, 1], list(range(20)))
+    assert drawn.groups[0].name == "everybody"
+
+
+def test_everybody_beside_the_groups_changes_nothing_that_they_show() -> None:
+    asked = spec(*PEOPLE, protected=["job", "sex"])
+    alone = UniformPopulation(asked, dtype=np.float64)
+    beside = UniformPopulation(asked, [*alone.arms, Arm("everybody")], np.float64)
+    shown = [each.rounds(3, 5, 500).inputs(range(6)) for each in (alone, beside)]
+    assert np.array_equal(*shown)
+
+
+def test_shares_are_those_of_the_ranges() -> None:
+    x = real("x", 0, 10, groups={"low": [1, 3], "high": [3, 10]})
+    drawn = population(x, category("job", "a", "b", "c", groups={"some": ["a", "c"], "other": "b"}))
+    assert drawn.shares() == (2 / 3, 1 / 3)
+    asked = spec(x, SEX, protected=["x", "sex"])
+    assert UniformPopulation(asked).shares() == (0.1, 0.1, 0.35, 0.35)
+    assert UniformPopulation(asked, [Arm("everybody")]).shares() == (1.0,)
+
+
+def test_a_mean_of_groups_is_not_shown_as_if_it_were_everybody() -> None:
+    asked = spec(*PEOPLE)
+    groups: tuple[Group, ...] = UniformPopulation(asked).groups
+    with pytest.raises(ValueError, match="AveragePopulation"):
+        UniformPopulation(asked, [Arm("mean", mixed=groups)])
 
 
 def test_single_precision_is_the_double_precision_rounded() -> None:

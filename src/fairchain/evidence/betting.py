@@ -140,6 +140,11 @@ class BettingRule:
         beaten = log_wealth(self._payoff.cells(self.tally), self._unfair_growth) >= bar
         return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(beaten & self._compared)]
 
+    @property
+    def trials(self) -> Counts:
+        """How often each group was asked."""
+        return self.tally.trials
+
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""
         return self._payoff.widest(self.tally, self._compared)

@@ -103,11 +103,22 @@ def gap_bounds(
     # The widest pair, whichever it is, fails through its own two bounds only.
     low, high = counts.bounds(delta / 4, method)
     above = _largest(gaps_of(high, low, measure), compared)
-    used = int(compared.any(axis=2).sum())
-    each = delta / 4 / max(used, 1) if shares is None else delta / 4 * shares / len(compared)
-    low, high = counts.bounds(each, method)
+    low, high = simultaneous(counts, compared, delta, method, shares)
     below = _largest(gaps_of(low, high, measure), compared)
     return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+
+
+def simultaneous(
+    counts: ArmCounts,
+    compared: NDArray[np.bool_],
+    delta: float,
+    method: Bounds,
+    shares: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Bounds of the rates of all arms that are compared, which together fail with probability at most delta/2."""
+    used = int(compared.any(axis=2).sum())
+    each = delta / 4 / max(used, 1) if shares is None else delta / 4 * shares / len(compared)
+    return counts.bounds(each, method)
 
 
 def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:

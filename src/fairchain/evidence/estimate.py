@@ -18,7 +18,7 @@ from fairchain.evidence.bets import Floats, log_wealth
 from fairchain.evidence.interval import clopper_pearson, largest_above, largest_below, probability_any_time
 from fairchain.evidence.payoff import DIFFERENCE
 from fairchain.evidence.rule import Decision, Leader, Plan, every_pair, next_batch
-from fairchain.evidence.tally import Tally
+from fairchain.evidence.tally import Counts, Tally
 
 PILOT = 1024
 AGAIN = 1.7
@@ -149,6 +149,11 @@ class EstimateRule:
         """Pairs whose own lower bound is above the threshold."""
         above = log_wealth(self.tally.cells, DIFFERENCE.against_at_most(self._threshold)) >= self._bar
         return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above & self._compared)]
+
+    @property
+    def trials(self) -> Counts:
+        """How often each group was asked."""
+        return self.tally.trials
 
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""

@@ -14,7 +14,7 @@ import numpy as np
 from fairchain.evidence.bets import Floats
 from fairchain.evidence.payoff import DIFFERENCE
 from fairchain.evidence.rule import Decision, Leader, Plan, every_pair, next_batch
-from fairchain.evidence.tally import Tally
+from fairchain.evidence.tally import Counts, Tally
 
 # The accuracy on a difference that the paper uses throughout.
 DEFAULT_EPSILON = 0.01
@@ -74,6 +74,11 @@ class PaperRule:
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`."""
         return self.tally.rates
+
+    @property
+    def trials(self) -> Counts:
+        """How often each group was asked."""
+        return self.tally.trials
 
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""

@@ -1,4 +1,4 @@
-"""What every stopping rule offers, so that one loop in `verify` serves them all.
+"""What every answer offers, and every stopping rule, so that one loop in `verify` serves them all.
 
 A rule says what to sample next from what it has seen (`plan`), takes what came of it (`observe`), and can say at
 any time what is known (`decision`, `gap`, `probabilities`, `forecast`).
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.evidence.interval import Floats
-from fairchain.evidence.tally import Tally
+from fairchain.evidence.tally import Counts, Tally
 
 Leader = tuple[int, int, int]
 # Four chunks of the largest size: equal shares for one, two or four workers.
@@ -52,30 +52,20 @@ class Plan:
     phase: int = 0
 
 
-class Rule(Protocol):
-    """A way of going from counts to an answer."""
+class Answer(Protocol):
+    """What is known, with every number that it can vouch for."""
 
     @property
     def sound(self) -> bool:
         """Whether the answer carries a guarantee."""
 
     @property
-    def coupled(self) -> bool:
-        """Whether all groups share a round's random numbers."""
-
-    @property
-    def tally(self) -> Tally:
-        """All counts so far."""
-
-    @property
     def decision(self) -> Decision:
         """The answer so far."""
 
-    def plan(self) -> Plan | None:
-        """What to sample next, or None when the answer is there."""
-
-    def observe(self, plan: Plan, tally: Tally) -> None:
-        """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
+    @property
+    def trials(self) -> Counts:
+        """How often each arm was asked."""
 
     def gap(self) -> tuple[float, float, float]:
         """Estimate, lower and upper bound of the largest gap over pairs and outcomes."""
@@ -94,6 +84,24 @@ class Rule(Protocol):
 
     def forecast(self) -> int | None:
         """About how many more rounds are needed; None if that cannot be said."""
+
+
+class Rule(Answer, Protocol):
+    """A way of going from rounds to an answer."""
+
+    @property
+    def coupled(self) -> bool:
+        """Whether all groups share a round's random numbers."""
+
+    @property
+    def tally(self) -> Tally:
+        """All counts so far."""
+
+    def plan(self) -> Plan | None:
+        """What to sample next, or None when the answer is there."""
+
+    def observe(self, plan: Plan, tally: Tally) -> None:
+        """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
 
 
 def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:

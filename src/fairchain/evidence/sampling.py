@@ -15,13 +15,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.evidence.tally import Counts, count_together
-from fairchain.population import Desk, Rounds
+from fairchain.spec import Comparison
 
 # Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
 ROWS_PER_CALL = 4096
@@ -36,13 +36,23 @@ class Model(Protocol):
         """The class number of each row."""
 
 
+class Rounds(Protocol):
+    """The rounds of one chunk, as each arm would show them."""
+
+    def inputs(self, groups: Sequence[int], /) -> NDArray[np.floating]:
+        """Feature values, a block of rows for each of these arms."""
+
+    def show(self, group: int, /) -> NDArray[np.floating]:
+        """The rows of one arm; valid until the next call."""
+
+
 class Population(Protocol):
     """What sampling needs of a population."""
 
-    def desk(self) -> Desk:
-        """Memory to draw into."""
+    def desk(self) -> Any:
+        """Memory to draw into, for one worker."""
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Desk | None = None) -> Rounds:
+    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> Rounds:
         """The rounds of a chunk."""
 
 
@@ -93,8 +103,8 @@ class Sampler:
     ----------
     model, population
         What is asked, and what it is asked about.
-    seed, outcomes
-        Of the streams; the labels that are counted.
+    seed, comparison
+        Of the streams; who is asked, and what is counted.
     coupled
         Whether all groups share a round's random numbers.
     pool, workers
@@ -106,16 +116,20 @@ class Sampler:
         model: Model,
         population: Population,
         seed: int,
-        outcomes: Sequence[int],
+        comparison: Comparison,
         *,
         coupled: bool = True,
         pool: ThreadPoolExecutor | None = None,
         workers: int = 1,
     ) -> None:
         self._model, self._population, self._seed = model, population, seed
-        self._outcomes, self._coupled = tuple(outcomes), coupled
+        self._comparison, self._coupled = comparison, coupled
         self._pool, self._workers = pool, workers
         self._own = threading.local()
+
+    def asked(self, groups: Sequence[int]) -> int:
+        """How many times a round asks the network so that these arms can be counted."""
+        return len(self._comparison.asks(groups))
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """(groups, rounds): the class each group gets in each round of a chunk."""
@@ -129,9 +143,9 @@ class Sampler:
             row[:] = self._model.predict(own.show(group))
         return labels
 
-    def _desk(self) -> Desk:
+    def _desk(self) -> Any:
         """Each worker has a desk of its own."""
-        desk: Desk | None = getattr(self._own, "desk", None)
+        desk = getattr(self._own, "desk", None)
         if desk is None:
             desk = self._own.desk = self._population.desk()
         return desk
@@ -141,8 +155,11 @@ class Sampler:
         size = chunk_rounds(rounds)
         sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
 
+        asked = self._comparison.asks(groups)
+
         def work(place: int) -> Counts:
-            return count_together(self.labels(first + place, sizes[place], groups), self._outcomes)
+            labels = self._comparison.fold(self.labels(first + place, sizes[place], asked))
+            return count_together(labels, self._comparison.rows)
 
         parts: list[Counts] = []
         done = 0

@@ -7,21 +7,29 @@ onnxruntime's memory is capped and a watchdog breaks off calls that take too lon
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.model.asking import (
+    Answer,
+    MisfitError,
+    check_rows_apart,
+    check_shape,
+    describe_input,
+    first_line,
+    must_fit,
+)
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
+from fairchain.model.in_memory import check_bytes
 from fairchain.model.untrusted import Limits, TrustedBytes, read_network
 from fairchain.model.watchdog import Watchdog
-from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
+from fairchain.spec import Spec
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, RunOptions
@@ -40,12 +48,28 @@ class OnnxModel:
         What an untrusted file may ask for.
     """
 
+    certifiable = True
+
     def __init__(self, path: str | Path, spec: Spec, limits: Limits | None = None) -> None:
-        self.path = Path(path)
-        self.limits = limits or Limits()
-        network = read_network(self.path, self.limits)
-        self.sha256 = network.sha256
-        self._features, self._meaning = spec.features, spec.model
+        limits = limits or Limits()
+        self._open(Path(path), read_network(Path(path), limits), spec, limits)
+        self._content: bytes | None = None
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
+        """A network that is held in memory; `name` is what messages call it.
+
+        External weights are refused: bytes have no folder beside them.
+        """
+        limits = limits or Limits()
+        model = cls.__new__(cls)
+        model._open(Path(name), check_bytes(Path(name), content, limits), spec, limits)
+        model._content, model.note = content, note
+        return model
+
+    def _open(self, path: Path, network: TrustedBytes, spec: Spec, limits: Limits) -> None:
+        self.path, self.limits, self.sha256, self.note = path, limits, network.sha256, ""
+        self._spec, self._features = spec, spec.features
         self._new_options = _run_options()
         self._session = _open_session(self.path, network, self.limits)
         try:
@@ -53,6 +77,8 @@ class OnnxModel:
             self._feed: Feed = plan_feed(self.path, spec.features, inputs)
             self._rule: DecisionRule = plan_decision(self.path, spec.model, self._session.get_outputs(), network.makers)
             batch = inputs[0].shape[0] if inputs[0].shape else None
+        except ModelError as error:
+            raise MisfitError(str(error)) from None
         except UnicodeDecodeError:
             raise ModelError(
                 f"{self.path}: a name of an input, output or dimension is no text; export it again"
@@ -61,19 +87,26 @@ class OnnxModel:
             raise ModelError(f"{self.path}: the batch dimension is 0; export the network with a free one")
         self._fixed_batch = batch if isinstance(batch, int) else None
         self._watchdog = Watchdog(self.limits.seconds)
-        self._check_rows_apart()
+        check_rows_apart(self.name, self._features, self._ask, self.dtype, self._fixed_batch or 3)
+
+    @property
+    def name(self) -> str:
+        """What messages call it: its path, for a file."""
+        return str(self.path)
+
+    @property
+    def content(self) -> bytes:
+        """The network as the bytes of one ONNX file."""
+        return self._content if self._content is not None else read_network(self.path, self.limits).content
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this network was loaded for the same features and the same meaning of outputs."""
-        same = replace(spec.model, path=self._meaning.path) == self._meaning and spec.features == self._features
-        if not same:
-            raise ModelError(f"{self.path}: was loaded for a spec with other features or labels; load it with this one")
+        must_fit(self.name, self._spec, spec)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Number type in which feature values should be drawn for this network."""
-        single = all(slot.dtype in (np.float32, np.float16) for slot in self._feed.slots)
-        return np.dtype(np.float32 if single else np.float64)
+        return np.dtype(np.float32 if self._feed.single else np.float64)
 
     def predict(self, values: NDArray[np.floating]) -> Labels:
         """The class number of each row of feature values.
@@ -87,34 +120,19 @@ class OnnxModel:
             return np.empty(0, np.uint16)
         try:
             if self._fixed_batch is None:
-                return self._rule(self._run(self._feed(values)), len(values))
+                return self._rule(self._ask(values), len(values))
             return self._predict_in_batches(values, self._fixed_batch)
         except NoDecisionError as problem:
             raise ModelError(
                 f"{self.path}: {problem}; the input was {describe_input(self._features, values[problem.row])}"
             ) from None
 
-    def _check_rows_apart(self) -> None:
-        """Refuse a network whose answer for one row depends on the others: it has no P(Y | group) to speak of.
+    def scores(self, values: NDArray[np.floating]) -> Answer:
+        """The output that decides, as it is before the decision; for networks with a free batch dimension."""
+        return self._ask(values)
 
-        Three people are asked together, and then each in a batch of its own copies.
-        """
-        size = self._fixed_batch or 3
-        domains = [domain_of(feature) for feature in self._features]
-        corners = [[d.high for d in domains], [d.low for d in domains], [d.low + d.size // 2 for d in domains]]
-        people = np.resize(np.array(corners, self.dtype), (size, len(domains)))
-        together = self._run(self._feed(people))
-        for row in range(min(size, 3)):
-            alone = self._run(self._feed(np.repeat(people[row : row + 1], size, axis=0)))
-            if together.dtype == np.object_:
-                same = np.array_equal(together[row], alone[row])
-            else:
-                same = np.allclose(together[row], alone[row], rtol=1e-3, atol=1e-5, equal_nan=True)
-            if not same:
-                raise ModelError(
-                    f"{self.path}: the answer for one input depends on the others in its batch; export the network "
-                    "for inference with a free batch dimension first, and without operators across it"
-                )
+    def _ask(self, values: NDArray[np.floating]) -> Answer:
+        return self._run(self._feed(values))
 
     def _predict_in_batches(self, values: NDArray[np.floating], batch: int) -> Labels:
         """For a network with a fixed batch size: whole batches, the last one filled up with its own last row."""
@@ -123,7 +141,7 @@ class OnnxModel:
             part = values[start : start + batch]
             padded = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
             try:
-                labels[start : start + len(part)] = self._rule(self._run(self._feed(padded)), batch)[: len(part)]
+                labels[start : start + len(part)] = self._rule(self._ask(padded), batch)[: len(part)]
             except NoDecisionError as problem:
                 raise NoDecisionError(start + min(problem.row, len(part) - 1), str(problem)) from None
         return labels
@@ -139,42 +157,11 @@ class OnnxModel:
                 raise ModelError(
                     f"{self.path}: one call of the network took more than {self.limits.seconds:g} seconds"
                 ) from None
-            raise ModelError(f"{self.path}: the network cannot be run: {_first_line(error)}") from None
+            raise ModelError(f"{self.path}: the network cannot be run: {first_line(error)}") from None
         finally:
             self._watchdog.end(call)
-        rows = len(next(iter(feed.values())))
-        if (
-            not isinstance(answer, np.ndarray)
-            or answer.shape[:1] != (rows,)
-            or answer.size != rows * self._rule.columns
-        ):
-            raise ModelError(f"{self.path}: {self._misfit(answer, rows)}")
-        return answer
-
-    def _misfit(self, answer: Any, rows: int) -> str:
-        """What is wrong with the shape of an answer, and what to do about it."""
-        output, shape = self._rule.output, getattr(answer, "shape", None)
-        if not shape or shape[0] != rows or not answer.size:
-            return f'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
-        columns = answer.size // rows
-        if self._rule.kind == "argmax":
-            return (
-                f'model.labels: output "{output}" has {columns} columns and the spec names '
-                f"{self._rule.classes} labels; name one label for each column"
-            )
-        return (
-            f'output "{output}" has {columns} columns where one column was expected; '
-            "choose another: output = ... in [model]"
-        )
-
-
-def describe_input(features: Sequence[Feature], row: NDArray[np.floating]) -> str:
-    """One input in the words of the spec: `age=3, sex=Female`."""
-    shown = []
-    for feature, value in zip(features, row, strict=True):
-        text = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
-        shown.append(f"{feature.name}={text}")
-    return ", ".join(shown)
+        check_shape(self.name, self._rule, answer, len(next(iter(feed.values()))))
+        return answer  # type: ignore[no-any-return]  # an array: checked just above
 
 
 def _run_options() -> type[RunOptions]:
@@ -201,7 +188,7 @@ def _open_session(path: Path, network: TrustedBytes, limits: Limits) -> Inferenc
             enable_fallback=0,
         )
     except Exception as error:  # see _run
-        raise ModelError(f"{path}: onnxruntime does not take this network: {_first_line(error)}") from None
+        raise ModelError(f"{path}: onnxruntime does not take this network: {first_line(error)}") from None
 
 
 _memory_cap = threading.Lock()
@@ -217,8 +204,3 @@ def _cap_memory(most: int) -> None:
     with _memory_cap, suppress(RuntimeError):
         info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
         ort.create_and_register_allocator(info, ort.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1}))
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return text[0][:300] if text else type(error).__name__

@@ -1,68 +1,69 @@
 """Independent uniform features, shown to the network in coupled rounds.
 
-A round draws one person and shows it once per group, with only the protected features changed, all groups reading
-the same random words (docs/mathematics.md, "The coupled round"). A group that spans several values draws among
-them from those words too. Every group's own distribution is exactly uniform on its values.
+A round draws one person and shows it once per arm, with only the protected features changed, all arms reading the
+same random words (docs/mathematics.md, "The coupled round"). A group that spans several values draws among them
+from those words too, and everybody among all. Every arm's own distribution is exactly uniform on its values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.population.streams import Address, HalfWords, scaled, surplus, unit_reals
 from fairchain.spec import Domain, Group, Spec, domain_of, groups_of
+from fairchain.spec.arms import Arm
 
 Inputs = NDArray[np.floating]
 
 
+class Independent(Protocol):
+    """A population in which an arm's protected features do not depend on the others."""
+
+    @property
+    def protected_columns(self) -> tuple[int, ...]:
+        """Where the protected features stand."""
+
+    def protected_values(self, rounds: Rounds, arm: int, place: int) -> Inputs | float:
+        """One protected feature, as this arm has it in each round."""
+
+
 @dataclass(frozen=True)
 class Rounds:
-    """The draws of one chunk: `inputs(groups)` gives them as each of these groups would show them.
+    """The draws of one chunk: `inputs(groups)` gives them as each of these arms would show them.
 
-    `words` are the random words of all columns and `fine` the second ones of the real columns: groups that span
-    several values draw theirs from the words of the protected columns.
+    `words` are the random words of all columns and `fine` the further ones of the columns that need more than one:
+    arms that span several values draw theirs from the words of the protected columns.
     """
 
-    population: UniformPopulation
+    population: Independent
     address: Address
     people: Inputs
     words: HalfWords
     fine: HalfWords
 
     def inputs(self, groups: Sequence[int]) -> Inputs:
-        """Feature values, one block of rows after another for each group: (groups * rounds, features)."""
+        """Feature values, one block of rows after another for each arm: (arms * rounds, features)."""
         shown = np.empty((len(groups), *self.people.shape), self.people.dtype)
         for block, group in zip(shown, groups, strict=True):
             block[:] = self.show(group)
         return shown.reshape(-1, self.people.shape[1])
 
     def show(self, group: int) -> Inputs:
-        """Everybody as one group would show them, (rounds, features); valid until the next call.
+        """Everybody as one arm would show them, (rounds, features); valid until the next call.
 
-        The same array each time, with its protected columns overwritten: a copy for each group would cost a third of
+        The same array each time, with its protected columns overwritten: a copy for each arm would cost a third of
         a draw.
         """
         for place, column in enumerate(self.population.protected_columns):
-            self.people[:, column] = self._protected(group, place, column)
+            self.people[:, column] = self.population.protected_values(self, group, place)
         return self.people
-
-    def _protected(self, group: int, place: int, column: int) -> Inputs | float:
-        """One protected feature, as this group has it in each round."""
-        domain = self.population.groups[group].domains[place]
-        if domain.real:
-            return _stretch(domain, self.words[:, column], self.fine[:, self.population.fine_column(column)])
-        if domain.size == 1:
-            return domain.low
-        index, low = scaled(self.words[:, column], np.uint64(domain.size))
-        again = low < surplus(domain.size)
-        if again.any():
-            lane = self.population.group_lane(group, place)
-            index[again] = self.address.integers(domain.size, int(again.sum()), lane)
-        return np.asarray(domain.points)[index] if domain.points else np.float64(domain.low) + index
 
 
 class UniformPopulation:
@@ -72,15 +73,17 @@ class UniformPopulation:
     ----------
     spec
         Gives the features in the order of the columns, and the groups.
+    arms
+        Who is shown: groups, or everybody; by default each group of the spec.
     dtype
         Of the feature values handed out: float32 unless the network wants more digits.
     """
 
-    def __init__(self, spec: Spec, dtype: DTypeLike = np.float32) -> None:
-        names = [feature.name for feature in spec.features]
+    def __init__(self, spec: Spec, arms: Sequence[Arm] | None = None, dtype: DTypeLike = np.float32) -> None:
         domains = tuple(domain_of(feature) for feature in spec.features)
-        self.groups: tuple[Group, ...] = groups_of(spec)
-        self.protected_columns = tuple(names.index(name) for name in spec.property.protected)
+        self.arms: tuple[Arm, ...] = arms_of(spec) if arms is None else tuple(arms)
+        self.groups: tuple[Group, ...] = shown_groups(spec, self.arms)
+        self.protected_columns = columns_of(spec)
         self.dtype = np.dtype(dtype)
         self._domains = domains
         self._real = [i for i, domain in enumerate(domains) if domain.real]
@@ -109,7 +112,15 @@ class UniformPopulation:
 
     def desk(self) -> Desk:
         """Memory to draw into, for one worker."""
-        return Desk(self)
+        return Desk(self.dtype, np.array(self.sizes, np.uint64), np.array(self.lows, self.arithmetic))
+
+    def shares(self) -> tuple[float, ...]:
+        """The share of all people that belongs to each arm."""
+        wholes = [self._domains[column] for column in self.protected_columns]
+        return tuple(
+            float(prod(_share(part, whole) for part, whole in zip(group.domains, wholes, strict=True)))
+            for group in self.groups
+        )
 
     def fine_column(self, column: int) -> int:
         """Where the second word of a real column stands."""
@@ -122,7 +133,7 @@ class UniformPopulation:
         rounds are drawn into its memory, and are valid until the next draw there.
         """
         address = Address(seed, chunk, copy)
-        desk = desk or Desk(self)
+        desk = desk or self.desk()
         people, product = desk.clear(count)
         drawn = address.halfwords(count * (self.width + len(self._real)))
         words, fine = drawn[: people.size].reshape(people.shape), drawn[people.size :].reshape(count, -1)
@@ -136,6 +147,19 @@ class UniformPopulation:
             people[:, column] = _stretch(self._domains[column], words[:, column], fine[:, place])
         return Rounds(self, address, people, words, fine)
 
+    def protected_values(self, rounds: Rounds, arm: int, place: int) -> Inputs | float:
+        """One protected feature, as this arm has it in each round."""
+        column, domain = self.protected_columns[place], self.groups[arm].domains[place]
+        if domain.real:
+            return _stretch(domain, rounds.words[:, column], rounds.fine[:, self.fine_column(column)])
+        if domain.size == 1:
+            return domain.low
+        index, low = scaled(rounds.words[:, column], np.uint64(domain.size))
+        again = low < surplus(domain.size)
+        if again.any():
+            index[again] = rounds.address.integers(domain.size, int(again.sum()), self.group_lane(arm, place))
+        return np.asarray(domain.points)[index] if domain.points else np.float64(domain.low) + index
+
     def _draw_again(self, surplus_words: NDArray[np.bool_], people: Inputs, address: Address) -> None:
         """Replace the few values drawn from surplus words, each column from a lane of its own."""
         for column in np.flatnonzero(surplus_words.any(axis=0)):
@@ -145,27 +169,69 @@ class UniformPopulation:
 
 
 class Desk:
-    """Memory to draw into again and again: what is asked of the system anew for each chunk costs more than drawing."""
+    """Memory to draw into again and again: what is asked of the system anew for each chunk costs more than drawing.
 
-    def __init__(self, population: UniformPopulation) -> None:
-        self._population = population
+    Parameters
+    ----------
+    dtype
+        Of the values.
+    sizes, shifts
+        For each column how many values it is drawn from, and what is added to the number that was drawn.
+    """
+
+    def __init__(self, dtype: DTypeLike, sizes: NDArray[np.uint64], shifts: NDArray[np.generic]) -> None:
+        self._dtype, self._column_sizes, self._column_shifts = dtype, sizes, shifts
         self._rows = 0
 
     def clear(self, rows: int) -> tuple[Inputs, NDArray[np.uint64]]:
         """Room for the values, (rows, features), and for the products they are made from."""
-        width = self._population.width
+        width = len(self._column_sizes)
         if rows > self._rows:
             self._rows = rows
-            self._people = np.empty((rows, width), self._population.dtype)
+            self._people: Inputs = np.empty((rows, width), self._dtype)
             self._product = np.empty(rows * width, np.uint64)
-            self._sizes = np.tile(np.array(self._population.sizes, np.uint64), rows)
-            self._lows = np.tile(np.array(self._population.lows, self._population.arithmetic), rows)
+            self._sizes = np.tile(self._column_sizes, rows)
+            self._shifts = np.tile(self._column_shifts, rows)
         return self._people[:rows], self._product[: rows * width]
 
-    def tiles(self, rows: int) -> tuple[NDArray[np.uint64], Inputs]:
-        """Sizes and lows of all columns, repeated for each row: equal shapes are much faster than broadcasting."""
-        count = rows * self._population.width
-        return self._sizes[:count], self._lows[:count]
+    def tiles(self, rows: int) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+        """Sizes and shifts of all columns, repeated for each row: equal shapes are much faster than broadcasting."""
+        count = rows * len(self._column_sizes)
+        return self._sizes[:count], self._shifts[:count]
+
+
+def arms_of(spec: Spec) -> tuple[Arm, ...]:
+    """One arm for each group of a spec."""
+    return tuple(Arm(group.name, group) for group in groups_of(spec))
+
+
+def columns_of(spec: Spec) -> tuple[int, ...]:
+    """Where the protected features stand among the columns."""
+    names = [feature.name for feature in spec.features]
+    return tuple(names.index(name) for name in spec.property.protected)
+
+
+def shown_groups(spec: Spec, arms: Sequence[Arm]) -> tuple[Group, ...]:
+    """Each arm as a group of its name; everybody has all values of the protected features."""
+    whole = tuple(domain_of(spec.features[column]) for column in columns_of(spec))
+    if any(arm.mixed for arm in arms):
+        raise ValueError("a mean of groups is drawn by AveragePopulation")
+    return tuple(Group(arm.name, whole if arm.group is None else arm.group.domains) for arm in arms)
+
+
+def inside(domain: Domain, values: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which of these values belong to a domain, both ends included."""
+    if domain.points:
+        return np.isin(values, domain.points)
+    within: NDArray[np.bool_] = (values >= domain.low) & (values <= domain.high)
+    return within
+
+
+def _share(part: Domain, whole: Domain) -> Fraction:
+    """What part of a uniform feature this is."""
+    if whole.real:
+        return (Fraction(part.high) - Fraction(part.low)) / (Fraction(whole.high) - Fraction(whole.low))
+    return Fraction(part.size, whole.size)
 
 
 def _stretch(domain: Domain, words: HalfWords, fine: HalfWords) -> NDArray[np.float64]:

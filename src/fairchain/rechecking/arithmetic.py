@@ -1,7 +1,8 @@
 """The arithmetic of a certificate, written a second time from docs/mathematics.md and sharing nothing with evidence/.
 
 Everything works on plain counts: for one outcome and an ordered pair of groups, (plus, zero, minus) is how often the
-first group alone got the outcome, both or neither did, and the second alone did.
+first group alone got the outcome, both or neither did, and the second alone did. For a ratio (`relative`) the middle
+one counts both only, the gap c is 1 - p_j/p_i, and a round is worth (1-c) X_i - X_j instead of X_i - X_j - c.
 """
 
 from __future__ import annotations
@@ -24,34 +25,42 @@ SHARES = [1 / (g + 2) for g in range(18)]
 TOTAL_SHARE = sum(SHARES)
 
 
-def log_evidence(cells: Triple, c: float, side: Side) -> Array:
+def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False) -> Array:
     """Log e-value against "gap >= c" (side "above") or "gap <= c" (side "below")."""
     plus, zero, minus = cells
     result = np.full(np.shape(plus), -np.inf)
+    only_second = 1.0 if relative else 1 + c
     for fraction, share in zip(FRACTIONS, SHARES, strict=True):
         if side == "above":
             stake = fraction / (1 - c)
-            factors = (1 - stake * (1 - c), 1 + stake * c, 1 + stake * (1 + c))
+            factors = (1 - stake * (1 - c), 1 + stake * c, 1 + stake * only_second)
         else:
-            stake = fraction / (1 + c)
-            factors = (1 + stake * (1 - c), 1 - stake * c, 1 - stake * (1 + c))
+            stake = fraction / most_lost(c, relative)
+            factors = (1 + stake * (1 - c), 1 - stake * c, 1 - stake * only_second)
         won = plus * math.log(factors[0]) + zero * math.log(factors[1]) + minus * math.log(factors[2])
         result = np.logaddexp(result, won + math.log(share / TOTAL_SHARE))
     return result
 
 
-def rounds_left(evidence: Array, cells: Triple, c: float, side: Side, *, bar: float) -> float:
+def most_lost(c: float, relative: bool) -> float:
+    """The largest loss of a bet that the gap is above c."""
+    return max(1.0, abs(c)) if relative else 1 + c
+
+
+def rounds_left(
+    evidence: Array, cells: Triple, rounds: NDArray[Any], c: float, side: Side, *, bar: float, relative: bool
+) -> float:
     """The forecast that ends a batch early: rounds until the slowest of these pairs reaches the bar."""
     plus, zero, minus = cells
-    total = np.maximum(plus + zero + minus, 1)
+    total = np.maximum(rounds, 1)
     best = np.full(np.shape(plus), -np.inf)
     for fraction in FRACTIONS:
-        stake = fraction / (1 - c) if side == "above" else fraction / (1 + c)
+        stake = fraction / (1 - c) if side == "above" else fraction / most_lost(c, relative)
         sign = -1 if side == "above" else 1
         rate = (
             plus * math.log1p(sign * stake * (1 - c))
             + zero * math.log1p(-sign * stake * c)
-            + minus * math.log1p(-sign * stake * (1 + c))
+            + minus * math.log1p(-sign * stake * (1 if relative else 1 + c))
         ) / total
         best = np.maximum(best, rate)
     if np.any(best <= 0):
@@ -70,12 +79,14 @@ def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> floa
     return gone
 
 
-def largest_bound(cells: Triple, bar: float, cleared: NDArray[np.bool_], threshold: float) -> float:
+def largest_bound(
+    cells: Triple, bar: float, cleared: NDArray[np.bool_], threshold: float, relative: bool = False
+) -> float:
     """The largest upper bound of a gap over pairs; a pair once cleared stays below the threshold."""
     low, high = -1.0 + 1e-12, 1.0 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2
-        beaten = (log_evidence(cells, middle, "above") >= bar) | (cleared & (middle >= threshold))
+        beaten = (log_evidence(cells, middle, "above", relative) >= bar) | (cleared & (middle >= threshold))
         if beaten.all():
             high = middle
             continue

@@ -10,50 +10,57 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.population import UniformPopulation
 from fairchain.rechecking import arithmetic
 from fairchain.rechecking.replay import Replay
-from fairchain.spec import Spec, groups_of
+from fairchain.rechecking.sources import Sources
+from fairchain.spec import Spec
 from fairchain.wording import scope, statement
 
 CLOSE = 1e-6
 EDGE = 1.0 - 1e-12
 
 
-def expected_claims(replay: Replay, asked: Spec, model_sha256: str, evaluations: int, stopped: str) -> dict[str, Any]:
+def expected_claims(replay: Replay, sources: Sources, model_sha256: str, stopped: str) -> dict[str, Any]:
     """Everything that the counts allow to be said, under the names that a certificate uses."""
-    question, guarantee = replay.question, asked.guarantee
-    population = str(UniformPopulation(asked))
+    question, asked = replay.question, sources.spec
+    guarantee, population = asked.guarantee, str(sources.population)
     estimate, low, high = _gap_numbers(replay)
     decision = replay.decision
     if question.epsilon is not None:
         decision = "FAIR" if high <= question.threshold else "UNFAIR" if low > question.threshold else "UNDECIDED"
     reached = question.epsilon is not None and _reached(replay, question.epsilon)
-    pairs = _Pairs(replay, asked)
+    pairs = _Pairs(replay, sources)
+    if question.relative:
+        estimate, low, high = 1 - estimate, 1 - high, 1 - low
     return {
         "verdict": decision,
+        "kind": sources.kind,
         "gap": {"estimate": estimate, "low": low, "high": high, **pairs.widest()},
-        "threshold": question.threshold,
+        "threshold": asked.property.threshold,
         "delta": question.delta,
         "epsilon": question.epsilon,
         "property": str(asked.property),
-        "groups": _group_claims(replay, asked),
+        "groups": _group_claims(replay, sources),
+        "left_out": [{"name": name, "size": size} for name, size in sources.left_out],
         "violators": pairs.violators(),
         "rounds": replay.rounds,
-        "evaluations": evaluations,
+        "rows": None,
+        "evaluations": sources.evaluations(replay.rounds, np.diag(replay.asked)),
         "stopped": _why_it_ended(replay, asked, decision, reached, stopped),
         "seed": guarantee.seed,
         "rule": guarantee.rule,
         "sound": True,
         "model_sha256": model_sha256,
+        "table_sha256": None,
         "population": population,
         "statement": statement(
             decision,
-            threshold=question.threshold,
+            threshold=asked.property.threshold,
             delta=question.delta,
             population=population,
             sound=True,
             within=question.epsilon if reached else None,
+            kind=sources.kind,
         ),
         "scope": scope(model_sha256, guarantee.seed),
     }
@@ -91,8 +98,7 @@ def _why_it_ended(replay: Replay, asked: Spec, decision: str, reached: bool, sai
 
 def _union_bar(replay: Replay) -> float:
     """What each pair must reach so that all may be spoken of together."""
-    question = replay.question
-    return question.bar + math.log(question.groups * (question.groups - 1) * question.outcomes)
+    return replay.question.bar + math.log(int(replay.question.compared.sum()))
 
 
 def _reached(replay: Replay, epsilon: float) -> bool:
@@ -101,7 +107,7 @@ def _reached(replay: Replay, epsilon: float) -> bool:
         return False
     gaps, bar = replay.gaps(), _union_bar(replay)
     for cell in np.ndindex(gaps.shape):
-        if cell[1] == cell[2]:
+        if not replay.question.compared[cell]:
             continue
         plus, zero, minus = (table[cell].reshape(1) for table in replay.cells())
         above, below = float(gaps[cell]) + epsilon, float(gaps[cell]) - epsilon
@@ -115,42 +121,45 @@ def _reached(replay: Replay, epsilon: float) -> bool:
 class _Pairs:
     """Pairs by name: the widest one seen, and those above the threshold by a union bound."""
 
-    def __init__(self, replay: Replay, asked: Spec) -> None:
+    def __init__(self, replay: Replay, sources: Sources) -> None:
         self._replay = replay
-        self._groups = [group.name for group in groups_of(asked)]
-        label = asked.property.outcome
-        self._labels = [label] if label is not None else list(asked.model.labels)[-replay.question.outcomes :]
+        self._groups, self._labels = sources.comparison.counted, sources.outcomes
 
     def _named(self, cell: Any) -> dict[str, Any]:
         outcome, i, j = (int(x) for x in cell)
         return {"more": self._groups[i], "less": self._groups[j], "outcome": self._labels[outcome]}
 
     def widest(self) -> dict[str, Any]:
-        gaps = self._replay.gaps() - 3 * np.eye(len(self._groups))
-        return self._named(np.unravel_index(np.argmax(gaps), gaps.shape))
+        return self._named(self._replay.widest())
 
     def violators(self) -> list[dict[str, Any]]:
-        evidence = arithmetic.log_evidence(self._replay.cells(), self._replay.question.threshold, "below")
-        return [self._named(cell) for cell in np.argwhere(evidence >= _union_bar(self._replay))]
+        question = self._replay.question
+        evidence = arithmetic.log_evidence(self._replay.cells(), question.threshold, "below", question.relative)
+        return [self._named(cell) for cell in np.argwhere((evidence >= _union_bar(self._replay)) & question.compared)]
 
 
 def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     """The largest gap and its bounds: from all pairs together in estimate mode, else from leaders and pairs."""
     question = replay.question
     plus, zero, minus = (table.astype(float) for table in replay.cells())
-    off = np.broadcast_to(~np.eye(question.groups, dtype=bool), plus.shape)
+    off = question.compared
     counts = plus[off], zero[off], minus[off]
     estimating = question.epsilon is not None
     bar = _union_bar(replay) if estimating else question.bar
     leaders = counts if estimating else replay.lead_cells()
-    low = arithmetic.crossing(lambda c: bool((arithmetic.log_evidence(leaders, c, "below") >= bar).any()), EDGE, -EDGE)
+
+    def refuted(c: float) -> bool:
+        return bool((arithmetic.log_evidence(leaders, c, "below", question.relative) >= bar).any())
+
+    low = arithmetic.crossing(refuted, EDGE, -EDGE)
     cleared = replay.cleared[off] & (not estimating)
-    high = arithmetic.largest_bound(counts, bar, cleared, question.threshold)
-    return max(0.0, float(replay.gaps().max())), max(0.0, low), high
+    high = arithmetic.largest_bound(counts, bar, cleared, question.threshold, question.relative)
+    return max(0.0, float(replay.gaps()[off].max())), max(0.0, low), high
 
 
-def _group_claims(replay: Replay, asked: Spec) -> list[dict[str, Any]]:
+def _group_claims(replay: Replay, sources: Sources) -> list[dict[str, Any]]:
     question = replay.question
+    comparison, names = sources.comparison, list(sources.comparison.counted)
     trials = np.diag(replay.asked)
     share = question.delta / (question.groups * question.outcomes)
     alpha = share / 2 if question.epsilon is not None else share
@@ -164,11 +173,14 @@ def _group_claims(replay: Replay, asked: Spec) -> list[dict[str, Any]]:
         successes, tried = int(replay.got[outcome, group]), int(trials[group])
         low, high = arithmetic.any_time_bounds(successes, tried, alpha)
         numbers.append((successes / max(tried, 1), low, high))
-    if question.labels == 2 and asked.property.outcome is None:
+    labels = list(sources.outcomes)
+    if comparison.individual:
+        numbers, names = numbers[:1], names[:1]
+    elif len(sources.spec.model.labels) == 2 and sources.spec.property.outcome is None and len(labels) == 1:
         numbers = [(1 - rate, 1 - high, 1 - low) for rate, low, high in numbers] + numbers
-    labels = [asked.property.outcome] if asked.property.outcome is not None else list(asked.model.labels)
-    names = [(group.name, label, int(n)) for label in labels for group, n in zip(groups_of(asked), trials, strict=True)]
+        labels = list(sources.spec.model.labels)
+    keys = [(name, label, int(n)) for label in labels for name, n in zip(names, trials, strict=False)]
     return [
         {"name": name, "outcome": label, "probability": rate, "low": low, "high": high, "evaluations": tried}
-        for (name, label, tried), (rate, low, high) in zip(names, numbers, strict=True)
+        for (name, label, tried), (rate, low, high) in zip(keys, numbers, strict=True)
     ]

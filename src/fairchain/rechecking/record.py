@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from fairchain.certificate_format import FORMAT, VERSION
 from fairchain.errors import CertificateError
-from fairchain.rechecking.replay import BatchRecord
+from fairchain.rechecking.replay import BatchRecord, Count
 
 MOST_BYTES = 500_000_000
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,15 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batches: list[BatchRecord]
 
 
+class RowEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The counts of a table: for each column of people how many there are, and how many got each outcome."""
+
+    rows: Count
+    outcomes: list[int]
+    asked: list[Count]
+    got: list[list[Count]]
+
+
 class CertificateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole certificate."""
 
@@ -42,7 +52,7 @@ class CertificateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     software: dict[str, str]
     spec: dict[str, Any]
     claims: dict[str, Any]
-    evidence: Evidence
+    evidence: dict[str, Any]
     digest: str
     times: dict[str, Any]
 
@@ -68,3 +78,11 @@ def read_certificate(path: Path) -> tuple[dict[str, Any], CertificateFile]:
             f"{path}: format {file.format} version {file.version}; this program reads {FORMAT} version {VERSION}"
         )
     return raw, file
+
+
+def evidence_of(path: Path, file: CertificateFile, kind: type[Kind]) -> Kind:
+    """The evidence as a record of this kind, or a CertificateError."""
+    try:
+        return msgspec.convert(file.evidence, kind)
+    except msgspec.ValidationError as error:
+        raise CertificateError(f"{path}: not a fairchain certificate: evidence: {error}") from None

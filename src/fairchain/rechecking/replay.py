@@ -53,7 +53,11 @@ class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked, in numbers."""
+    """What was asked, in numbers.
+
+    `compared` says which ordered pairs must be alike in which outcome; `threshold` is the largest fair gap, which for
+    a ratio (`relative`) is what may be missing to 1.
+    """
 
     groups: int
     outcomes: int
@@ -61,7 +65,8 @@ class Question:
     delta: float
     epsilon: float | None
     paper: bool
-    labels: int
+    compared: NDArray[np.bool_]
+    relative: bool = False
 
     @property
     def bar(self) -> float:
@@ -87,15 +92,14 @@ class Replay:
         self.only: Table = np.zeros((m, k, k), np.int64)
         self.got: Table = np.zeros((m, k), np.int64)
         self.lead: Table = np.zeros(3, np.int64)
-        self.cleared = np.zeros((m, k, k), bool)
+        self.both: Table = np.zeros((m, k, k), np.int64)
+        self.cleared = np.logical_not(self.question.compared)
         self.fresh_got, self.fresh_asked = np.zeros((m, k), np.int64), 0
-        for i in range(k):
-            self.cleared[:, i, i] = True
 
     def cells(self) -> tuple[Table, Table, Table]:
-        """Counts of +1, 0 and -1 for each outcome and ordered pair."""
+        """Counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
         minus = np.transpose(self.only, (0, 2, 1))
-        return self.only, self.asked[None] - self.only - minus, minus
+        return self.only, self.both if self.question.relative else self.asked[None] - self.only - minus, minus
 
     def lead_cells(self) -> tuple[Table, Table, Table]:
         """The same counts for the leaders' batches together."""
@@ -104,7 +108,18 @@ class Replay:
     def gaps(self) -> NDArray[np.float64]:
         """Estimated gaps of all ordered pairs."""
         plus, _, minus = self.cells()
-        return (plus - minus) / np.maximum(self.asked, 1)
+        gaps: NDArray[np.float64] = (plus - minus) / np.maximum(self._base(), 1)
+        return gaps
+
+    def _base(self) -> Table:
+        """What a gap is a share of: all rounds, or for a ratio those in which the first group got the outcome."""
+        return self.only + self.both if self.question.relative else np.broadcast_to(self.asked, self.only.shape)
+
+    def widest(self) -> tuple[int, int, int]:
+        """(outcome, i, j) of the largest gap among the pairs that are compared."""
+        gaps = np.where(self.question.compared, self.gaps(), -np.inf)
+        outcome, i, j = np.unravel_index(np.argmax(gaps), gaps.shape)
+        return int(outcome), int(i), int(j)
 
     def take(self, number: int, batch: BatchRecord, last: bool) -> None:
         """Check the choices of one batch, then count it."""
@@ -117,6 +132,7 @@ class Replay:
         for outcome, table in enumerate(together):
             own = np.diag(table)
             self.only[outcome][index] += own[:, None] - table
+            self.both[outcome][index] += table
             self.got[outcome, batch.groups] += own
             if not self.known:
                 self.fresh_got[outcome, batch.groups] += own
@@ -126,7 +142,8 @@ class Replay:
             if i in place and j in place:
                 table, a, b = together[outcome], place[i], place[j]
                 plus, minus = int(table[a, a] - table[a, b]), int(table[b, b] - table[a, b])
-                self.lead += np.array([plus, batch.rounds - plus - minus, minus])
+                middle = int(table[a, b]) if self.question.relative else batch.rounds - plus - minus
+                self.lead += np.array([plus, middle, minus])
         self._judge()
         if not self.question.paper:
             self._end_of_try(batch)
@@ -136,8 +153,8 @@ class Replay:
         q = self.question
         if self.decision != "UNDECIDED" or q.paper or q.epsilon is not None:
             return
-        self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above") >= q.bar
-        if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below")[0] >= q.bar:
+        self.cleared |= arithmetic.log_evidence(self.cells(), q.threshold, "above", q.relative) >= q.bar
+        if arithmetic.log_evidence(self.lead_cells(), q.threshold, "below", q.relative)[0] >= q.bar:
             self.decision = "UNFAIR"
         elif self.cleared.all():
             self.decision = "FAIR"
@@ -172,29 +189,35 @@ class Replay:
         if not self.rounds:
             return None, everybody, least
         gaps = self.gaps()
-        proper = gaps - 3 * np.eye(q.groups)
-        outcome, i, j = (int(x) for x in np.unravel_index(np.argmax(proper), gaps.shape))
+        outcome, i, j = self.widest()
         plus, zero, minus = self.cells()
+        asked = np.broadcast_to(self.asked, plus.shape)
         side: arithmetic.Side
         if gaps[outcome, i, j] > q.threshold:
             matter, side = self._maybe_largest(gaps, (outcome, i, j)), "below"
-            at = (slice(outcome, outcome + 1), i, j)
-            seen = plus[at], zero[at], minus[at]
-            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, side)
+            at = np.zeros_like(matter)
+            at[outcome, i, j] = True
+            evidence = arithmetic.log_evidence(self.lead_cells(), q.threshold, side, q.relative)
         else:
             matter, side = ~self.cleared, "above"
-            seen = plus[matter], zero[matter], minus[matter]
-            evidence = arithmetic.log_evidence(seen, q.threshold, side)
-        left = arithmetic.rounds_left(evidence, seen, q.threshold, side, bar=q.bar)
-        pairs = {(int(a), int(b)) for _, a, b in np.argwhere(matter) if a != b}
+            at = matter
+            evidence = arithmetic.log_evidence((plus[at], zero[at], minus[at]), q.threshold, side, q.relative)
+        left = arithmetic.rounds_left(
+            evidence, (plus[at], zero[at], minus[at]), asked[at], q.threshold, side, bar=q.bar, relative=q.relative
+        )
+        pairs = {(int(a), int(b)) for _, a, b in np.argwhere(matter & q.compared)}
         groups = sorted({group for pair in pairs for group in pair})
         return (i, j, outcome), groups, _whole_shares(max(least, math.ceil(min(self.rounds // 10, left))))
 
     def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
         """Pairs whose gap plus half a standard error reaches the leader's."""
-        plus, _, minus = self.cells()
+        plus, both, minus = self.cells()
         asked = np.maximum(self.asked, 1)
         variance = np.maximum((plus + minus) / asked - gaps**2, 0) / asked
+        if self.question.relative:
+            c = np.clip(gaps, -1, 1)
+            moment = (plus * (1 - c) ** 2 + both * c**2 + minus) / asked
+            variance = moment / asked * (asked / np.maximum(self._base(), 1)) ** 2
         error = np.where(self.asked > 0, np.sqrt(variance), np.inf)
         maybe: NDArray[np.bool_] = gaps + 0.5 * error >= gaps[leader]
         return maybe

@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError
-from fairchain.model import OnnxModel
-from fairchain.population import UniformPopulation
+from fairchain.model import Model
 from fairchain.rechecking.record import Claim
 from fairchain.rechecking.replay import BatchRecord
-from fairchain.spec import Spec
+from fairchain.rechecking.sources import Sources
 
 
 @dataclass(frozen=True)
 class Rerun:
     """How to run a certificate's rounds again: on which network, from which seed, counting which labels."""
 
-    model: OnnxModel
-    spec: Spec
-    outcomes: Sequence[int]
+    model: Model
+    sources: Sources
     coupled: bool
 
     def check(
@@ -34,19 +32,19 @@ class Rerun:
         progress: Callable[[int, int], None] | None,
     ) -> tuple[Claim, int, float]:
         """Re-run parts worth about `most` evaluations; the claim, the evaluations, and which fraction that was."""
+        comparison = self.sources.comparison
         parts = [
-            (number, part, rounds * len(batch.groups))
+            (number, part, rounds * len(comparison.asks(batch.groups)))
             for number, batch in enumerate(batches)
             for part, rounds in enumerate(batch.part_rounds())
         ]
         total = sum(cost for *_, cost in parts)
         chosen = parts if total <= most else _sample(parts, most, seed)
         wanted = sum(cost for *_, cost in chosen)
-        population = UniformPopulation(self.spec, self.model.dtype)
         done = 0
         for number, part, cost in sorted(chosen):
             try:
-                again = self._count(population, batches[number], part)
+                again = self._count(batches[number], part)
             except ModelError as error:
                 return Claim("re-run", False, str(error)), done, 0.0
             done += cost
@@ -60,20 +58,32 @@ class Rerun:
         detail = f"{share}: {done:,} evaluations ({fraction:.1%}) drawn and run again, every count the same"
         return Claim("re-run", True, detail), done, fraction
 
-    def _count(self, population: UniformPopulation, batch: BatchRecord, part: int) -> list[Any]:
-        totals: list[Any] = [0 for _ in self.outcomes]
+    def _count(self, batch: BatchRecord, part: int) -> list[Any]:
+        comparison, population = self.sources.comparison, self.sources.population
+        seed = self.sources.spec.guarantee.seed
+        totals: list[Any] = [0 for _ in comparison.rows]
         start, stop = 4 * part, min(4 * part + 4, -(-batch.rounds // batch.chunk_rounds))
         for place in range(start, stop):
             count = min(batch.chunk_rounds, batch.rounds - place * batch.chunk_rounds)
             labels = []
-            for group in batch.groups:
-                copy = 0 if self.coupled else 1 + group
-                rounds = population.rounds(self.spec.guarantee.seed, batch.chunk + place, count, copy)
-                labels.append(self.model.predict(rounds.inputs([group])))
-            for each, outcome in enumerate(self.outcomes):
-                got = (np.stack(labels) == outcome).astype(np.int64)
+            for arm in comparison.asks(batch.groups):
+                copy = 0 if self.coupled else 1 + arm
+                rounds = population.rounds(seed, batch.chunk + place, count, copy)
+                labels.append(self.model.predict(rounds.inputs([arm])))
+            seen = np.stack(labels).astype(np.int64)
+            if comparison.individual:
+                seen = _changes(seen, comparison.outcomes)
+            for each, outcome in enumerate(comparison.rows):
+                got = (seen == outcome).astype(np.int64)
                 totals[each] = totals[each] + got @ got.T
         return totals
+
+
+def _changes(labels: Any, outcomes: Sequence[int]) -> Any:
+    """Two arms for each person: 1 where the decision is not the same in all groups, and a second that is always 0."""
+    looked_at = (labels == outcomes[0]) if outcomes else labels
+    changed = looked_at.max(axis=0) != looked_at.min(axis=0)
+    return np.stack([changed.astype(np.int64), np.zeros(len(changed), np.int64)])
 
 
 def _sample(parts: list[tuple[int, int, int]], most: float, seed: int | None) -> list[tuple[int, int, int]]:

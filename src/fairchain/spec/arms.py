@@ -88,7 +88,7 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
     groups = tuple(groups_of(spec) if groups is None else groups)
     asked, labels = spec.property, spec.model.labels
     if isinstance(asked, Individual):
-        arms = tuple(Arm(group.name, group) for group in groups)
+        arms = arms_of_groups(groups)
         looked_at = () if asked.outcome is None else (labels.index(asked.outcome),)
         return Comparison(arms, looked_at, ~np.eye(2, dtype=bool)[None], individual=True)
     measure: Measure = "ratio" if isinstance(asked, Ratio) else "difference"
@@ -111,6 +111,11 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
                 if arm.truth != outcome:
                     compared[row, i, :] = False
     return Comparison(arms, outcomes, compared, measure)
+
+
+def arms_of_groups(groups: Sequence[Group]) -> tuple[Arm, ...]:
+    """One arm for each group."""
+    return tuple(Arm(group.name, group) for group in groups)
 
 
 def _outcomes(spec: Spec) -> tuple[int, ...]:

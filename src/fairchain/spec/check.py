@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fairchain.errors import SpecError
 from fairchain.spec.combinations import check_combinations
+from fairchain.spec.given import predicate_of
 from fairchain.spec.groups import check_groups, domain_of, groups_of
 from fairchain.spec.near import suggest
 from fairchain.spec.preprocessing import check_preprocessing
@@ -98,10 +99,7 @@ def _check_property(spec: Spec) -> None:
         raise SpecError(
             f'property.outcome: "{outcome}" is not one of model.labels; {suggest(outcome, spec.model.labels)}'
         )
-    if spec.property.given is not None:
-        from fairchain.spec.predicate import parse_predicate
-
-        parse_predicate(spec.property.given, spec.features)
+    predicate_of(spec)
 
 
 def _unique(where: str, names: Sequence[object]) -> None:

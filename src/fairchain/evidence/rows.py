@@ -1,0 +1,103 @@
+"""The answer that rows of a table give: exact if they are everybody, with exact bounds if they are a sample.
+
+There are no rounds: every row is asked once, and what is counted is how often each arm got each outcome.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.evidence.bets import Floats
+from fairchain.evidence.counts import (
+    ArmCounts,
+    exact_gap,
+    fixed_sample,
+    gap_bounds,
+    gaps_of,
+    rows_needed,
+    simultaneous,
+    widest_of,
+)
+from fairchain.evidence.rule import Decision, Leader
+from fairchain.evidence.tally import Counts
+
+
+class RowsAnswer:
+    """What the counts of a table say.
+
+    Parameters
+    ----------
+    counts, compared, measure
+        How often each arm got each outcome, which pairs must be alike, and by which measure.
+    limit
+        The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
+    delta
+        Probability of a wrong verdict about the source of a sample; 0 for rows that are everybody.
+    """
+
+    sound = True
+
+    def __init__(
+        self, counts: ArmCounts, compared: NDArray[np.bool_], measure: str, limit: Fraction, delta: float
+    ) -> None:
+        self.counts = counts
+        self._compared, self._measure, self._limit, self._delta = compared, measure, limit, delta
+        self._gap = self._bounds()
+
+    def _bounds(self) -> tuple[float, float, float]:
+        if self._delta:
+            return gap_bounds(self.counts, self._compared, self._measure, self._delta, fixed_sample)
+        rates = self.counts.rates
+        largest = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
+        return largest, largest, largest
+
+    @property
+    def decision(self) -> Decision:
+        """Exact for everybody; for a sample where the whole interval lies on one side of the limit."""
+        if not self._delta:
+            fair = exact_gap(self.counts, self._compared, self._measure) <= self._limit
+            return Decision.FAIR if fair else Decision.UNFAIR
+        _, low, high = self._gap
+        if high < self._limit:
+            return Decision.FAIR
+        return Decision.UNFAIR if low > self._limit else Decision.UNDECIDED
+
+    @property
+    def trials(self) -> Counts:
+        """How many rows each arm has; of a mean over groups, all of theirs."""
+        if self.counts.weights is None:
+            return self.counts.asked
+        members: Counts = (self.counts.weights > 0).astype(np.int64) @ self.counts.asked
+        return members
+
+    def gap(self) -> tuple[float, float, float]:
+        """Estimate, lower and upper bound of the largest gap."""
+        return self._gap
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Bounds of the rates, (outcomes, arms); of a sample all hold together with probability 1 - delta."""
+        rates = self.counts.rates
+        return self.counts.bounds(self._delta / 2 / rates.size, fixed_sample) if self._delta else (rates, rates)
+
+    def rates(self) -> Floats:
+        """The rates as counted, (outcomes, arms)."""
+        return self.counts.rates
+
+    def widest(self) -> Leader:
+        """The pair and outcome with the largest gap."""
+        return widest_of(self.counts, self._compared, self._measure)
+
+    def violators(self) -> list[Leader]:
+        """Pairs that are above the limit: for sure, or for a sample all together at delta."""
+        low = high = self.counts.rates
+        if self._delta:
+            low, high = simultaneous(self.counts, self._compared, self._delta, fixed_sample)
+        above = (gaps_of(low, high, self._measure) > float(self._limit)) & self._compared
+        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above)]
+
+    def forecast(self) -> int | None:
+        """About how many times as many rows would decide it; None if that cannot be said."""
+        return rows_needed(self.counts, self._compared, self._measure, float(self._limit), self._delta)

@@ -1,0 +1,184 @@
+"""Keras 3 models and files: exported to ONNX and compared with the model, on any back end that can.
+
+A `.keras` file is an archive with a description of the layers and their weights. Before Keras sees it, the
+description is read here and only layers on a list are let through: Keras's own safe mode has been circumvented
+more than once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.model.adapters import from_torch
+from fairchain.model.adapters.converting import converted_or_asked, same_scores
+from fairchain.model.adapters.from_function import FunctionModel
+from fairchain.model.adapters.graph import plain_bytes
+from fairchain.model.asking import first_line
+from fairchain.model.encode import widths
+from fairchain.model.onnx_model import OnnxModel
+from fairchain.model.untrusted import Limits
+from fairchain.spec import Spec
+
+# Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
+SAFE_VERSION = (3, 13, 2)
+# Layers that only compute on the numbers they are given.
+LAYERS = frozenset(
+    """
+    Activation Add AlphaDropout Average AveragePooling1D AveragePooling2D BatchNormalization Bidirectional
+    CategoryEncoding Concatenate Conv1D Conv2D Conv3D Dense Discretization Dot Dropout ELU Embedding Flatten Functional
+    GRU GRUCell GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D
+    GlobalMaxPooling2D GroupNormalization InputLayer LSTM LSTMCell LayerNormalization LeakyReLU Maximum MaxPooling1D
+    MaxPooling2D Minimum Multiply Normalization PReLU Permute RMSNormalization ReLU RepeatVector Rescaling Reshape
+    Sequential SimpleRNN SimpleRNNCell Softmax SpatialDropout1D Subtract TimeDistributed UnitNormalization
+    ZeroPadding1D ZeroPadding2D
+    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
+)
+LAYER_MODULES = frozenset({"keras", "keras.layers", "keras.models", "keras.src.models.functional"})
+# Initial values, penalties and number types; and how arrays stand in a description.
+DETAILS = frozenset(
+    """
+    Zeros Ones Constant Identity Orthogonal RandomNormal RandomUniform TruncatedNormal VarianceScaling GlorotNormal
+    GlorotUniform HeNormal HeUniform LecunNormal LecunUniform L1 L2 L1L2 OrthogonalRegularizer MaxNorm MinMaxNorm
+    NonNeg UnitNorm DTypePolicy __keras_tensor__ __numpy__ __tensor__
+    """.split()  # noqa: SIM905
+)
+DETAIL_MODULES = frozenset({None, "keras", "keras.initializers", "keras.regularizers", "keras.constraints"})
+MOST_DESCRIPTION = 20_000_000
+
+
+def is_keras(source: object) -> bool:
+    """Whether this is a Keras model; False if Keras was never imported."""
+    keras = sys.modules.get("keras")
+    return keras is not None and hasattr(keras, "Model") and isinstance(source, keras.Model)
+
+
+def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
+    """A model from a Keras model with one input, (batch, inputs). One that cannot be exported is asked in Python."""
+    name = name or f"keras model {model.name}"
+    if len(model.inputs or [None]) != 1:
+        raise ModelError(
+            f"{name}: has {len(model.inputs)} inputs; join them in a model with one input of all features, "
+            "or give a function that calls it"
+        )
+
+    def function(array: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(model.predict_on_batch(array.astype(np.float32)))
+
+    return converted_or_asked(
+        name,
+        spec,
+        limits,
+        convert=lambda: _export(model, sum(widths(spec.features))),
+        agrees=lambda network: same_scores(network, function, spec),
+        ask=lambda: FunctionModel(function, spec, name, output="output"),
+    )
+
+
+def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
+    """A model from a `.keras` file, with its layers checked first. Needs the keras extra and one of its back ends."""
+    check_keras_file(path, limits or Limits())
+    keras = _keras(path)
+    version = tuple(int(part) for part in keras.__version__.split(".")[:3] if part.isdigit())
+    if version < SAFE_VERSION:
+        raise ModelError(f"{path}: Keras {keras.__version__} is not safe with such files; update keras")
+    try:
+        model = keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:
+        raise ModelError(f"{path}: Keras does not take this file: {first_line(error)}") from None
+    return from_keras(model, spec, limits, name=str(path))
+
+
+def check_keras_file(path: Path, limits: Limits) -> None:
+    """Raise a ModelError unless the file is a Keras archive of layers on the list, within the limits."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+            if sum(sizes.values()) > limits.file_bytes:
+                raise ModelError(f"{path}: more than the limit of {limits.file_bytes} bytes")
+            if sizes.get("config.json", MOST_DESCRIPTION + 1) > MOST_DESCRIPTION:
+                raise ModelError(f"{path}: no description of layers in it, or a huge one; save it with model.save(...)")
+            description = json.loads(archive.read("config.json"))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror}); give a .keras file") from None
+    except ModelError:
+        raise
+    except (zipfile.BadZipFile, ValueError, RecursionError, NotImplementedError, RuntimeError, EOFError) as error:
+        raise ModelError(f"{path}: not a .keras file, or a damaged one ({first_line(error)})") from None
+    if isinstance(description, dict):
+        description.pop("compile_config", None)  # what it was trained with is not loaded
+    for module, name in _classes(description):
+        layer = name in LAYERS and module in LAYER_MODULES
+        if not layer and not (name in DETAILS and module in DETAIL_MODULES):
+            raise ModelError(
+                f"{path}: layer {ascii(name)[1:-1][:80]} is not on the list of those allowed in untrusted files; load "
+                "the model in Python and give it to verify(), or export it to ONNX"
+            )
+
+
+def _classes(description: Any) -> Iterator[tuple[str | None, str]]:
+    """Every (module, class) that a description names, also inside its layers."""
+    pending = [description]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if "class_name" in part:
+                module, name = part.get("module"), str(part["class_name"])
+                # A class of the user's own goes by the name it was registered under.
+                own = part.get("registered_name") not in (None, name)
+                yield ("own code" if own else None if module is None else str(module)), name
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+
+
+def _export(model: Any, width: int) -> bytes:
+    if from_torch.is_module(model):  # as every Keras model is on the torch back end
+        return from_torch.export(model, width)
+    from onnx import load_model
+
+    with TemporaryDirectory() as folder, from_torch.quiet():
+        path = Path(folder) / "model.onnx"
+        model.export(path, format="onnx", verbose=False)
+        return plain_bytes(load_model(path))
+
+
+def _keras(path: Path) -> Any:
+    """Keras, on the back end that the user chose, or else on one that is installed."""
+    if find_spec("keras") is None:
+        raise ModelError(f"{path}: a .keras file needs Keras; install it: pip install 'fairchain[keras]' torch")
+    try:
+        with _backend():
+            return import_module("keras")
+    except ImportError as error:
+        raise ModelError(
+            f"{path}: Keras cannot be loaded ({first_line(error)}); install a back end, for example pip install torch"
+        ) from None
+
+
+@contextmanager
+def _backend() -> Iterator[None]:
+    """While Keras is imported, name an installed back end, if nobody chose one."""
+    chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ or find_spec("tensorflow") is not None
+    installed = next((name for name in ("torch", "jax") if find_spec(name) is not None), None)
+    if chosen or installed is None:
+        yield
+        return
+    os.environ["KERAS_BACKEND"] = installed
+    try:
+        yield
+    finally:
+        del os.environ["KERAS_BACKEND"]

@@ -1,0 +1,187 @@
+"""torch modules: exported to ONNX in inference mode and compared with the module; state dicts without pickled code.
+
+torch is never imported for a module that somebody hands over: it is there already.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.model.adapters.converting import converted_or_asked, same_scores
+from fairchain.model.adapters.from_function import FunctionModel
+from fairchain.model.adapters.graph import OPSET, plain_bytes
+from fairchain.model.asking import first_line
+from fairchain.model.encode import widths
+from fairchain.model.onnx_model import OnnxModel
+from fairchain.model.untrusted import Limits
+from fairchain.spec import Spec
+
+# Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
+SAFE_VERSION = (2, 10)
+
+
+def is_module(source: object) -> bool:
+    """Whether this is a torch module; False if torch was never imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and hasattr(torch, "nn") and isinstance(source, torch.nn.Module)
+
+
+def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
+    """A model from an `nn.Module` that takes one row of network inputs for each person: (batch, inputs).
+
+    It is exported to ONNX as it is in inference mode; its own mode is not changed. A module that cannot be exported
+    is asked in Python.
+    """
+    name = name or f"torch module {type(module).__name__}"
+    function = call_module(module)
+    return converted_or_asked(
+        name,
+        spec,
+        limits,
+        convert=lambda: export(module, sum(widths(spec.features))),
+        agrees=lambda network: same_scores(network, function, spec),
+        ask=lambda: FunctionModel(function, spec, name, output="output"),
+    )
+
+
+def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> Any:
+    """Load a state dict from a file into a module, and return the module.
+
+    The file is read with `weights_only=True`, so that it cannot run code.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read as a state dict, or its tensors are not the module's.
+    """
+    path, limits = Path(path), limits or Limits()
+    torch = import_module("torch")
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if version < SAFE_VERSION:
+        raise ModelError(f"{path}: torch {torch.__version__} can be made to run code by such a file; update torch")
+    try:
+        if path.stat().st_size > limits.file_bytes:
+            raise ModelError(f"{path}: more than the limit of {limits.file_bytes} bytes")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror}); give the file of a state dict") from None
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file ends in anything
+        raise ModelError(
+            f"{path}: not a state dict that torch reads without running code ({first_line(error)}); "
+            "save it with torch.save(module.state_dict(), path)"
+        ) from None
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise ModelError(f"{path}: holds more than tensors; save it with torch.save(module.state_dict(), path)")
+    try:
+        module.load_state_dict(state)
+    except Exception as error:
+        what = " ".join(str(error).split())[:300]
+        raise ModelError(f"{path}: is not the state of {type(module).__name__}: {what}") from None
+    return module
+
+
+def export(module: Any, width: int) -> bytes:
+    """The module in inference mode as ONNX bytes: `input` (batch, width) to `output`."""
+    torch = sys.modules["torch"]
+    with _inference(module), quiet():
+        example = torch.zeros((2, width), dtype=_dtype(module), device=_device(module))
+        try:
+            return _traced(torch, module, example)
+        except Exception:  # the tracing exporter does not know every operator
+            return _exported(torch, module, example)
+
+
+def _traced(torch: Any, module: Any, example: Any) -> bytes:
+    """By tracing: a hundred times faster than the newer way."""
+    from onnx import load_model_from_string
+
+    buffer = io.BytesIO()
+    torch.onnx.export(
+        module,
+        (example,),
+        buffer,
+        dynamo=False,
+        opset_version=OPSET,
+        input_names=["input"],
+        output_names=["output"],
+        dynamic_axes={"input": {0: "batch"}, "output": {0: "batch"}},
+    )
+    return plain_bytes(load_model_from_string(buffer.getvalue()))
+
+
+def _exported(torch: Any, module: Any, example: Any) -> bytes:
+    program = torch.onnx.export(
+        module,
+        (example,),
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+        input_names=["input"],
+        output_names=["output"],
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+    )
+    return plain_bytes(program.model_proto)
+
+
+def call_module(module: Any) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """A function of an array that asks the module in inference mode."""
+
+    def call(array: NDArray[Any]) -> NDArray[Any]:
+        torch = sys.modules["torch"]
+        with _inference(module), torch.no_grad():
+            answer = module(torch.as_tensor(array, dtype=_dtype(module), device=_device(module)))
+        if not isinstance(answer, torch.Tensor):
+            raise TypeError(
+                f"the module returns a {type(answer).__name__}; wrap it so that it returns its scores alone"
+            )
+        return answer.cpu().numpy()  # type: ignore[no-any-return]  # a tensor's numbers
+
+    return call
+
+
+def _dtype(module: Any) -> Any:
+    torch = sys.modules["torch"]
+    kinds = [value.dtype for value in module.parameters() if value.is_floating_point()]
+    return kinds[0] if kinds else torch.float32
+
+
+def _device(module: Any) -> Any:
+    return next((value.device for value in module.parameters()), None)
+
+
+@contextmanager
+def _inference(module: Any) -> Iterator[None]:
+    """Inference mode for a while; each part gets its own mode back, since some may be frozen on purpose."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the exporters' talk off the terminal: what matters of it ends in an exception."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,146 @@
+"""What every kind of model does alike: what is promised of one, and the questions that are asked before it is used.
+
+A model turns feature values into class numbers. A network that onnxruntime runs is an `OnnxModel`; anything that
+Python must be asked for is a `FunctionModel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.model.decision import DecisionRule, Labels
+from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
+
+Answer = NDArray[Any]
+
+
+class MisfitError(ModelError):
+    """What the spec says does not fit the network's inputs or outputs."""
+
+
+class Model(Protocol):
+    """What can be asked for decisions.
+
+    `name` is for messages. `sha256` is the hash of the network, or "" where there are no bytes to hash. `certifiable`
+    says whether somebody else can ask the very same network again: true of ONNX bytes, also of those converted in
+    memory, false of Python code. `note` says in one sentence what the caller should know, or is "".
+    """
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the network's bytes."""
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether a certificate about it can be checked."""
+
+    @property
+    def note(self) -> str:
+        """What the caller should know about it."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Number type in which feature values should be drawn."""
+
+    def must_fit(self, spec: Spec) -> None:
+        """Raise a ModelError unless it was loaded for the same features and the same meaning of outputs."""
+
+    def predict(self, values: NDArray[np.floating], /) -> Labels:
+        """The class number of each row of feature values in the user's units, categories as their index."""
+
+
+def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
+    """Raise a ModelError unless both specs agree on the features and on what the outputs mean."""
+    same = replace(spec.model, path=loaded.model.path) == loaded.model and spec.features == loaded.features
+    if not same:
+        raise ModelError(f"{name}: was loaded for a spec with other features or labels; load it with this one")
+
+
+def check_rows_apart(
+    name: str,
+    features: Sequence[Feature],
+    ask: Callable[[NDArray[np.floating]], Answer],
+    dtype: np.dtype[Any],
+    size: int = 3,
+) -> None:
+    """Refuse a model whose answer for one row depends on the others: it has no P(Y | group) to speak of.
+
+    Three people are asked together, and then each in a batch of its own copies.
+    """
+    domains = [domain_of(feature) for feature in features]
+    corners = [[d.high for d in domains], [d.low for d in domains], [d.low + d.size // 2 for d in domains]]
+    people = np.resize(np.array(corners, dtype), (size, len(domains)))
+    together = ask(people)
+    for row in range(min(size, 3)):
+        alone = ask(np.repeat(people[row : row + 1], size, axis=0))
+        if not same_answers(together[row : row + 1], alone[row : row + 1]):
+            raise ModelError(
+                f"{name}: the answer for one input depends on the others in its batch, or on chance; export the "
+                "network for inference with a free batch dimension first, and without operators across it"
+            )
+
+
+def same_answers(one: Answer, other: Answer) -> bool:
+    """Whether two answers to the same rows are the same but for rounding."""
+    if np.object_ in (one.dtype, other.dtype):
+        return np.array_equal(one, other)
+    return bool(np.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True))
+
+
+def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
+    """Raise a ModelError unless there are as many numbers for each row as the rule reads."""
+    shape = getattr(answer, "shape", None)
+    if isinstance(answer, np.ndarray) and shape and shape[0] == rows and answer.size == rows * rule.columns:
+        return
+    if not shape or shape[0] != rows or not answer.size:
+        problem = f'output "{rule.output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
+    elif rule.kind == "argmax":
+        problem = (
+            f'model.labels: output "{rule.output}" has {answer.size // rows} columns and the spec names '
+            f"{rule.classes} labels; name one label for each column"
+        )
+    else:
+        problem = (
+            f'output "{rule.output}" has {answer.size // rows} columns where one column was expected; '
+            "choose another: output = ... in [model]"
+        )
+    raise ModelError(f"{name}: {problem}")
+
+
+def random_people(features: Sequence[Feature], count: int, seed: int = 0) -> NDArray[np.float64]:
+    """Feature values to compare two models on: uniform over the ranges, the two ends of all ranges first."""
+    random = np.random.Generator(np.random.Philox(seed))
+    people = np.empty((count, len(features)))
+    for column, domain in enumerate(map(domain_of, features)):
+        drawn = random.random(count)
+        if domain.real:
+            people[:, column] = domain.low + (domain.high - domain.low) * drawn
+        else:
+            people[:, column] = domain.low + np.floor(domain.size * drawn)
+        people[:2, column] = domain.low, domain.high
+    return people
+
+
+def describe_input(features: Sequence[Feature], row: NDArray[np.floating]) -> str:
+    """One input in the words of the spec: `age=3, sex=Female`."""
+    shown = []
+    for feature, value in zip(features, row, strict=True):
+        text = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
+        shown.append(f"{feature.name}={text}")
+    return ", ".join(shown)
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception of another package says, short enough for a message of one line."""
+    text = str(error).strip().splitlines()
+    return text[0][:300] if text else type(error).__name__

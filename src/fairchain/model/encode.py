@@ -1,0 +1,123 @@
+"""What the network gets for one feature: a number's steps, bins or scale, a category's code, name or one-hot span.
+
+Arithmetic is done in double precision; the cast to the type of the network's input comes last, in `feed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
+
+NumberFeature = IntegerFeature | RealFeature
+# Single precision holds every whole number up to here.
+EXACT_IN_SINGLE = 2**24
+# Up to so many edges comparing with each is faster than searching among them.
+FEW_EDGES = 20
+
+
+def widths(features: Sequence[Feature]) -> list[int]:
+    """How many network inputs each feature spans."""
+    return [_width(feature) for feature in features]
+
+
+def _width(feature: Feature) -> int:
+    if not feature.one_hot:
+        return 1
+    return len(feature.values) if isinstance(feature, CategoryFeature) else len(feature.bins or ()) + 1
+
+
+def is_plain(feature: Feature) -> bool:
+    """Whether the network gets the feature's value as it is."""
+    if isinstance(feature, CategoryFeature):
+        return feature.codes is None and not feature.one_hot
+    return feature.step is None and feature.bins is None and feature.scale is None
+
+
+def is_whole(feature: Feature) -> bool:
+    """Whether everything the network can get for the feature is a whole number."""
+    if isinstance(feature, CategoryFeature):
+        return all(code == int(code) for code in feature.codes or ())
+    counted = isinstance(feature, IntegerFeature) or feature.step is not None or feature.bins is not None
+    return counted and feature.scale is None
+
+
+def fits_single(feature: Feature) -> bool:
+    """Whether drawing the feature in single precision leaves what a single-precision network gets as it is.
+
+    A real number at the edge of a bin may not: 0.7 becomes 0.69999999.
+    """
+    if isinstance(feature, CategoryFeature) or is_plain(feature):
+        return True
+    return isinstance(feature, IntegerFeature) and max(abs(feature.low), abs(feature.high)) <= EXACT_IN_SINGLE
+
+
+def extremes(feature: Feature) -> tuple[float, ...]:
+    """The least and the largest number that the network can get for the feature, or all of them."""
+    if feature.one_hot:
+        return 0.0, 1.0
+    if isinstance(feature, CategoryFeature):
+        return feature.codes or (0, len(feature.values) - 1)
+    if is_plain(feature):
+        return feature.low, feature.high
+    # Counting steps, counting edges and scaling all keep the order.
+    low, high = _from_number(feature, np.array([feature.low, feature.high], np.float64)).tolist()
+    return low, high
+
+
+def words(feature: CategoryFeature) -> tuple[str | int, ...]:
+    """What a table calls each value: what a model that was fitted on the table knows it by."""
+    return feature.cells or feature.values
+
+
+def encode(feature: Feature, column: NDArray[np.floating], *, text: bool = False) -> NDArray[Any]:
+    """What the network gets for these values of a feature: (rows, width of the feature).
+
+    With `text` a category is given by its name.
+    """
+    if isinstance(feature, CategoryFeature):
+        return _from_category(feature, column, text)
+    if is_plain(feature):
+        return column[:, None]
+    numbers = _from_number(feature, column.astype(np.float64, copy=False))
+    if feature.one_hot:
+        return np.eye(_width(feature))[numbers.astype(np.intp)]
+    return numbers[:, None]
+
+
+def _from_category(feature: CategoryFeature, column: NDArray[np.floating], text: bool) -> NDArray[Any]:
+    if text:
+        return np.array([str(word) for word in words(feature)], object)[column.astype(np.intp)][:, None]
+    if feature.one_hot:
+        return np.eye(len(feature.values), dtype=column.dtype)[column.astype(np.intp)]
+    if feature.codes is not None:
+        return np.asarray(feature.codes, np.float64)[column.astype(np.intp)][:, None]
+    return column[:, None]
+
+
+def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    if feature.bins is not None:
+        return _edges_below(feature.bins, numbers)
+    if feature.step is not None:
+        numbers = np.floor(numbers / feature.step)
+    if feature.scale is not None:
+        # Either mean and std are given or low and high: the spec was checked.
+        zero = feature.scale.mean or feature.scale.low or 0.0
+        unit = feature.scale.std or (feature.scale.high or 0.0) - zero
+        with np.errstate(over="ignore"):  # what does not fit is refused when the network is loaded
+            numbers = (numbers - zero) / unit
+    return numbers
+
+
+def _edges_below(edges: tuple[float, ...], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many edges are at most each number."""
+    if len(edges) > FEW_EDGES:
+        return np.searchsorted(np.asarray(edges, np.float64), numbers, side="right").astype(np.float64)
+    count = np.zeros(numbers.shape)
+    for edge in edges:
+        count += numbers >= edge
+    return count

@@ -1,0 +1,246 @@
+"""People drawn from a Bayesian network over the features, each group from its own conditional distribution.
+
+Exact where the protected nodes and all that they depend on have tables that can be enumerated: then these are drawn
+together, given the group, from one random number that all arms share, and every other node after its parents from one
+random number, shared too. Each arm has exactly its own distribution, and arms differ only where that makes them.
+Otherwise everybody is shown, and `accepts` says who belongs to an arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from fairchain.errors import SpecError
+from fairchain.population.bayes_draw import DrawJoint, Scratch, States, deviates, drawing_joint
+from fairchain.population.bayes_exact import Joint, joint_of
+from fairchain.population.bayes_graph import build_graph
+from fairchain.population.bayes_nodes import Choice, Reals
+from fairchain.population.bayes_plan import Plan, make_plan
+from fairchain.population.bayes_read import STATED, read_nodes, source_of
+from fairchain.population.streams import Address, unit_reals
+from fairchain.spec.arms import Arm
+from fairchain.spec.groups import Domain, Group
+from fairchain.spec.schema import Network, Spec
+
+__all__ = ["BayesDesk", "BayesPopulation", "BayesRounds", "read_nodes"]
+
+Inputs = NDArray[np.floating]
+
+
+class BayesRounds:
+    """The draws of one chunk, as each arm shows them."""
+
+    def __init__(self, population: BayesPopulation, randoms: Sequence[Reals], desk: BayesDesk) -> None:
+        self._plan, self._heads, self._randoms = population.plan, population.heads, randoms
+        self._people, self._states, self._scratch = desk.clear(len(randoms[0]))
+        self._shown: DrawJoint | None = None
+        self._draw(self._plan.common)
+
+    def inputs(self, arms: Sequence[int]) -> Inputs:
+        """Feature values, one block of rows after another for each arm: (arms * rounds, features)."""
+        shown = np.empty((len(arms), *self._people.shape), self._people.dtype)
+        for block, arm in zip(shown, arms, strict=True):
+            block[:] = self.show(arm)
+        return shown.reshape(-1, self._people.shape[1])
+
+    def show(self, arm: int) -> Inputs:
+        """The people of one arm, (rounds, features), or everybody if not exact; valid until the next call."""
+        head = self._heads[arm]
+        if head is not None and head is not self._shown:
+            head(self._randoms[0], self._states, self._scratch)
+            self._write(self._plan.kept)
+            self._draw(self._plan.dependent)
+            self._shown = head
+        return self._people
+
+    def _draw(self, names: Iterable[str]) -> None:
+        for name in names:
+            random = self._randoms[self._plan.rows[name]]
+            self._plan.drawings[name](random, self._states, self._states[name], self._scratch)
+        self._write(names)
+
+    def _write(self, names: Iterable[str]) -> None:
+        """Into the columns of those nodes that are features."""
+        for name in names:
+            column, values = self._plan.columns.get(name, (None, None))
+            if column is not None:
+                state = self._states[name]
+                self._people[:, column] = state if values is None else np.take(values, state, mode="clip")
+
+
+class BayesPopulation:
+    """Where inputs come from when a Bayesian network says how the features depend on each other.
+
+    Parameters
+    ----------
+    spec
+        Gives the features in the order of the columns, the protected ones, and the network.
+    arms
+        Who is asked about: a group, or everybody where an arm has none.
+    dtype
+        Of the feature values handed out.
+
+    Attributes
+    ----------
+    exact
+        Whether arms are drawn from their conditional distributions; else they must be picked out with `accepts`.
+
+    Raises
+    ------
+    SpecError
+        If the network cannot be read or cannot be meant, or an arm's group has probability 0.
+    """
+
+    def __init__(self, spec: Spec, arms: Sequence[Arm], dtype: DTypeLike = np.float32) -> None:
+        network = spec.population
+        if not isinstance(network, Network):
+            raise SpecError('population.kind: is no Bayesian network; write kind = "network" with path or nodes')
+        self.arms, self.dtype = tuple(arms), np.dtype(dtype)
+        self._names = [feature.name for feature in spec.features]
+        self._protected = spec.property.protected
+        self._source = source_of(network)
+        self._graph = build_graph(spec.features, read_nodes(network), self._source)
+        joint = joint_of(self._graph, self._protected)
+        self.exact = joint is not None
+        self.plan: Plan = make_plan(self._graph, self._names, () if joint is None else tuple(joint.numbers))
+        self.heads: tuple[DrawJoint | None, ...] = (None,) * len(self.arms)
+        self._shares: Reals | None = None
+        if joint is not None:
+            self._condition(joint)
+        else:
+            self._check_possible()
+
+    def __str__(self) -> str:
+        """In one phrase, for the statement under a verdict."""
+        name = "stated in the spec" if self._source == STATED else Path(self._source).name
+        return f"the Bayesian network {name} ({self._graph.stated} nodes) over the {self.width} declared features"
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return len(self._names)
+
+    def desk(self) -> BayesDesk:
+        """Memory to draw into, for one worker."""
+        return BayesDesk(self)
+
+    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: BayesDesk | None = None) -> BayesRounds:
+        """Draw `count` rounds of a chunk: the same for the same arguments, always.
+
+        Values of tables are the same on every machine; numbers up to the last digits of scipy's normal quantiles.
+        `copy` addresses independent draws of the same chunk. With a desk the rounds are drawn into its memory, and
+        are valid until the next draw there.
+        """
+        words = Address(seed, chunk, copy).halfwords(2 * count * self.plan.randoms)
+        # One row after another: small arrays are reused by the allocator, large ones are not.
+        randoms = [unit_reals(*pair) for pair in words.reshape(self.plan.randoms, 2, count)]
+        for row in self.plan.normal_rows:
+            deviates(randoms[row])
+        return BayesRounds(self, randoms, desk or BayesDesk(self))
+
+    def shares(self) -> Reals | None:
+        """The probability of each arm's group, where it can be computed."""
+        return None if self._shares is None else self._shares.copy()
+
+    def accepts(self, arm: int, values: Inputs) -> NDArray[np.bool_] | None:
+        """Which of these people, (rows, features), belong to an arm; None if all that it shows do."""
+        group = self.arms[arm].group
+        if self.exact or group is None:
+            return None
+        accepted = np.ones(len(values), bool)
+        for name, domain in zip(self._protected, group.domains, strict=True):
+            accepted &= _belongs(domain, values[:, self._names.index(name)])
+        return accepted
+
+    def exact_people(self, arm: int) -> tuple[Inputs, Reals] | None:
+        """Everybody that an arm can show, (people, features), and how likely each is.
+
+        None if a node is a number or there are too many combinations to enumerate.
+        """
+        joint = joint_of(self._graph, self._names)
+        if joint is None:
+            return None
+        joint = self._of_arm(joint, self.arms[arm])
+        columns = []
+        for name in self._names:
+            node = self._graph.nodes[name]
+            assert isinstance(node, Choice)
+            columns.append(node.shown[joint.numbers[name]])
+        people, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        likely = np.zeros(len(people))
+        np.add.at(likely, place.reshape(-1), joint.probabilities / joint.share)
+        return people, likely
+
+    def _condition(self, joint: Joint) -> None:
+        """How each arm is drawn; arms of the same group share it."""
+        made: dict[object, tuple[DrawJoint, float]] = {}
+        for arm in self.arms:
+            if arm.group not in made:
+                own = self._of_arm(joint, arm)
+                made[arm.group] = drawing_joint(own, self.plan.kept), 1.0 if arm.group is None else own.share
+        self.heads = tuple(made[arm.group][0] for arm in self.arms)
+        self._shares = np.array([made[arm.group][1] for arm in self.arms])
+
+    def _of_arm(self, joint: Joint, arm: Arm) -> Joint:
+        """The combinations that belong to an arm."""
+        if arm.group is None:
+            return joint
+        own = joint.given(self._members(arm.group))
+        if own.share == 0:
+            raise self._nobody(arm.group)
+        return own
+
+    def _check_possible(self) -> None:
+        """Refuse groups that no value of a table belongs to, which rejection would look for in vain."""
+        for group in (arm.group for arm in self.arms if arm.group is not None):
+            for name, members in self._members(group).items():
+                node = self._graph.nodes[name]
+                if isinstance(node, Choice) and not node.table[:, members].any():
+                    raise self._nobody(group)
+
+    def _members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
+        """Which values of each protected node with a table belong to a group."""
+        members = {}
+        for name, domain in zip(self._protected, group.domains, strict=True):
+            node = self._graph.nodes[name]
+            if isinstance(node, Choice):
+                members[name] = np.array([domain.contains(value) for value in node.shown.tolist()], bool)
+        return members
+
+    def _nobody(self, group: Group) -> SpecError:
+        return SpecError(
+            f'{self._source}: nobody belongs to "{group.name}", its probability is 0; '
+            "leave it out of the feature's groups, or mend the probabilities"
+        )
+
+
+class BayesDesk:
+    """Memory to draw into again and again, for one worker."""
+
+    def __init__(self, population: BayesPopulation) -> None:
+        self._population = population
+        self._rows = -1
+
+    def clear(self, rows: int) -> tuple[Inputs, States, Scratch]:
+        """Room for the values, (rows, features), for what each node is in each round, and for steps on the way."""
+        population = self._population
+        if rows > self._rows:
+            self._rows = rows
+            self._people = np.empty((rows, population.width), population.dtype)
+            self._states = {name: np.empty(rows, kind) for name, kind in population.plan.kinds.items()}
+            self._scratch = Scratch.of(rows)
+        states = {name: state[:rows] for name, state in self._states.items()}
+        return self._people[:rows], states, self._scratch.first(rows)
+
+
+def _belongs(domain: Domain, values: Inputs) -> NDArray[np.bool_]:
+    """Whether values are in a domain whose ends were rounded as the values were."""
+    if domain.points:
+        return np.isin(values, np.array(domain.points, values.dtype))
+    low, high = values.dtype.type(domain.low), values.dtype.type(domain.high)
+    inside: NDArray[np.bool_] = (low <= values) & (values <= high)
+    return inside

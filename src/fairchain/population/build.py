@@ -1,0 +1,80 @@
+"""From a spec to the population it speaks of: by kind, then restricted by `given`, then with means of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fairchain.errors import SpecError
+from fairchain.population.average import AveragePopulation, unmixed
+from fairchain.population.function import FunctionPopulation
+from fairchain.population.marginals import MarginalPopulation, People
+from fairchain.population.rejection import Predicate, RejectionPopulation, Source
+from fairchain.population.uniform import UniformPopulation
+from fairchain.spec import Spec, schema
+from fairchain.spec.arms import Arm
+
+
+def build_population(
+    spec: Spec,
+    arms: Sequence[Arm],
+    dtype: DTypeLike = np.float32,
+    *,
+    people: People | None = None,
+    function: Callable[..., Any] | None = None,
+    predicate: Predicate | None = None,
+) -> Source:
+    """The population that a spec asks about, ready to draw rounds for these arms.
+
+    Parameters
+    ----------
+    spec, arms
+        What is asked, and who is shown.
+    dtype
+        Of the feature values handed out.
+    people
+        Rows whose frequencies are taken, for `kind = "marginals"`.
+    function
+        Draws the people, for `kind = "callable"`.
+    predicate
+        Only people for whom it holds.
+
+    Raises
+    ------
+    SpecError, DataError
+        If the population cannot be meant, or nobody in it belongs to an arm.
+    """
+    if function is not None and not isinstance(spec.population, schema.Callable):
+        raise SpecError('population.kind: a function was given to draw people; write kind = "callable" or leave it out')
+    plain = unmixed(arms)
+    # A condition is decided on values as they were written, so candidates are drawn in double precision.
+    source = _drawn(spec, plain, np.float64 if predicate is not None else dtype, people, function)
+    if not getattr(source, "exact", True) and source.dtype != np.float64:
+        source = _drawn(spec, plain, np.float64, people, function)
+    if predicate is not None or not getattr(source, "exact", True):
+        source = RejectionPopulation(source, predicate, plain, dtype=dtype)
+    return AveragePopulation(source, arms) if any(arm.mixed for arm in arms) else source
+
+
+def _drawn(
+    spec: Spec, arms: Sequence[Arm], dtype: DTypeLike, people: People | None, function: Callable[..., Any] | None
+) -> Source:
+    """The population by its kind."""
+    match spec.population:
+        case schema.Uniform():
+            return UniformPopulation(spec, arms, dtype)
+        case schema.Marginals():
+            return MarginalPopulation(spec, arms, people, dtype)
+        case schema.Network():
+            from fairchain.population.bayes import BayesPopulation
+
+            return BayesPopulation(spec, arms, dtype)
+        case schema.Callable():
+            if function is None:
+                raise SpecError('population.kind: "callable" needs a Python function that draws people; give one')
+            return FunctionPopulation(spec, arms, function, dtype)
+        case _:
+            raise ValueError("rows of a table are not drawn")

@@ -1,0 +1,221 @@
+"""Only some of the people: those of a group where a population cannot draw them, those for whom `given` holds.
+
+A round goes through a sequence of candidates, and each arm takes the first one that it accepts, as the candidate is
+shown in that arm. Candidates are independent of each other, so what an arm takes has exactly the distribution of its
+people given that they are accepted, and rounds stay independent. Arms go through the same candidates: where they
+accept the same one, their round is coupled as the population couples it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from fairchain.errors import DataError, SpecError
+from fairchain.population.uniform import Inputs
+from fairchain.spec.arms import Arm
+
+# Candidates without anybody accepted after which an arm is given up.
+MOST_CANDIDATES = 200_000
+# Rows below which a draw hardly gets cheaper: when fewer rounds wait, each gets several candidates at once.
+ROWS_AT_ONCE = 1024
+# Attempts of one copy of a chunk; more than any run can make.
+COPY_STRIDE = 2**40
+
+
+class Predicate(Protocol):
+    """A condition on people; `str()` says which."""
+
+    def holds(self, values: NDArray[np.floating], /) -> NDArray[np.bool_]:
+        """Whether it holds for each of these rows, (rows, features)."""
+
+
+class Shown(Protocol):
+    """The rounds of one chunk, as each arm would show them."""
+
+    def inputs(self, groups: Sequence[int], /) -> Inputs:
+        """Feature values, a block of rows for each of these arms."""
+
+    def show(self, group: int, /) -> Inputs:
+        """The rows of one arm; valid until the next call."""
+
+
+class Source(Protocol):
+    """What a wrapper needs of a population; one that shows an arm other people too has `accepts(arm, values)`."""
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
+
+    def desk(self) -> Any:
+        """Memory to draw into, for one worker."""
+
+    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> Shown:
+        """The rounds of a chunk."""
+
+
+class RejectionPopulation:
+    """A population restricted, for each arm, to the people that belong to it and for whom a predicate holds.
+
+    Parameters
+    ----------
+    source
+        Draws the candidates. It should draw in double precision, so that a condition is decided on values as the
+        caller wrote them and not on rounded ones.
+    predicate
+        Must hold for a person as shown in the arm; None for no condition.
+    arms
+        The source's arms, in its order.
+    most
+        Candidates per accepted one after which an arm is given up.
+    dtype
+        Of the feature values handed out; by default the source's.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        predicate: Predicate | None,
+        arms: Sequence[Arm],
+        most: int = MOST_CANDIDATES,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        self.arms = tuple(arms)
+        self.source, self.predicate, self.most = source, predicate, most
+        self.dtype = np.dtype(source.dtype if dtype is None else dtype)
+        self._accepts = getattr(source, "accepts", _everybody)
+
+    def __str__(self) -> str:
+        """In one phrase, for the statement under a verdict."""
+        given = "" if self.predicate is None else f", among people for whom {self.predicate}"
+        return f"{self.source}{given}"
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return self.source.width
+
+    def desk(self) -> RejectionDesk:
+        """Memory to draw into, for one worker."""
+        return RejectionDesk(self)
+
+    def rounds(
+        self, seed: int, chunk: int, count: int, copy: int = 0, desk: RejectionDesk | None = None
+    ) -> RejectionRounds:
+        """Draw `count` rounds of a chunk: the same for the same arguments, whichever arms are looked at.
+
+        Raises
+        ------
+        DataError, SpecError
+            If an arm accepts nobody, or so few that no run could wait for them.
+        """
+        desk = desk or self.desk()
+        search = _Search(self, desk.clear(count))
+        attempt = 0
+        while (rounds := np.flatnonzero(search.waiting.any(axis=0))).size:
+            # Doubled from one attempt to the next, since most rounds may end with the next candidate.
+            each = max(1, min(2 ** min(attempt, 10), ROWS_AT_ONCE // rounds.size))
+            address = (seed, chunk, rounds.size * each, copy * COPY_STRIDE + attempt)
+            search.go_on(rounds, each, self.source.rounds(*address, desk=desk.source))
+            attempt += 1
+        return RejectionRounds(search.people)
+
+    def belong(self, arm: int, values: Inputs) -> NDArray[np.bool_]:
+        """Which of these people belong to an arm."""
+        accepted: NDArray[np.bool_] | None = self._accepts(arm, values)
+        return np.ones(len(values), bool) if accepted is None else accepted.copy()
+
+
+@dataclass(frozen=True)
+class RejectionRounds:
+    """The people that each arm took, (arms, rounds, features)."""
+
+    people: Inputs
+
+    def inputs(self, groups: Sequence[int]) -> Inputs:
+        """Feature values, one block of rows after another for each arm: (arms * rounds, features)."""
+        shown: Inputs = self.people[list(groups)].reshape(-1, self.people.shape[2])
+        return shown
+
+    def show(self, group: int) -> Inputs:
+        """The people of one arm, (rounds, features); valid until the next draw at the same desk."""
+        shown: Inputs = self.people[group]
+        return shown
+
+
+class RejectionDesk:
+    """Memory to draw into again and again, and the source's own."""
+
+    def __init__(self, population: RejectionPopulation) -> None:
+        self.source = population.source.desk()
+        self._people = np.empty((len(population.arms), 0, population.width), population.dtype)
+
+    def clear(self, rounds: int) -> Inputs:
+        """Room for the people of all arms."""
+        arms, have, width = self._people.shape
+        if rounds > have:
+            self._people = np.empty((arms, rounds, width), self._people.dtype)
+        return self._people[:, :rounds]
+
+
+class _Search:
+    """The state of one draw: who was taken, which rounds of which arm still wait, and what was seen on the way."""
+
+    def __init__(self, population: RejectionPopulation, people: Inputs) -> None:
+        arms, rounds, _ = people.shape
+        self.people = people
+        self.waiting = np.ones((arms, rounds), bool)
+        self._population = population
+        # For each arm: candidates looked at, those who belong to it, and those for whom the predicate holds too.
+        self._seen = np.zeros((arms, 3), np.int64)
+
+    def go_on(self, rounds: NDArray[np.intp], each: int, drawn: Shown) -> None:
+        """Show each of these rounds its next candidates, `each` rows after another."""
+        for arm in np.flatnonzero(self.waiting[:, rounds].any(axis=1)).tolist():
+            needed = np.flatnonzero(self.waiting[arm, rounds])
+            candidates = drawn.show(arm)
+            if needed.size < rounds.size:
+                candidates = candidates.reshape(rounds.size, each, -1)[needed].reshape(needed.size * each, -1)
+            accepted = self._accepted(arm, candidates).reshape(-1, each)
+            found = np.flatnonzero(accepted.any(axis=1))
+            first = found * each + accepted.argmax(axis=1)[found]
+            self.people[arm, rounds[needed[found]]] = candidates[first]
+            self.waiting[arm, rounds[needed[found]]] = False
+            tested, _, taken = self._seen[arm]
+            if tested > self._population.most * (taken + 1) and self.waiting[arm].any():
+                raise self._too_few(arm)
+
+    def _accepted(self, arm: int, candidates: Inputs) -> NDArray[np.bool_]:
+        accepted = self._population.belong(arm, candidates)
+        members = np.flatnonzero(accepted)
+        if self._population.predicate is not None and members.size:
+            accepted[members] = self._population.predicate.holds(candidates[members])
+        self._seen[arm] += len(candidates), members.size, np.count_nonzero(accepted)
+        return accepted
+
+    def _too_few(self, arm: int) -> SpecError | DataError:
+        """What to say: whether too few belong to the arm, or the predicate holds for too few of those who do."""
+        name, predicate = self._population.arms[arm].name, self._population.predicate
+        tested, members, taken = (int(count) for count in self._seen[arm])
+        if predicate is not None and members and taken * tested <= members * members:
+            return SpecError(
+                f'property.given: "{predicate}" holds for {taken:,} of {members:,} people of "{name}" that were '
+                "drawn; weaken it, or leave out the groups for whom it cannot hold"
+            )
+        return DataError(
+            f'{self._population.source}: {members:,} of {tested:,} people that were drawn belong to "{name}"; '
+            "leave that group out, join it with another in the feature's groups, or use a population that has it"
+        )
+
+
+def _everybody(_arm: int, _values: Inputs) -> None:
+    """What a population accepts that shows every arm its own people."""
+    return

@@ -1,0 +1,49 @@
+"""Groups that are too small a share of the population to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairchain.errors import SpecError
+from fairchain.population.build import build_population
+from fairchain.population.marginals import marginal_shares
+from fairchain.spec import Group, Marginals, Spec, Uniform, groups_of
+from fairchain.spec.arms import arms_of_groups
+
+if TYPE_CHECKING:
+    from fairchain.tables import People
+
+Left = tuple[tuple[str, float], ...]
+
+
+def _shares(
+    spec: Spec, groups: tuple[Group, ...], people: People | None, function: Callable[..., Any] | None
+) -> Sequence[float] | None:
+    if isinstance(spec.population, Uniform | Marginals):
+        # A group that nobody belongs to has a share too, though it could not be drawn.
+        return marginal_shares(spec, arms_of_groups(groups), people)
+    shares: Sequence[float] | None = build_population(
+        spec, arms_of_groups(groups), people=people, function=function
+    ).shares()
+    return shares
+
+
+def large_enough(
+    spec: Spec, people: People | None = None, function: Callable[..., Any] | None = None
+) -> tuple[tuple[Group, ...], Left]:
+    """The groups that reach `property.min_size`, and those that do not, with their share of the population."""
+    groups, least = groups_of(spec), spec.property.min_size
+    if least is None:
+        return groups, ()
+    shares = _shares(spec, groups, people, function)
+    if shares is None:
+        raise SpecError("property.min_size: the groups' shares cannot be computed for this population; leave it out")
+    kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
+    if len(kept) < 2:
+        raise SpecError(
+            f"property.min_size: {least:g} leaves {len(kept)} of {len(groups)} groups, and two are needed; the largest "
+            f"has a share of {max(shares):.3g}"
+        )
+    left_out = tuple((group.name, float(share)) for group, share in zip(groups, shares, strict=True) if share < least)
+    return kept, left_out

@@ -1,0 +1,291 @@
+"""Rows of a table counted a second time, and every number that follows from the counts.
+
+Written apart from what made the certificate: people are sorted into arms one feature at a time, and the bounds come
+from the tails of the binomial distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.model import Model
+from fairchain.rechecking.arithmetic import exact_bounds
+from fairchain.rechecking.sources import fair_limit, kind_of, outcome_words
+from fairchain.spec import Comparison, Domain, Group, Spec, Table, comparison_of, groups_of
+from fairchain.spec.given import predicate_of
+from fairchain.tables import People
+from fairchain.wording import exact_statement, rows_phrase, rows_scope, statement
+
+Bounds = dict[tuple[int, int], tuple[float, float]]
+ROWS = 4096
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """The counts: for each column of people `asked` and, for each outcome, `got`; `parts` are the columns of an arm."""
+
+    comparison: Comparison
+    asked: list[int]
+    got: list[list[int]]
+    parts: list[list[int]]
+    left_out: list[tuple[str, int]]
+    evaluations: int
+
+    def rate(self, outcome: int, arm: int) -> Fraction:
+        """The exact rate of an arm, a mean over its columns."""
+        rates = [Fraction(self.got[outcome][part], self.asked[part]) for part in self.parts[arm]]
+        return sum(rates, start=Fraction(0)) / len(rates)
+
+    def bounds(self, level: float) -> Bounds:
+        """Bounds of every arm's rate, each of which fails with probability at most `level`."""
+        found = {}
+        for outcome in range(len(self.got)):
+            for arm, parts in enumerate(self.parts):
+                each = [
+                    exact_bounds(self.got[outcome][part], self.asked[part], 2 * level / len(parts)) for part in parts
+                ]
+                low, high = (sum(ends) / len(parts) for ends in zip(*each, strict=True))
+                found[outcome, arm] = low, high
+        return found
+
+
+def count_rows(
+    people: People, spec: Spec, model: Model | None, progress: Callable[[int, int], None] | None = None
+) -> RowCount:
+    """Sort everybody into arms, ask the network about each, and count."""
+    predicate = predicate_of(spec)
+    concerned = np.ones(len(people.values), bool) if predicate is None else predicate.holds(people.values)
+    inside = {group.name: concerned & _in_group(people, spec, group) for group in groups_of(spec)}
+    groups, left_out = _kept(people, spec, inside)
+    comparison = comparison_of(spec, groups)
+    if comparison.individual:
+        assert model is not None
+        return _count_changes(people, spec, model, comparison, concerned, left_out, progress)
+    columns: list[NDArray[np.bool_]] = []
+    parts = []
+    for arm in comparison.arms:
+        of_truth = concerned if arm.truth is None or people.truth is None else concerned & (people.truth == arm.truth)
+        masks = [inside[group.name] & of_truth for group in arm.mixed]
+        masks = masks or [of_truth if arm.group is None else inside[arm.group.name] & of_truth]
+        parts.append(list(range(len(columns), len(columns) + len(masks))))
+        columns += masks
+    needed = np.logical_or.reduce(columns)
+    if people.recorded is not None:
+        labels = people.recorded.astype(np.int64)
+    else:
+        assert model is not None
+        labels = np.full(len(people.values), -1, np.int64)
+        labels[needed] = _ask(model, people.values[needed], progress)
+    return RowCount(
+        comparison,
+        [int(mask.sum()) for mask in columns],
+        [[int((labels[mask] == outcome).sum()) for mask in columns] for outcome in comparison.outcomes],
+        parts,
+        left_out,
+        0 if people.recorded is not None else int(needed.sum()),
+    )
+
+
+def _in_group(people: People, spec: Spec, group: Group) -> NDArray[np.bool_]:
+    names = [feature.name for feature in spec.features]
+    inside = np.ones(len(people.values), bool)
+    for place, (protected, domain) in enumerate(zip(spec.property.protected, group.domains, strict=True)):
+        column = people.values[:, names.index(protected)]
+        others = {other.domains[place] for other in groups_of(spec)}
+        inside &= np.array([_lies_in(value, domain, others) for value in np.unique(column)])[
+            np.unique(column, return_inverse=True)[1]
+        ]
+    return inside
+
+
+def _lies_in(value: float, domain: Domain, others: set[Domain]) -> bool:
+    """Where one real range ends and another begins, a value belongs to the one that begins."""
+    if domain.real and value == domain.high and any(other.low == value for other in others):
+        return False
+    return domain.contains(value)
+
+
+def _kept(
+    people: People, spec: Spec, inside: dict[str, NDArray[np.bool_]]
+) -> tuple[tuple[Group, ...], list[tuple[str, int]]]:
+    groups, least = groups_of(spec), spec.property.min_size
+    if least is None:
+        return groups, []
+    truths = {arm.truth for arm in comparison_of(spec).arms if arm.truth is not None}
+    wanted = least if least >= 1 else least * len(people.values)
+    sizes = {}
+    for group in groups:
+        mask = inside[group.name]
+        sizes[group.name] = min((int((mask & (people.truth == t)).sum()) for t in truths), default=int(mask.sum()))
+    kept = tuple(group for group in groups if sizes[group.name] >= wanted)
+    return kept, [(name, size) for name, size in sizes.items() if size < wanted]
+
+
+def _count_changes(
+    people: People,
+    spec: Spec,
+    model: Model,
+    comparison: Comparison,
+    concerned: NDArray[np.bool_],
+    left_out: list[tuple[str, int]],
+    progress: Callable[[int, int], None] | None,
+) -> RowCount:
+    names = [feature.name for feature in spec.features]
+    everybody = people.values[concerned]
+    seen = []
+    for arm in comparison.arms:
+        shown = everybody.copy()
+        for protected, domain in zip(spec.property.protected, arm.group.domains if arm.group else (), strict=True):
+            shown[:, names.index(protected)] = domain.low
+        labels = _ask(model, shown, progress)
+        seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
+    changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
+    people_count = len(everybody)
+    return RowCount(
+        comparison,
+        [people_count, people_count],
+        [[changed, 0]],
+        [[0], [1]],
+        left_out,
+        people_count * len(comparison.arms),
+    )
+
+
+def _ask(model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None) -> NDArray[np.integer]:
+    answers = []
+    for start in range(0, len(values), ROWS):
+        answers.append(model.predict(values[start : start + ROWS].astype(model.dtype)).astype(np.int64))
+        if progress is not None:
+            progress(min(start + ROWS, len(values)), len(values))
+    return np.concatenate(answers) if answers else np.empty(0, np.int64)
+
+
+def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha256: str) -> dict[str, Any]:
+    """Everything that the rows allow to be said, under the names that a certificate uses."""
+    population, comparison = asked.population, count.comparison
+    assert isinstance(population, Table)
+    exact = population.reading == "population"
+    delta = 0.0 if exact else asked.guarantee.delta
+    limit, kind = fair_limit(asked), kind_of(asked)
+    gaps = _Gaps(count, delta)
+    decision, gap = gaps.decision(limit), gaps.largest()
+    if kind == "ratio":
+        gap = 1 - gap[0], 1 - gap[2], 1 - gap[1]
+    words = outcome_words(asked, comparison)
+    outcome, more, less = gaps.widest()
+    phrase = rows_phrase(len(people.values), people.source, exact=exact, given=asked.property.given)
+    names = comparison.counted
+    if exact:
+        said = exact_statement(
+            decision, kind=kind, measured=gap[0], threshold=asked.property.threshold, population=phrase
+        )
+    else:
+        said = statement(
+            decision,
+            threshold=asked.property.threshold,
+            delta=delta,
+            population=phrase,
+            sound=True,
+            kind=kind,
+            run="sample",
+        )
+    return {
+        "verdict": decision,
+        "kind": kind,
+        "gap": {
+            **dict(zip(("estimate", "low", "high"), gap, strict=True)),
+            "more": names[more],
+            "less": names[less],
+            "outcome": words[outcome],
+        },
+        "threshold": asked.property.threshold,
+        "delta": delta,
+        "epsilon": None,
+        "property": str(asked.property),
+        "groups": _group_claims(count, asked, delta),
+        "left_out": [{"name": name, "size": size} for name, size in count.left_out],
+        "violators": [{"more": names[i], "less": names[j], "outcome": words[o]} for o, i, j in gaps.violators(limit)],
+        "rounds": 0,
+        "rows": len(people.values),
+        "evaluations": count.evaluations,
+        "stopped": "rows" if decision == "UNDECIDED" else "decided",
+        "seed": None,
+        "rule": "exact" if exact else "fixed sample",
+        "sound": True,
+        "model_sha256": model_sha256,
+        "table_sha256": people.sha256,
+        "population": phrase,
+        "statement": said,
+        "scope": rows_scope(model_sha256, people.sha256, exact=exact, recorded=population.prediction),
+    }
+
+
+class _Gaps:
+    """Gaps of all pairs that are compared, with their bounds; everything is a plain number by (outcome, i, j)."""
+
+    def __init__(self, count: RowCount, delta: float) -> None:
+        self._pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(count.comparison.compared)]
+        self._relative = count.comparison.measure == "ratio"
+        self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
+        self._delta = delta
+        if delta:
+            alone = count.bounds(delta / 4)
+            together = count.bounds(delta / 4 / len({(o, i) for o, i, _ in self._pairs}))
+            self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
+            self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
+
+    def _gap(self, more: Any, less: Any) -> Any:
+        if not self._relative:
+            return more - less
+        return 1 - less / more if more else 0
+
+    def largest(self) -> tuple[float, float, float]:
+        estimate = max(0.0, float(max(self.exact.values())))
+        if not self._delta:
+            return estimate, estimate, estimate
+        low = max(0.0, min(max(self.below.values()), estimate))
+        return estimate, low, max(*self.above.values(), estimate)
+
+    def decision(self, limit: Fraction) -> str:
+        if not self._delta:
+            return "FAIR" if max(0, *self.exact.values()) <= limit else "UNFAIR"
+        _, low, high = self.largest()
+        return "FAIR" if high < limit else "UNFAIR" if low > limit else "UNDECIDED"
+
+    def widest(self) -> tuple[int, int, int]:
+        return max(self._pairs, key=lambda pair: float(self.exact[pair]))
+
+    def violators(self, limit: Fraction) -> list[tuple[int, int, int]]:
+        gaps = self.below if self._delta else self.exact
+        return [pair for pair in self._pairs if float(gaps[pair]) > float(limit)]
+
+
+def _group_claims(count: RowCount, asked: Spec, delta: float) -> list[dict[str, Any]]:
+    comparison, names = count.comparison, list(count.comparison.counted)
+    size = len(names) * len(count.got)
+    bounds = count.bounds(delta / 2 / size) if delta else None
+    words = list(outcome_words(asked, comparison))
+    arms = names[:1] if comparison.individual else names
+    claims: list[dict[str, Any]] = []
+    for outcome, word in enumerate(words):
+        for arm, name in enumerate(arms):
+            rate = float(count.rate(outcome, arm))
+            low, high = bounds[outcome, arm] if bounds else (rate, rate)
+            tried = sum(count.asked[part] for part in count.parts[arm])
+            claims.append(
+                {"name": name, "outcome": word, "probability": rate, "low": low, "high": high, "evaluations": tried}
+            )
+    if not comparison.individual and len(asked.model.labels) == 2 and len(words) == 1 and not asked.property.outcome:
+        other = asked.model.labels[0]
+        flipped = [
+            {**c, "outcome": other, "probability": 1 - c["probability"], "low": 1 - c["high"], "high": 1 - c["low"]}
+            for c in claims
+        ]
+        claims = flipped + claims
+    return claims

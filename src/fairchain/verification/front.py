@@ -1,0 +1,117 @@
+"""The front door: what is given becomes a spec, people and a model, and goes by rounds or by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairchain.errors import CertificateError, SpecError
+from fairchain.evidence import default_workers
+from fairchain.model import Limits, Model, load_model
+from fairchain.population.inline import with_nodes
+from fairchain.spec import Marginals, Spec, Table, load_spec, revise
+from fairchain.verdict import Verdict
+from fairchain.verification.progress import Report
+from fairchain.verification.rounds import verify_rounds
+from fairchain.wording import NO_CERTIFICATE
+
+if TYPE_CHECKING:
+    from fairchain.tables import People
+
+
+def verify(
+    model: Any,
+    spec: Spec | str | Path,
+    *,
+    table: Any = None,
+    population: Callable[..., Any] | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    limits: Limits | None = None,
+    progress: Report | None = None,
+    certify: bool = False,
+) -> Verdict:
+    """Decide whether a network treats the groups of a spec alike.
+
+    Parameters
+    ----------
+    model
+        A file (ONNX, SOCRATES JSON, Keras), a torch, scikit-learn or Keras model, any Python function of arrays, or
+        None for what the spec names.
+    spec
+        A `Spec`, or the path of a spec file.
+    table
+        Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
+        from column names to cells.
+    population
+        A Python function that draws people, for a spec with `kind = "callable"`.
+    seed
+        Instead of the spec's. The same spec and seed give the same counts, whatever the workers.
+    workers
+        Threads; by default one for each core.
+    limits
+        What an untrusted network may ask for.
+    progress
+        Called now and then with a `Progress`.
+    certify
+        Refuse at once what no certificate could be written for, rather than after the work.
+
+    Returns
+    -------
+    Verdict
+        FAIR or UNFAIR with its guarantee, or UNDECIDED with what is known so far.
+
+    Examples
+    --------
+    >>> from fairchain.examples import example
+    >>> verify(None, example("census")).decision.name
+    'FAIR'
+    """
+    asked = spec if isinstance(spec, Spec) else load_spec(spec)
+    asked = with_nodes(revise(asked, guarantee__seed=seed))
+    if workers is not None and workers < 1:
+        raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
+    people = _people(asked, table)
+    loaded = _model(model, asked, limits)
+    if certify and (population is not None or not (loaded is None or loaded.certifiable)):
+        raise CertificateError(NO_CERTIFICATE)
+    workers = workers or default_workers()
+    if isinstance(asked.population, Table):
+        from fairchain.verification.rows import verify_rows
+
+        assert people is not None
+        return verify_rows(loaded, asked, people, workers, progress)
+    assert loaded is not None
+    return verify_rounds(loaded, asked, people, population, workers, progress)
+
+
+def _people(spec: Spec, table: Any) -> People | None:
+    """The rows that the population speaks of, if it speaks of any."""
+    population = spec.population
+    if not isinstance(population, Table | Marginals):
+        if table is not None:
+            raise SpecError('population.kind: a table was given, and only kind = "table" or "marginals" reads one')
+        return None
+    source = table if table is not None else population.path
+    if source is None and isinstance(population, Marginals):
+        return None
+    if source is None:
+        raise SpecError('population.path: missing; name the table, for example path = "people.csv"')
+    from fairchain.tables import people_of, read_table
+
+    return people_of(read_table(source), spec)
+
+
+def _model(model: Any, spec: Spec, limits: Limits | None) -> Model | None:
+    """The network that is asked; None where the decisions are recorded."""
+    if isinstance(spec.population, Table) and spec.population.prediction is not None:
+        if model is not None:
+            raise SpecError(
+                "population.prediction: decisions are recorded in the table, so no model can be asked; remove one"
+            )
+        return None
+    source = model if model is not None else spec.model.path
+    if source is None:
+        raise SpecError('model.path: missing; name the network\'s file, for example path = "model.onnx"')
+    return load_model(source, spec, limits, allow_python=model is not None)

@@ -1,0 +1,166 @@
+"""By rounds: sample, count, bet, stop (the paper's Algorithm 1, lines 1-6, with a rule that keeps its promise).
+
+One loop serves every rule. It decides nothing itself: it asks the rule what to sample, samples it, and hands back
+the counts, until the rule has its answer, the budget is spent, or somebody presses Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from fairchain.errors import SpecError
+from fairchain.evidence import (
+    DIFFERENCE,
+    RATIO,
+    Batch,
+    BettingRule,
+    EstimateRule,
+    Interval,
+    PaperRule,
+    Plan,
+    Rule,
+    Sampler,
+    Tally,
+    thread_pool,
+)
+from fairchain.evidence.paper import DEFAULT_EPSILON
+from fairchain.model import Model
+from fairchain.population import build_population
+from fairchain.population.sizes import large_enough
+from fairchain.spec import Comparison, Spec, comparison_of
+from fairchain.spec.given import predicate_of
+from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.verdict import Inquiry, Ledger, Verdict, assemble, limit_of
+from fairchain.verification.progress import Progress, Report, notes_on
+from fairchain.witnesses import find_witnesses
+
+if TYPE_CHECKING:
+    from fairchain.tables import People
+
+# Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
+REPORT_EVERY = 0.2
+
+
+def verify_rounds(
+    model: Model,
+    spec: Spec,
+    people: People | None,
+    function: Callable[..., Any] | None,
+    workers: int,
+    progress: Report | None,
+) -> Verdict:
+    """People drawn in coupled rounds until the rule has its answer."""
+    if (function is not None) != isinstance(spec.population, CallablePopulation):
+        raise SpecError(
+            'population.kind: "callable" goes with a Python function, given as population=... or --population; '
+            "give both or neither"
+        )
+    groups, left_out = large_enough(spec, people, function)
+    comparison = comparison_of(spec, groups)
+    population = build_population(
+        spec, comparison.arms, model.dtype, people=people, function=function, predicate=predicate_of(spec)
+    )
+    rule = _rule(spec, comparison)
+    start = time.perf_counter()
+    with thread_pool(workers) as pool, _interruption() as interrupted:
+        sampler = Sampler(
+            model, population, spec.guarantee.seed, comparison, coupled=rule.coupled, pool=pool, workers=workers
+        )
+        entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
+    ledger = Ledger(spec.guarantee.seed, rule.coupled, comparison.rows, tuple(entries))
+    inquiry = Inquiry(
+        spec=spec,
+        comparison=comparison,
+        ledger=ledger,
+        rounds=sum(batch.rounds for _, batch in entries),
+        evaluations=sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries),
+        stopped=stopped,
+        population=str(population),
+        model_sha256=model.sha256,
+        table_sha256=people.sha256 if people is not None else None,
+        witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
+        left_out=left_out,
+        notes=notes_on(model),
+        certifiable=model.certifiable and function is None,
+    )
+    return assemble(inquiry, rule, start)
+
+
+def _rule(spec: Spec, comparison: Comparison) -> Rule:
+    limit, guarantee = float(limit_of(spec)), spec.guarantee
+    groups, outcomes = len(comparison.counted), len(comparison.rows)
+    if guarantee.rule == "paper":
+        epsilon = guarantee.epsilon or DEFAULT_EPSILON
+        return PaperRule(groups, outcomes, limit, guarantee.delta, epsilon, len(spec.model.labels))
+    compared = comparison.compared
+    if guarantee.epsilon is not None:
+        return EstimateRule(groups, outcomes, limit, guarantee.delta, guarantee.epsilon, compared=compared)
+    payoff = RATIO if comparison.measure == "ratio" else DIFFERENCE
+    return BettingRule(groups, outcomes, limit, guarantee.delta, compared=compared, payoff=payoff)
+
+
+def _sample(
+    rule: Rule,
+    sampler: Sampler,
+    spec: Spec,
+    start: float,
+    interrupted: threading.Event,
+    progress: Report | None,
+) -> tuple[list[tuple[Plan, Batch]], str]:
+    """The loop: plan, sample, observe. Returns the ledger's entries and why it ended."""
+    budget = spec.guarantee.budget
+    most, deadline = int(budget.rounds), start + budget.seconds
+    entries: list[tuple[Plan, Batch]] = []
+    rounds = evaluations = chunk = 0
+    reported = start
+    groups = len(rule.tally.trials)
+
+    def halted() -> bool:
+        return interrupted.is_set() or time.perf_counter() > deadline
+
+    while (plan := rule.plan()) is not None:
+        if interrupted.is_set():
+            return entries, "interrupted"
+        if rounds >= most:
+            return entries, "rounds"
+        if time.perf_counter() > deadline:
+            return entries, "seconds"
+        batch = sampler.run(chunk, min(plan.rounds, most - rounds), plan.groups, halted)
+        rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
+        entries.append((plan, batch))
+        rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
+        evaluations += batch.rounds * sampler.asked(plan.groups)
+        now = time.perf_counter()
+        if progress is not None and now - reported > REPORT_EVERY:
+            reported = now
+            progress(Progress(rounds, evaluations, now - start, Interval(*rule.gap())))
+    return entries, "decided"
+
+
+@contextmanager
+def _interruption() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event, so that a batch ends between two chunks; a second one interrupts as usual."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield event
+        return
+
+    def once(_number: int, _frame: FrameType | None) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
