@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n auto
 help:
 	@echo "make demo      a first verdict, offline, on embedded networks"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
-	@echo "make test-all  what needs torch or fetches data, besides"
+	@echo "make test-all  what needs torch or Keras or fetches data, besides"
 	@echo "make check     formatting, lint, types, import contracts"
 	@echo "make bench     the speed claims, as ratios measured in one run (MODELS=DIR adds the paper's networks)"
 	@echo "make clean     remove what these targets made"
@@ -28,18 +28,19 @@ $(VENV)/dev: $(VENV)/core
 # torch in the version that is tested; plain pip, since a CPU build may be provided that other installers do not see.
 $(VENV)/torch: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0 onnxscript
+	$(BIN)/python -m pip install --quiet keras
 	@touch $@
 
 demo: $(VENV)/core
 	$(BIN)/fairchain demo
 
 test: $(VENV)/dev
-	$(PYTEST) -m "not network and not torch"
+	$(PYTEST) -m "not network and not torch and not keras"
 	$(MAKE) --no-print-directory check
 	$(MAKE) --no-print-directory wheel-test
 
 test-all: $(VENV)/torch
-	FAIRCHAIN_NO_SKIP=1 $(PYTEST) -m "network or torch"
+	FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras"
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -29,8 +29,7 @@ from benchmarks.baselines.verifair import verifair
 from benchmarks.paper_models import KNOWN_GAPS, KNOWN_WITHIN, PROTOTYPE_EVALUATIONS, paper_specs
 from fairchain import OnnxModel, Spec, Verdict, example, load_spec, verify
 from fairchain.population import UniformPopulation
-from fairchain.spec import revise
-from fairchain.verification import outcomes_of
+from fairchain.spec import comparison_of, revise
 
 DELTA, THRESHOLD = 1e-6, 0.1
 TIME_LIMITS = {"sex": 1.5, "race": 1.3, "age": 1.3}
@@ -164,10 +163,10 @@ def against_bare_network(sizes: Sizes) -> Iterator[Line]:
 
 def _against_bare(protected: str, workers: int, limit: float | None, sizes: Sizes) -> tuple[Line, float]:
     spec = long_question(protected, sizes.evaluations)
-    model = OnnxModel(spec.model.path, spec)
+    model = OnnxModel(_network(spec), spec)
     verdict = verify(model, spec, workers=workers)
     evaluations = verdict.evaluations
-    bare = BareNetwork(spec.model.path, _resident_inputs(spec))
+    bare = BareNetwork(_network(spec), _resident_inputs(spec))
     batch = bare.best_batch(max(evaluations // 10, RESIDENT), workers)
     ours, other = in_turns(
         lambda: verify(model, spec, workers=workers),
@@ -184,6 +183,11 @@ def _against_bare(protected: str, workers: int, limit: float | None, sizes: Size
     name = f"census {protected}, {groups} groups, {workers} worker{'s' * (workers > 1)}"
     note = f"{evaluations:,} evaluations, bare batch {batch}; best of each {best:.2f}, processor time {processor:.2f}"
     return Line("network", name, f"{mine:.3f} s", f"{theirs:.3f} s", wall, limit, note=note), evaluations / mine
+
+
+def _network(spec: Spec) -> str:
+    assert spec.model.path is not None
+    return spec.model.path
 
 
 def _resident_inputs(spec: Spec) -> NDArray[np.floating]:
@@ -209,7 +213,7 @@ def against_bare_start(sizes: Sizes) -> Iterator[Line]:
 
 def against_verifair(case: Case, seeds: int) -> Iterator[Line]:
     """Evaluations until the verdict, ours and VeriFair's; and what else is known about the case."""
-    model = OnnxModel(case.spec.model.path, case.spec)
+    model = OnnxModel(_network(case.spec), case.spec)
     verdicts = [verify(model, case.spec, seed=seed) for seed in range(seeds)]
     rivals = [verifair(_draw(model, case.spec, seed), *_asked(case.spec)) for seed in range(seeds)]
     mean = fmean(verdict.evaluations for verdict in verdicts)
@@ -254,7 +258,7 @@ def _asked(spec: Spec) -> tuple[int, float, float]:
 
 def _draw(model: OnnxModel, spec: Spec, seed: int) -> Callable[[int, int], NDArray[np.bool_]]:
     """Samples of the same network and population, each group's drawn by themselves."""
-    population, outcome = UniformPopulation(spec, model.dtype), outcomes_of(spec)[0]
+    population, outcome = UniformPopulation(spec, dtype=model.dtype), comparison_of(spec).outcomes[0]
 
     def draw(first: int, count: int) -> NDArray[np.bool_]:
         rows = [
@@ -276,7 +280,7 @@ def flat_memory(sizes: Sizes) -> Iterator[Line]:
 
 def warm_verdict(case: Case, repetitions: int) -> Line:
     """Milliseconds until a verdict once the network is loaded."""
-    model = OnnxModel(case.spec.model.path, case.spec)
+    model = OnnxModel(_network(case.spec), case.spec)
     verify(model, case.spec)
     seconds = [spent(partial(verify, model, case.spec, seed=seed)).wall for seed in range(repetitions)]
     return Line("verdict", case.name, f"{median(seconds) * 1e3:.1f} ms", "", median(seconds) * 1e3)

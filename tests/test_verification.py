@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fairchain import Decision, ModelError, OnnxModel, SpecError, example, load_spec, make_certificate, verify
-from fairchain.spec import Spec, revise
-from fairchain.verification import Progress, outcomes_of
+from fairchain.spec import Spec, comparison_of, revise
+from fairchain.verification import Progress
 
 # The true gaps of the embedded networks from 2 million rounds, see docs/networks.md; three standard errors.
 KNOWN = {
@@ -132,7 +132,7 @@ def test_the_papers_rule_says_everywhere_that_it_is_not_sound() -> None:
 
 def test_all_labels_are_looked_at_and_two_labels_are_one_question() -> None:
     spec = question("census", "sex")
-    assert outcomes_of(spec) == (1,)
+    assert comparison_of(spec).outcomes == (1,)
     verdict = verify(None, _without_outcome(spec))
     assert [group.outcome for group in verdict.groups] == ["<=50K"] * 2 + [">50K"] * 2
     low, high = verdict.groups[0].probability, verdict.groups[2].probability

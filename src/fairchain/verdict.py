@@ -274,7 +274,7 @@ def _in_own_unit(spec: Spec, gap: tuple[float, float, float]) -> Interval:
 def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
     """What each table of the tally counts, in words."""
     if comparison.individual:
-        return (f"[Y={spec.property.outcome}] changes" if spec.property.outcome else "Y changes",)
+        return ("changes" if spec.property.outcome is None else f"{spec.property.outcome} changes",)
     return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)
 
 

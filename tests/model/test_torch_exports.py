@@ -58,7 +58,7 @@ def test_an_exported_network_decides_as_torch_does(torch: Any, tmp_path: Path, h
     labels = ["no", "yes"] if columns == 1 else ["a", "b", "c"]
     asked = spec(integer("age", 0, 9), real("score", -1, 1), category("sex", "F", "M"), labels=labels)
     model = OnnxModel(path, asked)
-    rows = UniformPopulation(asked, model.dtype).rounds(0, 0, 500).inputs([0, 1])
+    rows = UniformPopulation(asked, dtype=model.dtype).rounds(0, 0, 500).inputs([0, 1])
     with torch.no_grad():
         answer = network(torch.from_numpy(rows)).numpy()
     expected = answer[:, 0] > 0.5 if columns == 1 else answer.argmax(axis=1)

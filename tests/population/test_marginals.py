@@ -287,6 +287,8 @@ def test_shares_can_be_asked_for_before_empty_groups_are_left_out() -> None:
     one = asked(JOB, SEX, protected=["job"])
     arms = [Arm(f"job={name}", group) for name, group in zip("abcd", UniformPopulation(one).groups, strict=True)]
     assert marginal_shares(one, arms, rows) == (0.5, 0.5, 0.0, 0.0)
+    uniform = parse_spec(question(JOB, SEX, protected=["job"]))
+    assert marginal_shares(uniform, arms, None) == (0.25,) * 4
 
 
 def test_the_phrase_says_whose_frequencies_they_are() -> None:

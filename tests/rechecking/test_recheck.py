@@ -298,8 +298,8 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
     content = certificate_of()
-    content["version"] = 2
-    with pytest.raises(CertificateError, match="version 2"):
+    content["version"] = 1
+    with pytest.raises(CertificateError, match="version 1"):
         check(tmp_path, content)
 
 

@@ -10,21 +10,16 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from fairchain._version import __version__
-from fairchain.errors import FairchainError, ModelError, SpecError
+from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli.verify import run_verify, verify
+from fairchain.errors import FairchainError
 
-EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
 BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
 EXAMPLES = ("census", "credit", "bank")
-
-PATH = click.Path(path_type=Path)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-quiet = click.option("-q", "--quiet", is_flag=True, help="Print the last word only, and no progress.")
-seed = click.option("--seed", type=int, help="Seed of the random numbers; the same seed gives the same counts.")
 
 
 @click.group(
@@ -37,77 +32,7 @@ def app() -> None:
     """Decides whether a neural network treats groups of people alike, with a guarantee anybody can check."""
 
 
-@app.command(
-    short_help="The verdict on a spec.", epilog="Example: fairchain verify audit.toml --certificate certificate.json"
-)
-@click.argument("spec", type=PATH)
-@click.option("--model", type=PATH, help="Instead of the spec's model.path.")
-@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
-@click.option("--outcome", help="Instead of the spec's.")
-@click.option("--threshold", type=float, help="Largest gap that still counts as fair.")
-@click.option("--delta", type=float, help="Probability of a wrong verdict, at most.")
-@click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
-@click.option("--rule", type=click.Choice(["betting", "paper"]), help="betting is sound; paper is not.")
-@click.option("--rounds", type=float, help="Budget in rounds.")
-@click.option("--seconds", type=float, help="Budget in seconds.")
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
-@click.option("--certificate", type=PATH, help="Write a certificate to this file.")
-@as_json
-@quiet
-def verify(
-    spec: Path,
-    model: Path | None,
-    protected: tuple[str, ...],
-    outcome: str | None,
-    threshold: float | None,
-    delta: float | None,
-    epsilon: float | None,
-    rule: str | None,
-    rounds: float | None,
-    seconds: float | None,
-    seed: int | None,
-    workers: int | None,
-    certificate: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Decide whether the network of SPEC (.toml or .json) treats its groups alike.
-
-    Exit code 0 fair, 1 unfair, 3 undecided, 2 bad input.
-    """
-    from fairchain.spec import load_spec, revise
-
-    question = load_spec(spec)
-    try:
-        question = revise(
-            question,
-            property__protected=list(protected) or None,
-            property__outcome=outcome,
-            property__threshold=threshold,
-            guarantee__delta=delta,
-            guarantee__epsilon=epsilon,
-            guarantee__rule=rule,
-            guarantee__budget__rounds=rounds,
-            guarantee__budget__seconds=seconds,
-            guarantee__seed=seed,
-        )
-    except SpecError as error:
-        raise SpecError(f"{spec}, as changed by the command line: {error}") from None
-    try:
-        verdict = _verify(question, model, workers, certificate, quiet=quiet or as_json)
-    except ModelError as error:
-        # The network's file is named already; the keys to mend stand in this one.
-        raise ModelError(f"{error} (spec: {spec})") from None
-    if as_json:
-        print(json.dumps(verdict.to_dict(), indent=1))
-    else:
-        from fairchain.cli.show import show_verdict
-
-        show_verdict(verdict, brief=quiet)
-        if certificate is not None and not quiet:
-            print(f"Certificate: {certificate}")
-    sys.exit(EXIT_CODES[verdict.decision.name])
+app.add_command(verify)
 
 
 @app.command(
@@ -115,14 +40,22 @@ def verify(
     epilog="Example: fairchain recheck certificate.json --model census.onnx",
 )
 @click.argument("certificate", type=PATH)
-@click.option("--model", type=PATH, required=True, help="The network that it speaks of.")
+@click.option("--model", type=PATH, help="The network that it speaks of; none for recorded decisions.")
+@click.option("--data", type=PATH, help="The table that it speaks of, if it speaks of one.")
 @click.option("--spec", type=PATH, help="The question that it ought to answer, if you have it from elsewhere.")
 @click.option("--full", is_flag=True, help="Re-run every batch, not a random sample.")
 @click.option("--seed", type=int, help="For choosing the sample; unforeseeable by default.")
 @as_json
 @quiet
 def recheck(
-    certificate: Path, model: Path, spec: Path | None, full: bool, seed: int | None, as_json: bool, quiet: bool
+    certificate: Path,
+    model: Path | None,
+    data: Path | None,
+    spec: Path | None,
+    full: bool,
+    seed: int | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Check CERTIFICATE without trusting whoever wrote it.
 
@@ -132,7 +65,7 @@ def recheck(
     from fairchain.rechecking import recheck as run_recheck
 
     with recheck_progress(quiet or as_json) as progress:
-        result = run_recheck(certificate, model, spec=spec, full=full, seed=seed, progress=progress)
+        result = run_recheck(certificate, model, table=data, spec=spec, full=full, seed=seed, progress=progress)
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
     else:
@@ -165,7 +98,7 @@ def demo(name: str | None, save: Path | None, seed: int | None, as_json: bool, q
         question = revise(load_spec(example(each)), guarantee__seed=seed)
         if not (as_json or quiet):
             show_demo_start(each, question)
-        results[each] = _verify(question, None, None, None, quiet=quiet or as_json)
+        results[each] = run_verify(question, quiet=quiet or as_json)
         if not as_json:
             show_verdict(results[each], brief=quiet)
         if save is not None:
@@ -224,27 +157,6 @@ def data_get(names: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> 
         for name, each in paths.items():
             for path in each:
                 print(f"{name}: {path}")
-
-
-def _verify(question: Any, model: Path | None, workers: int | None, certificate: Path | None, *, quiet: bool) -> Any:
-    from fairchain.cli.progress import verify_progress
-    from fairchain.verification import verify as run_verify
-
-    if certificate is not None:
-        _must_be_writable(certificate)
-    with verify_progress(quiet) as progress:
-        verdict = run_verify(model, question, workers=workers, progress=progress)
-    if certificate is not None:
-        from fairchain.certificate import write_certificate
-
-        write_certificate(verdict, certificate)
-    return verdict
-
-
-def _must_be_writable(path: Path) -> None:
-    """Before the work, not after it: a certificate that cannot be written would lose it."""
-    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise FairchainError(f"{path}: cannot be written; --certificate must name a file in a folder that exists")
 
 
 def _copy_example(spec: Path, folder: Path) -> None:

@@ -26,7 +26,9 @@ def verify_progress(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
     try:
 
         def show(progress: Any) -> None:
-            if progress.seconds > PATIENCE:
+            if progress.seconds > PATIENCE and progress.gap is None:
+                status.show(f"{progress.evaluations:,} of {progress.total:,} rows asked")
+            elif progress.seconds > PATIENCE:
                 status.show(
                     f"{progress.rounds:,} rounds, {progress.evaluations:,} evaluations, "
                     f"largest gap {progress.gap}  (Ctrl-C: stop with what is known)"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairchain.cli.screen import Part, Screen
+from fairchain.verdict import kind_of
 
 if TYPE_CHECKING:
     from fairchain.datasets import Description
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
     from fairchain.verdict import GroupProbability, Verdict
 
 COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow"}
-RELATION = {"FAIR": "below", "UNFAIR": "above", "UNDECIDED": "not separated from"}
 STOPPED = {
     "rounds": "the budget of rounds is spent",
     "seconds": "the budget of seconds is spent",
     "interrupted": "you stopped it",
+    "rows": "there are too few rows",
 }
 BAR = 24
-MOST_ROWS = 40
+MOST_ROWS, MOST_NAMED = 40, 6
 
 
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
@@ -32,14 +33,17 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     mark = "" if verdict.sound else " (NOT SOUND)"
     screen.line(
         (name + mark, COLOURS[name]),
-        f": the largest gap is {verdict.gap:.4f}, {RELATION[name]} the threshold {verdict.spec.property.threshold:g}",
+        f": {verdict.headline}",
     )
     if brief:
         return
     _show_groups(screen, verdict)
     pair = verdict.widest
-    if verdict.gap.estimate > 0:
-        screen.line(f"Widest pair seen: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+    if _alike(verdict) and kind_of(verdict.spec) != "individual":
+        seen = "" if verdict.exact else " seen"
+        screen.line(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+    if verdict.left_out:
+        screen.line(f"Left out as too small: {_left_out(verdict)}.")
     if all(group.probability.estimate in (0.0, 1.0) for group in verdict.groups):
         screen.line("Every input got the same answer: are the inputs scaled as the network expects?")
     for witness in verdict.witnesses[:1]:
@@ -50,15 +54,34 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     screen.line()
     screen.line((verdict.statement, "bold" if verdict.sound else "bold red"))
     screen.line((verdict.scope, "dim"))
-    screen.line(
-        (
-            f"{verdict.rounds:,} rounds, {verdict.evaluations:,} evaluations of the network, "
-            f"{verdict.seconds:.3f} s; delta {verdict.spec.guarantee.delta:g}",
-            "dim",
-        )
-    )
+    for note in verdict.notes:
+        screen.line((note, "yellow"))
+    screen.line((_cost(verdict), "dim"))
     if name == "UNDECIDED":
         screen.line(_advice(verdict))
+
+
+def _alike(verdict: Verdict) -> bool:
+    """Whether there is a gap to speak of."""
+    none = 1.0 if kind_of(verdict.spec) == "ratio" else 0.0
+    return verdict.gap.estimate != none
+
+
+def _left_out(verdict: Verdict) -> str:
+    shown = [
+        f"{name} ({size:,.0f} rows)" if size >= 1 or size == 0 else f"{name} (share {size:.2g})"
+        for name, size in verdict.left_out[:MOST_NAMED]
+    ]
+    more = len(verdict.left_out) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _cost(verdict: Verdict) -> str:
+    """What the answer took."""
+    rows = verdict.to_dict()["rows"]
+    unit = f"{rows:,} rows" if rows is not None else f"{verdict.rounds:,} rounds"
+    asked = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no network asked"
+    return f"{unit}, {asked}, {verdict.seconds:.3f} s; delta {verdict.delta:g}"
 
 
 def _show_groups(screen: Screen, verdict: Verdict) -> None:
@@ -66,15 +89,20 @@ def _show_groups(screen: Screen, verdict: Verdict) -> None:
     if len(verdict.spec.model.labels) == 2:
         looked_at = tuple(group for group in looked_at if group.outcome == looked_at[-1].outcome)
     several = len({group.outcome for group in looked_at}) > 1
-    title = "P(outcome)" if several else f"P(Y={looked_at[0].outcome})"
+    outcome = looked_at[0].outcome
+    title = "P(outcome)" if several else f"P({outcome})" if kind_of(verdict.spec) == "individual" else f"P(Y={outcome})"
     headers = ["group", *(["outcome"] if several else []), title, "0" + " " * (BAR - 2) + "1"]
     rows: list[list[Part]] = [
-        [group.name, *([group.outcome] if several else []), str(group.probability), _bar(group)]
+        [group.name, *([group.outcome] if several else []), _number(verdict, group), _bar(group)]
         for group in looked_at[:MOST_ROWS]
     ]
     screen.table(headers, rows)
     if len(looked_at) > MOST_ROWS:
         screen.line(f"... and {len(looked_at) - MOST_ROWS} more: use --json")
+
+
+def _number(verdict: Verdict, group: GroupProbability) -> str:
+    return f"{group.probability.estimate:.4f} of {group.evaluations:,}" if verdict.exact else str(group.probability)
 
 
 def _bar(group: GroupProbability) -> str:
@@ -89,6 +117,13 @@ def _bar(group: GroupProbability) -> str:
 
 
 def _advice(verdict: Verdict) -> str:
+    if verdict.stopped == "rows":
+        if verdict.forecast is None:
+            return "Undecided because there are too few rows; how many would do cannot be forecast."
+        return (
+            f"Undecided because there are too few rows: about {verdict.forecast} times as many would decide it, if the "
+            "rates stay as they are."
+        )
     if verdict.stopped == "decided":
         return "Undecided: the threshold lies inside the interval; ask for a smaller epsilon, or leave epsilon out."
     more = (

@@ -87,6 +87,8 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
         As for `load_model`; also a loaded model.
     spec
         The spec that the saved network will be verified with.
+    limits
+        What an untrusted file may ask for.
 
     Raises
     ------
@@ -97,8 +99,8 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     --------
     >>> from fairchain import example, load_spec
     >>> spec = load_spec(example("census"))
-    >>> to_onnx(spec.model.path, spec)[:1]
-    b'\\x08'
+    >>> to_onnx(spec.model.path, spec) == open(spec.model.path, "rb").read()
+    True
     """
     loaded = load_model(model, spec, limits)
     if not isinstance(loaded, OnnxModel):
@@ -151,8 +153,8 @@ def _imported(name: str) -> Any:
     if not module_name or not colon or not attribute:
         raise ModelError(f"{name}: write {PYTHON}package.module:name, for example {PYTHON}my_model:predict")
     # As for `python -m`: it stays, since the code may import its neighbours later.
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     try:
         found = import_module(module_name)
     except ModuleNotFoundError as error:

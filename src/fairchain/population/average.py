@@ -50,6 +50,10 @@ class AveragePopulation:
         """Memory to draw into, for one worker."""
         return AverageDesk(self)
 
+    def shares(self) -> None:
+        """Not known: a mean of groups has no share of its own."""
+        return
+
     def rounds(
         self, seed: int, chunk: int, count: int, copy: int = 0, desk: AverageDesk | None = None
     ) -> AverageRounds:

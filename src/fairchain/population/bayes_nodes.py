@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TypeVar
 
 import numpy as np
@@ -34,6 +35,8 @@ MOST_NUMBER = 1e300
 MOST_DEVIATIONS = 9.0
 # The largest whole number up to which doubles hold every one.
 MOST_EXACT = 2**53
+# Keys among which a near one is looked for.
+MOST_LOOKED_AT = 1000
 
 Reals = NDArray[np.float64]
 Entry = TypeVar("Entry")
@@ -249,9 +252,9 @@ def _by_key(site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[s
     wanted = set(keys)
     unknown = next((each for each in given if each not in wanted), None)
     if unknown is not None:
-        raise site.error(
-            key, f'"{unknown}" is no combination of values of {some(list(choices))}; {near(unknown, keys)}'
-        )
+        close = get_close_matches(unknown, keys[:MOST_LOOKED_AT], n=1)
+        hint = f'did you mean "{close[0]}"?' if close else f'write them in this order: "{keys[0]}"'
+        raise site.error(key, f'"{unknown}" is no combination of values of {some(list(choices))}; {hint}')
     missing = next((each for each in keys if each not in given), None)
     if missing is not None:
         raise site.error(key, f'nothing is stated for "{missing}"; write an entry for each of {count} combinations')

@@ -77,8 +77,14 @@ def repeated(items: Iterable[Item]) -> Item | None:
 
 def near(name: str, known: Sequence[str]) -> str:
     """`did you mean "x"?` if something is near, else some of what there is."""
-    close = get_close_matches(name, known[:MOST_NODES], n=1)
+    same = [each for each in known if _plain(each) == _plain(name)]
+    close = same or get_close_matches(name, known, n=1)
     return f'did you mean "{close[0]}"?' if close else f"there is {some(known)}"
+
+
+def _plain(name: str) -> str:
+    """A name without what is mistaken most easily: capitals, blanks and what is written in their place."""
+    return name.casefold().translate({ord(mark): None for mark in " _-."})
 
 
 def some(names: Sequence[object], most: int = 8) -> str:

@@ -162,7 +162,7 @@ class _Cursor:
         return tuple(numbers)
 
     def _plain_numbers(self, most: int) -> Row | None:
-        """The same in one go, ten times as fast, where nothing but numbers stands there; None if something else does."""
+        """The same in one go, several times as fast; None if anything but numbers stands there."""
         run = _PLAIN_NUMBERS.match(self._text, self.token.start)
         if run is None or run.end() - run.start() > 100 * (most + 1):
             return None

@@ -11,11 +11,12 @@ from numpy.typing import DTypeLike
 from fairchain.errors import SpecError
 from fairchain.population.average import AveragePopulation, unmixed
 from fairchain.population.function import FunctionPopulation
+from fairchain.population.intervened import IntervenedPopulation
 from fairchain.population.marginals import MarginalPopulation, People
 from fairchain.population.rejection import Predicate, RejectionPopulation, Source
 from fairchain.population.uniform import UniformPopulation
 from fairchain.spec import Spec, schema
-from fairchain.spec.arms import Arm
+from fairchain.spec.arms import EVERYBODY, Arm
 
 
 def build_population(
@@ -49,6 +50,28 @@ def build_population(
     """
     if function is not None and not isinstance(spec.population, schema.Callable):
         raise SpecError('population.kind: a function was given to draw people; write kind = "callable" or leave it out')
+    if isinstance(spec.property, schema.Individual) and not _same_people(spec, predicate):
+        everybody = _built(spec, [Arm(EVERYBODY)], dtype, people, function, predicate)
+        single = all(domain.size == 1 for arm in arms if arm.group for domain in arm.group.domains)
+        values = None if single else _built(spec, arms, dtype, people, function, None)
+        return IntervenedPopulation(spec, arms, everybody, values)
+    return _built(spec, arms, dtype, people, function, predicate)
+
+
+def _same_people(spec: Spec, predicate: Predicate | None) -> bool:
+    """Whether a round shows the same person in every arm: where features are independent and nobody is left out."""
+    return predicate is None and isinstance(spec.population, schema.Uniform | schema.Marginals)
+
+
+def _built(
+    spec: Spec,
+    arms: Sequence[Arm],
+    dtype: DTypeLike,
+    people: People | None,
+    function: Callable[..., Any] | None,
+    predicate: Predicate | None,
+) -> Source:
+    """By kind, then only those whom an arm accepts, then with means of groups."""
     plain = unmixed(arms)
     # A condition is decided on values as they were written, so candidates are drawn in double precision.
     source = _drawn(spec, plain, np.float64 if predicate is not None else dtype, people, function)

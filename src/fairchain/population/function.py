@@ -92,6 +92,10 @@ class FunctionPopulation:
             return None
         return self._belong(arm, values)
 
+    def shares(self) -> None:
+        """Not known: the function does not say."""
+        return
+
     def desk(self) -> None:
         """The function brings memory of its own."""
         return

@@ -12,5 +12,9 @@ def with_nodes(spec: Spec) -> Spec:
     if not isinstance(spec.population, Network) or spec.population.path is None:
         return spec
     from fairchain.population.bayes import read_nodes
+    from fairchain.population.bayes_graph import build_graph
 
-    return replace(spec, population=Network(nodes=tuple(read_nodes(spec.population))))
+    nodes = read_nodes(spec.population)
+    # Checked here, where a message can still name the file.
+    build_graph(spec.features, nodes, spec.population.path)
+    return replace(spec, population=Network(nodes=nodes))

@@ -200,7 +200,7 @@ def laws_of(spec: Spec, people: People | None) -> tuple[Law, ...]:
     for name in stated:
         if name not in names:
             raise SpecError(f'population.frequencies: there is no feature "{name}"; {suggest(name, names)}')
-    if not stated and people is None:
+    if not stated and people is None and isinstance(spec.population, Marginals):
         raise SpecError(
             "population: marginals need frequencies; name a table with path = ..., "
             "or state them: frequencies = {sex = {Female = 0.5, Male = 0.5}}"
@@ -230,7 +230,10 @@ def _column_law(people: People, column: int, name: str) -> Counted:
 
 
 def marginal_shares(spec: Spec, arms: Sequence[Arm], people: People | None) -> tuple[float, ...]:
-    """The share of all people that belongs to each arm, 0 for an arm that could not be drawn."""
+    """The share of all people that belongs to each arm, 0 for an arm that could not be drawn.
+
+    For a spec whose features are uniform too.
+    """
     shares = _shares(laws_of(spec, people), columns_of(spec), shown_groups(spec, arms))
     return tuple(float(prod(parts)) for parts in shares)
 

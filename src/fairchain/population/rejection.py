@@ -61,6 +61,9 @@ class Source(Protocol):
     def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> Shown:
         """The rounds of a chunk."""
 
+    def shares(self) -> Any:
+        """A number for each arm, the share of all people that belongs to it; None if that is not known."""
+
 
 class RejectionPopulation:
     """A population restricted, for each arm, to the people that belong to it and for whom a predicate holds.
@@ -107,6 +110,10 @@ class RejectionPopulation:
         """Memory to draw into, for one worker."""
         return RejectionDesk(self)
 
+    def shares(self) -> Any:
+        """The source's shares; None among people for whom a predicate holds, since that changes them."""
+        return self.source.shares() if self.predicate is None else None
+
     def rounds(
         self, seed: int, chunk: int, count: int, copy: int = 0, desk: RejectionDesk | None = None
     ) -> RejectionRounds:
@@ -131,7 +138,11 @@ class RejectionPopulation:
     def belong(self, arm: int, values: Inputs) -> NDArray[np.bool_]:
         """Which of these people belong to an arm."""
         accepted: NDArray[np.bool_] | None = self._accepts(arm, values)
-        return np.ones(len(values), bool) if accepted is None else accepted.copy()
+        return np.ones(len(values), bool) if accepted is None else accepted
+
+    def hold(self, values: Inputs) -> NDArray[np.bool_]:
+        """For which of these people the predicate holds."""
+        return np.ones(len(values), bool) if self.predicate is None else self.predicate.holds(values)
 
 
 @dataclass(frozen=True)
@@ -196,8 +207,11 @@ class _Search:
     def _accepted(self, arm: int, candidates: Inputs) -> NDArray[np.bool_]:
         accepted = self._population.belong(arm, candidates)
         members = np.flatnonzero(accepted)
-        if self._population.predicate is not None and members.size:
-            accepted[members] = self._population.predicate.holds(candidates[members])
+        if members.size == len(candidates):
+            accepted = self._population.hold(candidates)
+        elif members.size:
+            accepted = np.zeros(len(candidates), bool)
+            accepted[members] = self._population.hold(candidates[members])
         self._seen[arm] += len(candidates), members.size, np.count_nonzero(accepted)
         return accepted
 

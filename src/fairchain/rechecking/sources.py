@@ -69,5 +69,5 @@ def outcome_words(spec: Spec, comparison: Comparison) -> Sequence[str]:
     """What each table of the tally counts, in words."""
     if comparison.individual:
         label = spec.property.outcome
-        return ["Y changes" if label is None else f"[Y={label}] changes"]
+        return ["changes" if label is None else f"{label} changes"]
     return [spec.model.labels[place] for place in comparison.outcomes]

@@ -108,6 +108,12 @@ def revise(spec: Spec, **changes: Any) -> Spec:
     Keys are written with double underscores for dots: `revise(spec, guarantee__delta=0.05)`.
     """
     data = msgspec.to_builtins(spec)
+    kind = changes.get("property__kind")
+    if kind is not None:
+        # What another kind of property does not have is dropped, if it says nothing.
+        known = {field.encode_name for field in msgspec.structs.fields(_by_kind(schema.Property, kind))}
+        plain = {"criterion": "demographic_parity", "compare": "groups"}
+        data["property"] = {k: v for k, v in data["property"].items() if k in known or v != plain.get(k)}
     for key, value in changes.items():
         if value is not None:
             *tables, name = key.split("__")

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,8 @@ def number_text(value: Any) -> str:
     >>> [number_text(value) for value in (1.0, -0.0, 0.1, np.float32(0.1), np.int64(7), float("nan"))]
     ['1', '0', '0.1', '0.1', '7', '']
     """
+    if isinstance(value, Integral):
+        return str(int(value))
     if math.isnan(value):
         return ""
     return str(int(value)) if math.isfinite(value) and value == int(value) else str(value)

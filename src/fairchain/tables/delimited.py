@@ -147,7 +147,14 @@ def _joined(parts: list[str]) -> Iterator[str]:
 
 def _separator(header: str) -> str:
     """What makes the most columns of the header."""
-    return max(CSV_SEPARATORS, key=lambda separator: len(next(csv.reader([header], delimiter=separator))))
+    return max(CSV_SEPARATORS, key=lambda separator: _width(header, separator))
+
+
+def _width(header: str, separator: str) -> int:
+    try:
+        return len(next(csv.reader([header], delimiter=separator)))
+    except csv.Error:
+        return 0
 
 
 def _check_header(path: Path, names: list[str], most: int) -> None:

@@ -141,8 +141,6 @@ def _category_values(
     cells: Column, feature: CategoryFeature, place: _Place, not_known: Sequence[str]
 ) -> NDArray[np.float64]:
     names = feature.values if feature.cells is None else feature.cells
-    if len(names) != len(feature.values):
-        raise SpecError(f"{place.owner}.cells: {len(names)} cells for {len(feature.values)} values; give one each")
     found = _Lookup(enumerate(names), not_known).indices(cells)
     if found.bad == UNCLEAR:
         raise SpecError(f'{place.owner}: "{found.cell}" stands for two values; give each a cell of its own')

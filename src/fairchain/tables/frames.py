@@ -100,13 +100,18 @@ def _text(cell: Any, where: str, row: int) -> str:
         return ""
     if isinstance(cell, bool | np.bool_):
         return BOOLEANS[int(cell)]
-    if isinstance(cell, Real):
-        return number_text(cell)
-    if isinstance(cell, Decimal):
-        return number_text(float(cell))
+    if isinstance(cell, Real | Decimal):
+        return _number_text(cell, where, row)
     if isinstance(cell, date | time):
         return str(cell)
     raise DataError(f"{where}: row {row:,} holds {_kind(cell)}; a cell is a text or a number")
+
+
+def _number_text(cell: Any, where: str, row: int) -> str:
+    try:
+        return number_text(float(cell) if isinstance(cell, Decimal) else cell)
+    except ValueError:  # Python writes no number of more than some thousand digits
+        raise DataError(f"{where}: row {row:,} holds a number that is too long; make it a text or a float") from None
 
 
 def _is_missing_kind(kind: type) -> bool:

@@ -24,6 +24,7 @@ def verify(
     model: Any,
     spec: Spec | str | Path,
     *,
+    weights: str | Path | None = None,
     table: Any = None,
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
@@ -41,6 +42,8 @@ def verify(
         None for what the spec names.
     spec
         A `Spec`, or the path of a spec file.
+    weights
+        A torch state dict to load into the module that `model` is, names or makes.
     table
         Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
         from column names to cells.
@@ -73,7 +76,7 @@ def verify(
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     people = _people(asked, table)
-    loaded = _model(model, asked, limits)
+    loaded = _model(model, asked, limits, weights)
     if certify and (population is not None or not (loaded is None or loaded.certifiable)):
         raise CertificateError(NO_CERTIFICATE)
     workers = workers or default_workers()
@@ -103,7 +106,7 @@ def _people(spec: Spec, table: Any) -> People | None:
     return people_of(read_table(source), spec)
 
 
-def _model(model: Any, spec: Spec, limits: Limits | None) -> Model | None:
+def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None) -> Model | None:
     """The network that is asked; None where the decisions are recorded."""
     if isinstance(spec.population, Table) and spec.population.prediction is not None:
         if model is not None:
@@ -114,4 +117,4 @@ def _model(model: Any, spec: Spec, limits: Limits | None) -> Model | None:
     source = model if model is not None else spec.model.path
     if source is None:
         raise SpecError('model.path: missing; name the network\'s file, for example path = "model.onnx"')
-    return load_model(source, spec, limits, allow_python=model is not None)
+    return load_model(source, spec, limits, allow_python=model is not None, weights=weights)

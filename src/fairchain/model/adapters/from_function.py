@@ -163,11 +163,12 @@ class FunctionModel:
 
     def _from_objects(self, answer: NDArray[Any]) -> NDArray[Any]:
         for item in answer.flat:
-            if not isinstance(item, int | float | np.number | np.bool_):
+            if not isinstance(item, str | int | float | np.number | np.bool_):
                 raise ModelError(
-                    f"{self.name}: answered with {_short(item)}, a {type(item).__name__}; "
-                    "return labels (all texts or all numbers) or scores"
+                    f"{self.name}: answered with {_short(item)}, a {type(item).__name__}; return labels or scores"
                 )
+        if any(isinstance(item, str) for item in answer.flat):
+            raise ModelError(f"{self.name}: answered with texts and numbers; return labels that are all of one kind")
         return np.array(answer.tolist())
 
 
@@ -203,7 +204,7 @@ def _kind(shown: Any) -> str:
 
 
 def _short(item: object) -> str:
-    return ascii(item)[:80]
+    return ascii(item.item() if isinstance(item, np.generic) else item)[:80]
 
 
 def _has_texts(rule: DecisionRule) -> bool:

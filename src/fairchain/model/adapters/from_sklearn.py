@@ -50,7 +50,7 @@ def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> On
         _check_words(estimator, spec, name)
     asked = FunctionModel(function, spec, name, show=show, output=output)
 
-    def convert() -> bytes:
+    def convert(kind: str) -> bytes:
         if find_spec("skl2onnx") is None:
             raise ModelError("skl2onnx is not installed: pip install 'fairchain[sklearn]'")
         with quiet():
@@ -62,7 +62,7 @@ def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> On
 
     # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
     for kind in ("Float", "Double"):
-        model = converted_or_asked(name, spec, limits, convert=convert, agrees=agrees, ask=lambda: asked)
+        model = converted_or_asked(name, spec, limits, convert=partial(convert, kind), agrees=agrees, ask=lambda: asked)
         if model.certifiable:
             return model
     return asked
@@ -122,7 +122,7 @@ def _check_words(estimator: Any, spec: Spec, name: str) -> None:
         if not shown & set(known):
             raise ModelError(
                 f'{name}: column "{column}" was fitted on {_some(known)}, and feature "{feature.name}" shows '
-                f"{_some(sorted(shown, key=str))}; say what the table calls each value: cells = [...] in the [[feature]]"
+                f"{_some(sorted(shown, key=str))}; say what the table calls each value: cells = [...] in [[feature]]"
             )
 
 

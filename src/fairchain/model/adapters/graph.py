@@ -40,7 +40,10 @@ class Graph:
         return names
 
     def to_bytes(self, width: int, columns: int, answer: str) -> bytes:
-        """The finished network: `input` (batch, width) to `output` (batch, columns), which is what `answer` names."""
+        """The finished network: `input` (batch, width) to `output` (batch, columns).
+
+        `answer` is an output of the last operator.
+        """
         from onnx import TensorProto, helper
 
         self._nodes[-1].output[list(self._nodes[-1].output).index(answer)] = "output"

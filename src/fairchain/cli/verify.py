@@ -1,0 +1,201 @@
+"""The command `verify`: what the spec says and the command line changes, asked and shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairchain.cli.options import EXIT_CODES, PATH, as_json, quiet, seed
+from fairchain.errors import FairchainError, ModelError, SpecError
+
+if TYPE_CHECKING:
+    from fairchain.spec import Spec
+    from fairchain.verdict import Verdict
+
+# Options that replace a key of the spec: the name of the parameter, and the key with double underscores for dots.
+KEYS = {
+    "kind": "property__kind",
+    "outcome": "property__outcome",
+    "given": "property__given",
+    "criterion": "property__criterion",
+    "compare": "property__compare",
+    "min_size": "property__min_size",
+    "threshold": "property__threshold",
+    "delta": "guarantee__delta",
+    "epsilon": "guarantee__epsilon",
+    "rule": "guarantee__rule",
+    "rounds": "guarantee__budget__rounds",
+    "seconds": "guarantee__budget__seconds",
+    "seed": "guarantee__seed",
+}
+CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
+
+
+@click.command(
+    short_help="The verdict on a spec.", epilog="Example: fairchain verify audit.toml --certificate certificate.json"
+)
+@click.argument("spec", type=PATH)
+@click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
+@click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
+@click.option("--data", type=PATH, help="Instead of the spec's population.path: a CSV or Parquet file.")
+@click.option("--as", "reading", type=click.Choice(["population", "sample"]), help="What the rows of --data are.")
+@click.option("--label", help="Column with the true labels.")
+@click.option("--predictions", type=PATH, help="A table with recorded decisions, asked in the network's place.")
+@click.option("--prediction", help="Its column with the decisions; by default the spec's, or prediction.")
+@click.option("--population", help="A Python function that draws people: python:package.module:name.")
+@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
+@click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
+@click.option("--outcome", help="Instead of the spec's.")
+@click.option("--given", help='Only people for whom this holds, for example "hours >= 40".')
+@click.option("--criterion", type=click.Choice(CRITERIA), help="Whose rates are compared.")
+@click.option("--compare", type=click.Choice(["groups", "overall", "average"]), help="What a group is compared with.")
+@click.option("--min-size", type=float, help="Leave out smaller groups: rows, or below 1 a share.")
+@click.option("--threshold", type=float, help="Largest gap, or smallest ratio, that still counts as fair.")
+@click.option("--delta", type=float, help="Probability of a wrong verdict, at most.")
+@click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
+@click.option("--rule", type=click.Choice(["betting", "paper"]), help="betting is sound; paper is not.")
+@click.option("--rounds", type=float, help="Budget in rounds.")
+@click.option("--seconds", type=float, help="Budget in seconds.")
+@seed
+@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
+@click.option("--certificate", type=PATH, help="Write a certificate to this file.")
+@as_json
+@quiet
+def verify(
+    spec: Path,
+    model: str | None,
+    weights: Path | None,
+    population: str | None,
+    workers: int | None,
+    certificate: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **changes: Any,
+) -> None:
+    """Decide whether the network of SPEC (.toml or .json) treats its groups alike.
+
+    Exit code 0 fair, 1 unfair, 3 undecided, 2 bad input.
+    """
+    from fairchain.spec import load_spec
+
+    question = load_spec(spec)
+    try:
+        question = _changed(question, population, **changes)
+    except SpecError as error:
+        raise SpecError(f"{spec}, as changed by the command line: {error}") from None
+    try:
+        verdict = run_verify(
+            question,
+            model,
+            weights=weights,
+            population=population,
+            workers=workers,
+            certificate=certificate,
+            quiet=quiet or as_json,
+        )
+    except (ModelError, SpecError) as error:
+        # The other file is named already; the keys to mend stand in this one.
+        raise type(error)(f"{error} (spec: {spec})") from None
+    if as_json:
+        print(json.dumps(verdict.to_dict(), indent=1))
+    else:
+        from fairchain.cli.show import show_verdict
+
+        show_verdict(verdict, brief=quiet)
+        if certificate is not None and not quiet:
+            print(f"Certificate: {certificate}")
+    sys.exit(EXIT_CODES[verdict.decision.name])
+
+
+def _changed(
+    question: Spec,
+    function: str | None,
+    *,
+    protected: tuple[str, ...],
+    data: Path | None,
+    reading: str | None,
+    label: str | None,
+    predictions: Path | None,
+    prediction: str | None,
+    **options: Any,
+) -> Spec:
+    """The spec with what the command line says in place of its own."""
+    from msgspec import to_builtins
+
+    from fairchain.spec import revise
+
+    before = to_builtins(question.population)
+    people = dict(before)
+    if function is not None:
+        people = {"kind": "callable"}
+    if (reading or predictions) and people["kind"] != "table":
+        people = {"kind": "table", "as": "sample"}
+    if predictions is not None:
+        people["prediction"] = prediction or people.get("prediction") or "prediction"
+    given = {
+        "path": str(predictions or data) if predictions or data else None,
+        "as": reading,
+        "label": label,
+        "prediction": prediction,
+    }
+    people |= {key: value for key, value in given.items() if value is not None}
+    if data is not None and people["kind"] == "uniform":
+        raise SpecError(
+            "population.kind: the spec draws people uniformly and --data gives rows; say what they are: "
+            "--as population (everybody) or --as sample (of a larger population)"
+        )
+    return revise(
+        question,
+        property__protected=list(protected) or None,
+        population=people if people != before else None,
+        **{KEYS[name]: value for name, value in options.items()},
+    )
+
+
+def run_verify(
+    question: Spec,
+    model: str | None = None,
+    *,
+    weights: Path | None = None,
+    population: str | None = None,
+    workers: int | None = None,
+    certificate: Path | None = None,
+    quiet: bool,
+) -> Verdict:
+    """Verify with progress on the terminal, and write the certificate if one is wanted."""
+    from fairchain.cli.progress import verify_progress
+    from fairchain.verification import verify as ask
+
+    if certificate is not None:
+        must_be_writable(certificate, "--certificate")
+    function = None
+    if population is not None:
+        from fairchain.model.load import import_named
+
+        function = import_named(population)
+    with verify_progress(quiet) as progress:
+        verdict = ask(
+            model,
+            question,
+            weights=weights,
+            population=function,
+            workers=workers,
+            progress=progress,
+            certify=certificate is not None,
+        )
+    if certificate is not None:
+        from fairchain.certificate import write_certificate
+
+        write_certificate(verdict, certificate)
+    return verdict
+
+
+def must_be_writable(path: Path, option: str) -> None:
+    """Before the work, not after it: a result that cannot be written would lose it."""
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise FairchainError(f"{path}: cannot be written; {option} must name a file in a folder that exists")

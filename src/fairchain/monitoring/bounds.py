@@ -1,0 +1,206 @@
+"""From counts in each group to bounds that may be looked at after every row (docs/monitor.md).
+
+Each group's rate has an interval that holds at all times at once, and together they all do with probability
+1 - delta. The largest gap, its bounds and the decision follow from these by arithmetic; nothing else is random.
+Every function takes the counts of many moments at once: arrays (..., groups).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import SpecError
+from fairchain.evidence.counts import any_time
+from fairchain.evidence.interval import Interval
+from fairchain.evidence.rule import Decision
+
+Kind = Literal["difference", "ratio"]
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+MOST_GROUPS = 500
+# What `decisions` answers with, by number: arrays of them are faster than arrays of objects.
+DECISIONS = (Decision.UNDECIDED, Decision.FAIR, Decision.UNFAIR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is watched: the largest gap between groups, against a threshold, with this probability of being wrong.
+
+    Parameters
+    ----------
+    threshold
+        Largest difference, or smallest ratio, that still counts as fair.
+    kind
+        `difference` or `ratio`.
+    delta
+        Probability that anything said is ever wrong, at most.
+    groups
+        Who is compared; empty if groups are taken as they come.
+    """
+
+    threshold: float
+    kind: Kind = "difference"
+    delta: float = 0.05
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1:
+            raise SpecError(
+                f"threshold: found {self.threshold}; write a number strictly between 0 and 1, for example 0.1"
+            )
+        if not 1e-100 <= self.delta < 1:
+            raise SpecError(f"delta: found {self.delta}; write a probability from 1e-100 to below 1, for example 0.05")
+        if self.kind not in ("difference", "ratio"):
+            raise SpecError(f'kind: found "{self.kind}"; write "difference" or "ratio"')
+        if len(self.groups) == 1:
+            raise SpecError(f'groups: only "{self.groups[0]}" is named, nothing to compare; name at least two, or none')
+        if len(set(self.groups)) < len(self.groups):
+            raise SpecError("groups: a group is named twice; every name must be different")
+        if len(self.groups) > MOST_GROUPS:
+            raise SpecError(f"groups: {len(self.groups)} are more than {MOST_GROUPS}; join some of them")
+
+    @property
+    def limit(self) -> float:
+        """The largest gap that still counts as fair; the gap of a ratio is what is missing to 1."""
+        return self.threshold if self.kind == "difference" else 1 - self.threshold
+
+    def levels(self, count: int) -> Floats:
+        """How delta is divided: equally among named groups, else delta / (i (i + 1)) for the i-th that came."""
+        if self.groups:
+            return np.full(count, self.delta / len(self.groups))
+        i = np.arange(1.0, count + 1)
+        return self.delta / (i * (i + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCounts:
+    """All the state there is: how many rows each group had, and in how many of them it got the outcome.
+
+    Groups stand in the order in which they were named or came.
+    """
+
+    names: tuple[str, ...]
+    asked: Counts
+    got: Counts
+
+    @classmethod
+    def none(cls, question: Question) -> GroupCounts:
+        """No rows yet."""
+        zeros = np.zeros(len(question.groups), np.int64)
+        return cls(question.groups, zeros, zeros)
+
+    def widened(self, names: Sequence[str]) -> GroupCounts:
+        """With room for the groups that came after these."""
+        more = np.zeros(len(names) - len(self.names), np.int64)
+        return GroupCounts(tuple(names), np.append(self.asked, more), np.append(self.got, more))
+
+    def after(self, codes: NDArray[np.intp], hits: Mask) -> GroupCounts:
+        """With these rows: the place of each one's group, and whether it got the outcome."""
+        size = len(self.names)
+        return GroupCounts(
+            self.names,
+            self.asked + np.bincount(codes, minlength=size),
+            self.got + np.bincount(codes[hits], minlength=size),
+        )
+
+    def seen(self, question: Question) -> GroupCounts:
+        """Without the groups that only later rows have; those that were named always stay."""
+        count = len(question.groups) or int((self.asked > 0).sum())
+        return GroupCounts(self.names[:count], self.asked[:count], self.got[:count])
+
+    @property
+    def rows(self) -> int:
+        """How many rows were counted."""
+        return int(self.asked.sum())
+
+    def rates(self, question: Question) -> list[Interval]:
+        """Every group's rate; all intervals hold together, at all times, with probability 1 - delta."""
+        if not self.names:
+            return []
+        low, high = any_time(self.got, self.asked, question.levels(len(self.names)))
+        estimates = self.got / np.maximum(self.asked, 1)
+        return [Interval(float(e), float(a), float(b)) for e, a, b in zip(estimates, low, high, strict=True)]
+
+    def gap(self, question: Question) -> Interval:
+        """The largest gap between two groups; [0, 1] while there is nothing to compare."""
+        if (self.asked > 0).sum() < 2:
+            return Interval(0.0, 0.0, 1.0)
+        low, high = gap_bounds(self.asked, self.got, question)
+        rates = (self.got / np.maximum(self.asked, 1))[self.asked > 0]
+        estimate = max(0.0, float(largest_gap(rates, rates, question.kind)))
+        return Interval(estimate, min(max(0.0, float(low)), estimate), max(min(1.0, float(high)), estimate))
+
+    def widest(self) -> tuple[str, str] | None:
+        """The groups with the highest and the lowest rate seen, if there are two."""
+        if (self.asked > 0).sum() < 2:
+            return None
+        rates = np.where(self.asked > 0, self.got / np.maximum(self.asked, 1), np.nan)
+        more, less = int(np.nanargmax(rates)), int(np.nanargmin(rates))
+        return (self.names[more], self.names[less]) if more != less else None
+
+    def decision(self, question: Question) -> Decision:
+        """What these counts say."""
+        return DECISIONS[int(decisions(self.asked[None], self.got[None], question)[0])]
+
+
+def largest_gap(more: Floats, less: Floats, kind: Kind) -> Floats:
+    """(...,): the largest gap between two different groups, from (..., groups).
+
+    `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper
+    and lower bounds, a lower bound the other way round. Of a rate of 0 nothing can stay behind.
+    """
+    behind = _smallest_of_others(less)
+    if kind == "difference":
+        gaps: Floats = (more - behind).max(axis=-1)
+        return gaps
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(more > 0, 1 - behind / more, 0.0)
+    largest: Floats = relative.max(axis=-1)
+    return largest
+
+
+def _smallest_of_others(values: Floats) -> Floats:
+    """For each group, the smallest value that another one has."""
+    place = values.argmin(axis=-1)[..., None]
+    smallest = np.take_along_axis(values, place, axis=-1)
+    second = np.partition(values, 1, axis=-1)[..., 1:2]
+    return np.where(np.arange(values.shape[-1]) == place, second, smallest)
+
+
+def gap_bounds(asked: Counts, got: Counts, question: Question) -> tuple[Floats, Floats]:
+    """(...,) each: bounds of the largest gap, at least two groups given; groups without rows can have any rate."""
+    low, high = any_time(got, asked, question.levels(asked.shape[-1]))
+    return largest_gap(low, high, question.kind), largest_gap(high, low, question.kind)
+
+
+def decisions(asked: Counts, got: Counts, question: Question) -> NDArray[np.intp]:
+    """(moments,): places in DECISIONS, from counts (moments, groups).
+
+    Groups that were not named beforehand do not exist before their first row.
+    """
+    if asked.shape[-1] < 2:
+        return np.zeros(len(asked), np.intp)
+    low, high = any_time(got, asked, question.levels(asked.shape[-1]))
+    here = existing(asked, question)
+    below, above = ranged_gap(low, high, here, question.kind)
+    return np.where(below > question.limit, 2, np.where(above <= question.limit, 1, 0))
+
+
+def existing(asked: Counts, question: Question) -> Mask:
+    """Which groups are compared."""
+    return np.ones(asked.shape, bool) if question.groups else asked > 0
+
+
+def ranged_gap(low: Floats, high: Floats, here: Mask, kind: Kind) -> tuple[Floats, Floats]:
+    """Lower and upper bound of the largest gap between the groups that are here; no upper bound for fewer than two."""
+    below = largest_gap(np.where(here, low, -np.inf), np.where(here, high, np.inf), kind)
+    above = largest_gap(np.where(here, high, -np.inf), np.where(here, low, np.inf), kind)
+    return below, np.where(here.sum(axis=-1) > 1, above, math.inf)

@@ -1,0 +1,205 @@
+"""A monitor for Python programs: tell it every decision, ask it at any time."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import DataError
+from fairchain.evidence.interval import Interval
+from fairchain.evidence.rule import Decision
+from fairchain.monitoring.bounds import MOST_GROUPS, GroupCounts, Kind, Question
+from fairchain.monitoring.moment import first_change
+
+
+class Monitor:
+    """Watches decisions as they are made, and knows at any time what can be said about the largest gap.
+
+    The probability that it ever says FAIR or UNFAIR wrongly is at most delta, however often it is asked, if within
+    each group decisions are independent with a fixed rate (docs/monitor.md).
+
+    >>> monitor = Monitor(threshold=0.1)
+    >>> monitor.update("Female", True)
+    >>> monitor.update_many(["Female", "Male"] * 100, [True, False] * 100)
+    21
+    >>> monitor.decision.name
+    'UNFAIR'
+    >>> print(monitor.gap)
+    1.000 [0.831, 1.000]
+
+    Parameters
+    ----------
+    threshold
+        Largest difference, or smallest ratio, that still counts as fair.
+    kind
+        `difference` or `ratio`.
+    delta
+        Probability of ever being wrong, at most.
+    groups
+        The groups to compare, if they are known: FAIR then speaks about all of them, and takes fewer rows. Without
+        it groups are taken as they come, and FAIR speaks about those seen so far.
+    """
+
+    def __init__(
+        self, threshold: float, *, kind: Kind = "difference", delta: float = 0.05, groups: Iterable[str] | None = None
+    ) -> None:
+        self.question = Question(threshold=threshold, kind=kind, delta=delta, groups=tuple(map(str, groups or ())))
+        self._counts = GroupCounts.none(self.question)
+        self._places = {name: place for place, name in enumerate(self.question.groups)}
+
+    def update(self, group: object, decision: bool) -> None:
+        """Take in one row: the group of a person, and whether they got the outcome."""
+        self.update_many([group], [decision])
+
+    def update_many(self, groups: Sequence[Any], decisions: Sequence[Any]) -> int | None:
+        """Take in many rows at once; the same as one by one.
+
+        Returns
+        -------
+        int or None
+            The place of the first of them after which `decision` was not what it had been before.
+        """
+        names, outcomes = list(map(str, groups)), np.asarray(decisions)
+        if outcomes.shape != (len(names),):
+            raise DataError(f"decisions: shape {outcomes.shape} for {len(names)} groups; give one for each row")
+        if outcomes.dtype.kind not in "biuf" or not np.isin(outcomes, (0, 1)).all():
+            raise DataError("decisions: write True or 1 for a row that got the outcome, False or 0 for any other")
+        places = self._placed(names)
+        codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
+        counts, hits = self._counts.widened(tuple(places)), outcomes.astype(bool)
+        changed = first_change(counts, codes, hits, self.question)
+        self._counts, self._places = counts.after(codes, hits), places
+        return changed
+
+    def _placed(self, names: Sequence[str]) -> dict[str, int]:
+        """The place of every group, also of those that come with these rows."""
+        places = dict(self._places)
+        for name in dict.fromkeys(names):
+            if name not in places and self.question.groups:
+                raise DataError(
+                    f'group "{name}": not one of those named ({", ".join(self.question.groups[:8])}); name it, or '
+                    "leave its rows out"
+                )
+            places.setdefault(name, len(places))
+        if len(places) > MOST_GROUPS:
+            raise DataError(f"groups: {len(places)} are more than {MOST_GROUPS}; is this what people are grouped by?")
+        return places
+
+    @property
+    def decision(self) -> Decision:
+        """FAIR, UNFAIR or UNDECIDED, from all rows so far."""
+        return self._counts.decision(self.question)
+
+    @property
+    def gap(self) -> Interval:
+        """The largest gap between two groups; for a ratio, what the smallest ratio lacks to 1."""
+        return self._counts.gap(self.question)
+
+    @property
+    def rates(self) -> dict[str, Interval]:
+        """How often each group gets the outcome; all intervals hold together, at all times."""
+        return dict(zip(self._counts.names, self._counts.rates(self.question), strict=True))
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has seen."""
+        return self._counts.rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is known, as plain JSON values; `Monitor.from_dict` goes on from there."""
+        return describe(self._counts, self.question)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Monitor:
+        """Go on from what `to_dict` gave: only the question and the counts are read."""
+        try:
+            named = [group["name"] for group in data["groups"]] if data["named"] else None
+            monitor = cls(data["threshold"], kind=data["kind"], delta=data["delta"], groups=named)
+            asked, got = (np.array([group[key] for group in data["groups"]], np.int64) for key in ("rows", "got"))
+            names = tuple(str(group["name"]) for group in data["groups"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"monitor: not what Monitor.to_dict gives ({error!r}); start a new one") from None
+        if not ((got >= 0) & (got <= asked)).all() or len(set(names)) < len(names) or len(names) > MOST_GROUPS:
+            raise DataError("monitor: the counts contradict each other; start a new one")
+        monitor._counts = GroupCounts(names, asked, got)
+        monitor._places = {name: place for place, name in enumerate(names)}
+        return monitor
+
+    def __repr__(self) -> str:
+        gap = f"{'ratio' if self.question.kind == 'ratio' else 'gap'} {measured(self.gap, self.question):.4f}"
+        return f"<Monitor: {self.decision.name} after {self.rows:,} rows, {gap}, threshold {self.question.threshold:g}>"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{rows}</td><td>{rate}</td></tr>"
+            for (name, rate), rows in zip(self.rates.items(), self._counts.asked, strict=True)
+        )
+        return (
+            f"<p><b>{self.decision.name}</b> after {self.rows:,} rows: {html.escape(sentence(self.gap, self.question))}"
+            f"<br>{html.escape(statement(self.decision, self.question, len(self._counts.names)))}</p>"
+            f"<table><tr><th>group</th><th>rows</th><th>rate</th></tr>{rows}</table>"
+        )
+
+
+def measured(gap: Interval, question: Question) -> Interval:
+    """The gap in the words of the question: itself, or for a ratio the smallest ratio."""
+    if question.kind == "difference":
+        return gap
+    return Interval(1 - gap.estimate, 1 - gap.high, 1 - gap.low)
+
+
+def sentence(gap: Interval, question: Question) -> str:
+    """The gap and the threshold in a few words."""
+    what = "the largest gap" if question.kind == "difference" else "the smallest ratio"
+    return f"{what} is {measured(gap, question):.4f}, the threshold {question.threshold:g}"
+
+
+def statement(decision: Decision, question: Question, groups: int) -> str:
+    """What is guaranteed, no more."""
+    about = f"these {groups} groups" if question.groups else f"the {groups} groups seen so far"
+    if decision is Decision.UNDECIDED:
+        return f"No decision about {about} yet: the evidence allows both."
+    if question.kind == "difference":
+        wrong = "every gap were at most" if decision is Decision.UNFAIR else "some gap were at least"
+    else:
+        wrong = "every ratio were at least" if decision is Decision.UNFAIR else "some ratio were at most"
+    return (
+        f"If decisions within each group are independent with a fixed rate, and {wrong} {question.threshold:g} among "
+        f"{about}, a monitor like this would ever have said {decision.name} with probability at most "
+        f"{question.delta:g}."
+    )
+
+
+def describe(counts: GroupCounts, question: Question) -> dict[str, Any]:
+    """Everything that is known, as plain JSON values."""
+    decision, gap, widest = counts.decision(question), counts.gap(question), counts.widest()
+    more, less = widest or (None, None)
+    ratio = measured(gap, question)
+    return {
+        "verdict": decision.name,
+        "rows": counts.rows,
+        "gap": {"estimate": gap.estimate, "low": gap.low, "high": gap.high, "more": more, "less": less},
+        **({"ratio": vars(ratio)} if question.kind == "ratio" else {}),
+        "kind": question.kind,
+        "threshold": question.threshold,
+        "delta": question.delta,
+        "named": bool(question.groups),
+        "groups": [
+            {
+                "name": name,
+                "rows": int(rows),
+                "got": int(got),
+                "rate": rate.estimate,
+                "low": rate.low,
+                "high": rate.high,
+            }
+            for name, rows, got, rate in zip(
+                counts.names, counts.asked, counts.got, counts.rates(question), strict=True
+            )
+        ],
+        "statement": statement(decision, question, len(counts.names)),
+    }
