@@ -308,7 +308,7 @@ def _scope(inquiry: Inquiry) -> str:
 
 
 def _probabilities(answer: Answer, spec: Spec, comparison: Comparison) -> tuple[GroupProbability, ...]:
-    """Every arm and outcome; of two labels the other one follows."""
+    """Every arm and outcome that is compared; of two labels the other one follows."""
     low, high = answer.probabilities()
     rates: NDArray[np.float64] = answer.rates()
     names = comparison.counted[:1] if comparison.individual else comparison.counted
@@ -321,6 +321,7 @@ def _probabilities(answer: Answer, spec: Spec, comparison: Comparison) -> tuple[
         )
         for row, outcome in enumerate(outcome_names(spec, comparison))
         for column, name in enumerate(names)
+        if comparison.compared[row, column].any()
     ]
     if len(spec.model.labels) == 2 and spec.property.outcome is None and comparison.outcomes == (1,):
         found = [_complement(each, spec.model.labels[0]) for each in found] + found

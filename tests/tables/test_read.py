@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,8 @@ CELLS: dict[str, tuple[Any, list[str | None]]] = {
     "pandas booleans": (pd.Series([True, None], dtype="boolean"), ["True", None]),
     "pandas integers": (pd.Series([1, None], dtype="Int64"), ["1", None]),
     "pandas large integers": (pd.Series([2**53 + 1, None], dtype="Int64"), ["9007199254740993", None]),
+    "pandas single precision": (pd.Series([0.1, None], dtype="Float32"), ["0.1", None]),
+    "pandas sparse": (pd.Series(pd.arrays.SparseArray([0, 1.5, np.nan])), ["0", "1.5", None]),
     "pandas categories": (pd.Series(["x", None, "y"], dtype="category"), ["x", None, "y"]),
     "pandas number categories": (pd.Series([1.0, None, 0.5], dtype="category"), ["1", None, "0.5"]),
     "pandas boolean categories": (pd.Series([True, False], dtype="category"), ["True", "False"]),
@@ -209,7 +211,7 @@ def test_a_file_whose_first_row_is_data_is_told_by_its_columns(tmp_path: Path) -
         ("age,age\n1,2\n", ['two columns are called "age"', "a name of its own"]),
         (",age\n0,39\n", ["column 1 has no name", "index=False"]),
         ("age,sex,\n39,Male,\n", ["column 3 has no name"]),
-        ("age,sex\n39,Male\n50\n", ["row 2 has 1 cells and the header 2", "quotes"]),
+        ("age,sex\n39,Male\n50\n", ["row 2 has 1 cell and the header 2", "quotes"]),
         ("age,sex\n39,Male\n\n50,Male,x\n", ["row 2 has 3 cells"]),
         ("", ["empty"]),
         ("\n  \n", ["blank"]),
@@ -233,7 +235,7 @@ def test_what_is_wrong_in_a_file_is_said_with_the_remedy(
 
 
 def test_a_row_that_is_too_short_far_down_is_named(tmp_path: Path) -> None:
-    refused(written(tmp_path, "a,b\n" + "1,2\n" * 4999 + "1\n" + "1,2\n" * 10), "row 5,000 has 1 cells")
+    refused(written(tmp_path, "a,b\n" + "1,2\n" * 4999 + "1\n" + "1,2\n" * 10), "row 5,000 has 1 cell ")
 
 
 def test_files_of_other_kinds_and_what_is_no_file_are_refused(tmp_path: Path) -> None:
@@ -296,6 +298,9 @@ def test_frames_and_mappings_that_are_no_tables_are_refused(source: Any, words: 
         (pl.Series([[1], [2]]), "List"),
         (pl.Series([{"a": 1}]), "Struct"),
         (pl.Series([b"x"]), "Binary"),
+        (pl.Series([timedelta(1)]), "Duration"),
+        (pd.Series([timedelta(1)]), "timedelta64"),
+        ([timedelta(1)], "row 1 holds a timedelta"),
     ],
 )
 def test_cells_that_are_neither_text_nor_number_are_refused_when_they_are_used(cells: Any, words: str) -> None:
@@ -324,7 +329,8 @@ def test_more_bytes_columns_or_cells_than_the_limits_are_refused(tmp_path: Path)
     refused(path, "more than 150 cells", limits=Limits(cells=150))
     frame = pl.DataFrame({"a": range(100), "b": range(100)})
     frame.write_parquet(tmp_path / "people.parquet")
-    for source in (tmp_path / "people.parquet", frame, frame.to_dict()):
+    refused(tmp_path / "people.parquet", "2 columns are more than 1", limits=Limits(columns=1))
+    for source in (frame, frame.to_dict()):
         refused(source, "2 columns are more than 1", limits=Limits(columns=1))
         refused(source, "more than 150 cells", limits=Limits(cells=150))
     refused(tmp_path / "people.parquet", "larger than 100 bytes", limits=Limits(file_bytes=100))

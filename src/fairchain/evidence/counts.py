@@ -2,7 +2,7 @@
 
 All the state is how often each arm was asked and how often it got each outcome. Bounds of a single rate give bounds
 of the largest gap (docs/mathematics.md, "Rates counted apart"): the upper one needs no union over pairs, since only
-the pair that truly is the widest can make it fail; the lower one is paid for by every arm.
+the pair that truly is the widest can make it fail; the lower one is paid for by every pair or arm.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairchain.evidence.combined import pair_bounds
 from fairchain.evidence.interval import Floats, clopper_pearson, probability_any_time
 from fairchain.evidence.tally import Counts
 
 Level = float | Floats
+# Pairs up to which a forecast is worth its time.
+MOST_PAIRS = 5000
 # (successes, trials, level) -> lower and upper bounds, each of which fails with probability at most `level`.
 Bounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
 
@@ -94,12 +97,19 @@ def gap_bounds(
     delta: float,
     method: Bounds,
     shares: Floats | None = None,
+    *,
+    disjoint: bool = False,
 ) -> tuple[float, float, float]:
     """Estimate, lower and upper bound of the largest gap; each bound fails with probability at most delta/2.
 
-    `shares` says how the arms divide what the lower bound may spend, if not equally; they sum to at most 1.
+    `shares` says how the arms divide what the lower bound may spend, if not equally; they sum to at most 1. Arms that
+    are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
     """
     estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
+    if disjoint and method is fixed_sample:
+        _, high = pair_bounds(counts.asked, counts.got, np.argwhere(compared), measure, delta / 2)
+        low = surely(counts, compared, measure, delta, disjoint=True)
+        return max(0.0, estimate), max(0.0, min(float(low[compared].max()), estimate)), max(float(high.max()), estimate)
     # The widest pair, whichever it is, fails through its own two bounds only.
     low, high = counts.bounds(delta / 4, method)
     above = _largest(gaps_of(high, low, measure), compared)
@@ -119,6 +129,17 @@ def simultaneous(
     used = int(compared.any(axis=2).sum())
     each = delta / 4 / max(used, 1) if shares is None else delta / 4 * shares / len(compared)
     return counts.bounds(each, method)
+
+
+def surely(counts: ArmCounts, compared: NDArray[np.bool_], measure: str, delta: float, *, disjoint: bool) -> Floats:
+    """(outcomes, arms, arms): lower bounds of all gaps of a fixed sample, which together fail at most at delta/2."""
+    if not disjoint:
+        low, high = simultaneous(counts, compared, delta, fixed_sample)
+        return gaps_of(low, high, measure)
+    pairs = np.argwhere(compared)
+    below = np.full(compared.shape, -np.inf)
+    below[compared] = pair_bounds(counts.asked, counts.got, pairs, measure, delta / 2 / len(pairs))[0]
+    return below
 
 
 def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
@@ -155,13 +176,21 @@ def _exact_rate(counts: ArmCounts, outcome: int, arm: int) -> Fraction:
 
 
 def rows_needed(
-    counts: ArmCounts, compared: NDArray[np.bool_], measure: str, threshold: float, delta: float
+    counts: ArmCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    threshold: float,
+    delta: float,
+    *,
+    disjoint: bool = False,
 ) -> int | None:
     """About how many times as many people would decide it, if the rates stay as they are; None beyond a million."""
+    if compared.sum() > MOST_PAIRS:
+        return None
 
     def decided(times: int) -> bool:
         more = ArmCounts(counts.asked * times, counts.got * times, counts.weights)
-        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample)
+        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, disjoint=disjoint)
         return high < threshold or low > threshold
 
     few, many = 1, 2

@@ -18,7 +18,7 @@ from fairchain.evidence.counts import (
     gap_bounds,
     gaps_of,
     rows_needed,
-    simultaneous,
+    surely,
     widest_of,
 )
 from fairchain.evidence.rule import Decision, Leader
@@ -36,20 +36,31 @@ class RowsAnswer:
         The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
     delta
         Probability of a wrong verdict about the source of a sample; 0 for rows that are everybody.
+    disjoint
+        Whether arms that are compared share no row.
     """
 
     sound = True
 
     def __init__(
-        self, counts: ArmCounts, compared: NDArray[np.bool_], measure: str, limit: Fraction, delta: float
+        self,
+        counts: ArmCounts,
+        compared: NDArray[np.bool_],
+        measure: str,
+        limit: Fraction,
+        delta: float,
+        *,
+        disjoint: bool = False,
     ) -> None:
-        self.counts = counts
+        self.counts, self._disjoint = counts, disjoint
         self._compared, self._measure, self._limit, self._delta = compared, measure, limit, delta
         self._gap = self._bounds()
 
     def _bounds(self) -> tuple[float, float, float]:
         if self._delta:
-            return gap_bounds(self.counts, self._compared, self._measure, self._delta, fixed_sample)
+            return gap_bounds(
+                self.counts, self._compared, self._measure, self._delta, fixed_sample, disjoint=self._disjoint
+            )
         rates = self.counts.rates
         largest = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
         return largest, largest, largest
@@ -92,12 +103,13 @@ class RowsAnswer:
 
     def violators(self) -> list[Leader]:
         """Pairs that are above the limit: for sure, or for a sample all together at delta."""
-        low = high = self.counts.rates
+        gaps = gaps_of(self.counts.rates, self.counts.rates, self._measure)
         if self._delta:
-            low, high = simultaneous(self.counts, self._compared, self._delta, fixed_sample)
-        above = (gaps_of(low, high, self._measure) > float(self._limit)) & self._compared
+            gaps = surely(self.counts, self._compared, self._measure, self._delta, disjoint=self._disjoint)
+        above = (gaps > float(self._limit)) & self._compared
         return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above)]
 
     def forecast(self) -> int | None:
         """About how many times as many rows would decide it; None if that cannot be said."""
-        return rows_needed(self.counts, self._compared, self._measure, float(self._limit), self._delta)
+        limit = float(self._limit)
+        return rows_needed(self.counts, self._compared, self._measure, limit, self._delta, disjoint=self._disjoint)

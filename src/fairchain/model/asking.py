@@ -21,7 +21,7 @@ Answer = NDArray[Any]
 
 
 class MisfitError(ModelError):
-    """What the spec says does not fit the network's inputs or outputs."""
+    """What the spec says of the decision does not fit the network's outputs."""
 
 
 class Model(Protocol):

@@ -7,6 +7,7 @@ onnxruntime's memory is capped and a watchdog breaks off calls that take too lon
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -73,12 +74,10 @@ class OnnxModel:
         self._new_options = _run_options()
         self._session = _open_session(self.path, network, self.limits)
         try:
-            inputs = self._session.get_inputs()
+            inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
             self._feed: Feed = plan_feed(self.path, spec.features, inputs)
-            self._rule: DecisionRule = plan_decision(self.path, spec.model, self._session.get_outputs(), network.makers)
+            self._rule: DecisionRule = self._plan(outputs, network.makers)
             batch = inputs[0].shape[0] if inputs[0].shape else None
-        except ModelError as error:
-            raise MisfitError(str(error)) from None
         except UnicodeDecodeError:
             raise ModelError(
                 f"{self.path}: a name of an input, output or dimension is no text; export it again"
@@ -88,6 +87,12 @@ class OnnxModel:
         self._fixed_batch = batch if isinstance(batch, int) else None
         self._watchdog = Watchdog(self.limits.seconds)
         check_rows_apart(self.name, self._features, self._ask, self.dtype, self._fixed_batch or 3)
+
+    def _plan(self, outputs: Sequence[Any], makers: Mapping[str, str]) -> DecisionRule:
+        try:
+            return plan_decision(self.path, self._spec.model, outputs, makers)
+        except ModelError as error:
+            raise MisfitError(str(error)) from None
 
     @property
     def name(self) -> str:

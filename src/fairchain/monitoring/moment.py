@@ -36,11 +36,13 @@ def rows_unchanged(counts: GroupCounts, question: Question) -> int:
     """A number of rows after which the decision is still the same, whatever they are, if no new group comes."""
     if len(counts.names) < 2:
         return 0
-    now = _now(counts, question)
-    sizes = (2 ** np.arange(24))[:, None]
-    asked, got = np.broadcast_arrays(counts.asked + 0 * sizes, counts.got)
-    may = _may_change(now, (asked, got), (asked + sizes, got + sizes, got), question)
-    return int(sizes[may.argmax() - 1, 0]) if may.any() and may.argmax() else 0 if may.any() else int(sizes[-1, 0])
+    sizes = 2 ** np.arange(24)[:, None]
+    asked, got = counts.asked + 0 * sizes, counts.got + 0 * sizes
+    most = asked + sizes, got + sizes, asked - got + sizes
+    may = _may_change(_now(counts, question), (asked, got), most, question)
+    # Whatever can happen within some rows can happen within more.
+    safe = int((~may).sum())
+    return int(sizes[safe - 1, 0]) if safe else 0
 
 
 class _Search:

@@ -11,8 +11,8 @@ import numpy as np
 from fairchain.errors import DataError
 from fairchain.evidence.interval import Interval
 from fairchain.evidence.rule import Decision
-from fairchain.monitoring.bounds import MOST_GROUPS, GroupCounts, Kind, Question
-from fairchain.monitoring.moment import first_change
+from fairchain.monitoring.bounds import MOST_GROUPS, GroupCounts, Kind, Question, decisions
+from fairchain.monitoring.moment import first_change, rows_unchanged
 
 
 class Monitor:
@@ -49,6 +49,8 @@ class Monitor:
         self.question = Question(threshold=threshold, kind=kind, delta=delta, groups=tuple(map(str, groups or ())))
         self._counts = GroupCounts.none(self.question)
         self._places = {name: place for place, name in enumerate(self.question.groups)}
+        # For so many rows, if no new group comes, the decision is known to stay what it is.
+        self._unchanged = 0
 
     def update(self, group: object, decision: bool) -> None:
         """Take in one row: the group of a person, and whether they got the outcome."""
@@ -65,12 +67,17 @@ class Monitor:
         names, outcomes = list(map(str, groups)), np.asarray(decisions)
         if outcomes.shape != (len(names),):
             raise DataError(f"decisions: shape {outcomes.shape} for {len(names)} groups; give one for each row")
-        if outcomes.dtype.kind not in "biuf" or not np.isin(outcomes, (0, 1)).all():
+        if names and (outcomes.dtype.kind not in "biuf" or not ((outcomes == 0) | (outcomes == 1)).all()):
             raise DataError("decisions: write True or 1 for a row that got the outcome, False or 0 for any other")
         places = self._placed(names)
         codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
         counts, hits = self._counts.widened(tuple(places)), outcomes.astype(bool)
-        changed = first_change(counts, codes, hits, self.question)
+        changed = None
+        if len(places) > len(self._places) or len(names) > self._unchanged:
+            changed = first_change(counts, codes, hits, self.question)
+            self._unchanged = 0
+        else:
+            self._unchanged -= len(names)
         self._counts, self._places = counts.after(codes, hits), places
         return changed
 
@@ -91,7 +98,10 @@ class Monitor:
     @property
     def decision(self) -> Decision:
         """FAIR, UNFAIR or UNDECIDED, from all rows so far."""
-        return self._counts.decision(self.question)
+        if not self._unchanged:
+            self._decision = self._counts.decision(self.question)
+            self._unchanged = rows_unchanged(self._counts, self.question)
+        return self._decision
 
     @property
     def gap(self) -> Interval:
@@ -174,6 +184,17 @@ def statement(decision: Decision, question: Question, groups: int) -> str:
     )
 
 
+def forecast(counts: GroupCounts, question: Question) -> int | None:
+    """About how many more rows would bring a decision, if every group goes on as it is; None beyond a million times."""
+    if (counts.asked > 0).sum() < 2:
+        return None
+    times = 2 ** (np.arange(1, 81) / 4)[:, None]
+    asked = np.round(counts.asked * times).astype(np.int64)
+    got = np.round(counts.got / np.maximum(counts.asked, 1) * asked).astype(np.int64)
+    decided = decisions(asked, got, question) > 0
+    return int(asked[decided.argmax()].sum()) - counts.rows if decided.any() else None
+
+
 def describe(counts: GroupCounts, question: Question) -> dict[str, Any]:
     """Everything that is known, as plain JSON values."""
     decision, gap, widest = counts.decision(question), counts.gap(question), counts.widest()
@@ -201,5 +222,6 @@ def describe(counts: GroupCounts, question: Question) -> dict[str, Any]:
                 counts.names, counts.asked, counts.got, counts.rates(question), strict=True
             )
         ],
+        "forecast": forecast(counts, question) if decision is Decision.UNDECIDED else None,
         "statement": statement(decision, question, len(counts.names)),
     }

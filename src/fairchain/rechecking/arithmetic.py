@@ -125,6 +125,23 @@ def exact_bounds(successes: int, trials: int, alpha: float) -> tuple[float, floa
     return low or 0.0, 1.0 if high is None else high
 
 
+def bounds_at(successes: int, trials: int, levels: Array) -> tuple[Array, Array]:
+    """For each level the rates at which the upper and the lower tail of the binomial weigh just that much."""
+    from scipy.special import bdtr, bdtrc
+
+    def search(tail: Callable[[Array], Array], rising: bool) -> Array:
+        kept, gone = np.zeros_like(levels), np.ones_like(levels)
+        for _ in range(60):
+            middle = (kept + gone) / 2
+            inside = (tail(middle) <= levels) if rising else (tail(middle) > levels)
+            kept, gone = np.where(inside, middle, kept), np.where(inside, gone, middle)
+        return kept if rising else gone
+
+    low = search(lambda p: bdtrc(successes - 1, trials, p), True) if successes else np.zeros_like(levels)
+    high = search(lambda p: bdtr(successes, trials, p), False) if successes < trials else np.ones_like(levels)
+    return low, high
+
+
 def planned_rounds(successes: NDArray[np.int64], trials: int, alpha: float, epsilon: float) -> int:
     """Rounds that a pilot plans for exact intervals at `alpha` of half width epsilon."""
     z = -NormalDist().inv_cdf(alpha / 2)

@@ -6,6 +6,7 @@ from the tails of the binomial distribution.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.model import Model
-from fairchain.rechecking.arithmetic import exact_bounds
+from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
 from fairchain.rechecking.sources import fair_limit, kind_of, outcome_words
 from fairchain.spec import Comparison, Domain, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.given import predicate_of
@@ -234,11 +235,31 @@ class _Gaps:
         self._relative = count.comparison.measure == "ratio"
         self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
         self._delta = delta
+        self.above: dict[tuple[int, int, int], float] = {}
+        self.below: dict[tuple[int, int, int], float] = {}
         if delta:
+            if count.comparison.disjoint:
+                self._from_both(count)
+                return
             alone = count.bounds(delta / 4)
             together = count.bounds(delta / 4 / len({(o, i) for o, i, _ in self._pairs}))
             self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
+
+    def _from_both(self, count: RowCount) -> None:
+        """Bounds of each pair from the product of two p-values, one group each, in 256 steps of one against the other.
+
+        Within a step from level a to a' the first rate is taken at a and the second at F/a', the worst of both.
+        """
+        alone, together = (_levels(count, alpha) for alpha in (self._delta / 2, self._delta / 2 / len(self._pairs)))
+        for o, i, j in self._pairs:
+            self.above[o, i, j] = float(self._gaps(alone[o, i][1][:-1], alone[o, j][0][-2::-1], 0.0).max())
+            self.below[o, i, j] = float(self._gaps(together[o, i][0][:-1], together[o, j][1][-2::-1], -np.inf).min())
+
+    def _gaps(self, more: Array, less: Array, of_nobody: float) -> Array:
+        if not self._relative:
+            return more - less
+        return np.array([1 - b / a if a > 0 else of_nobody for a, b in zip(more, less, strict=True)])
 
     def _gap(self, more: Any, less: Any) -> Any:
         if not self._relative:
@@ -266,6 +287,17 @@ class _Gaps:
         return [pair for pair in self._pairs if float(gaps[pair]) > float(limit)]
 
 
+def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array, Array]]:
+    """Bounds of every rate at the levels F = a_0 < ... < a_256 = 1, where F (1 - ln F) = alpha."""
+    exponent = crossing(lambda x: x - math.log1p(x) >= -math.log(alpha), 0.0, 100 - 2 * math.log(alpha))
+    levels = np.exp(np.linspace(-exponent, 0.0, 257))
+    return {
+        (outcome, arm): bounds_at(count.got[outcome][column], count.asked[column], levels)
+        for outcome in range(len(count.got))
+        for arm, (column,) in enumerate(count.parts)
+    }
+
+
 def _group_claims(count: RowCount, asked: Spec, delta: float) -> list[dict[str, Any]]:
     comparison, names = count.comparison, list(count.comparison.counted)
     size = len(names) * len(count.got)
@@ -275,6 +307,8 @@ def _group_claims(count: RowCount, asked: Spec, delta: float) -> list[dict[str, 
     claims: list[dict[str, Any]] = []
     for outcome, word in enumerate(words):
         for arm, name in enumerate(arms):
+            if not comparison.compared[outcome, arm].any():
+                continue
             rate = float(count.rate(outcome, arm))
             low, high = bounds[outcome, arm] if bounds else (rate, rate)
             tried = sum(count.asked[part] for part in count.parts[arm])

@@ -66,6 +66,11 @@ class Comparison:
         return (CHANGES, STAYS) if self.individual else tuple(arm.name for arm in self.arms)
 
     @property
+    def disjoint(self) -> bool:
+        """Whether arms that are compared have nobody in common, so that they can be counted apart."""
+        return not self.individual and all(arm.group is not None for arm in self.arms)
+
+    @property
     def rows(self) -> tuple[int, ...]:
         """What is counted in the tally, one table each: labels, or that a decision changes."""
         return (1,) if self.individual else self.outcomes

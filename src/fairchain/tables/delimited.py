@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 
 from fairchain.errors import DataError
 from fairchain.tables.columns import PART, SEPARATOR, Texts, parse_number
-from fairchain.tables.wording import shown
+from fairchain.tables.wording import doubled, many, shown
 
 # Rows that are parsed together: more of them leave the processor's cache, and take twice the time.
 BLOCK = 256
@@ -168,7 +168,7 @@ def _check_header(path: Path, names: list[str], most: int) -> None:
             f"{path}: column {names.index('') + 1} has no name; {advice}, "
             "and a column of row numbers needs a name too or is left out (pandas: to_csv(..., index=False))"
         )
-    double = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    double = doubled(names)
     if double is not None:
         raise DataError(f"{path}: two columns are called {shown(double)}; {advice}, each by a name of its own")
 
@@ -176,6 +176,6 @@ def _check_header(path: Path, names: list[str], most: int) -> None:
 def _refuse_ragged(path: Path, names: list[str], block: list[list[str]], before: int) -> None:
     place, row = next((place, row) for place, row in enumerate(block, 1) if len(row) != len(names))
     raise DataError(
-        f"{path}: row {before + place:,} has {len(row)} cells and the header {len(names)}; "
+        f"{path}: row {before + place:,} has {many(len(row), 'cell')} and the header {len(names):,}; "
         "put quotes around cells that hold a separator, and write an empty cell where a value is missing"
     )

@@ -16,7 +16,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, ModelSpec, RealFeature
 from fairchain.tables.columns import Column, number_text, numbers_in, plain_text
 from fairchain.tables.read import RawTable
-from fairchain.tables.wording import near, rows, shown
+from fairchain.tables.wording import many, near, shown
 
 MISSING, UNSEEN, UNCLEAR = -1, -2, -3
 
@@ -76,7 +76,7 @@ def missing_cells(table: RawTable, column: str, missing: NDArray[np.bool_], feat
     """The message about rows in which a column that is used has no value."""
     remedy = f'state what they count as: missing = ... in the [[feature]] "{feature.name}", or ' if feature else ""
     return _Place(table.source, column).error(
-        f"no value in {rows(int(missing.sum()))}, the first of them row {int(np.argmax(missing)) + 1:,}; "
+        f"no value in {many(int(missing.sum()), 'row')}, the first of them row {int(np.argmax(missing)) + 1:,}; "
         f"{remedy or 'mend them, or '}leave such rows out: drop_missing = true in [population]"
     )
 

@@ -22,7 +22,7 @@ from fairchain.tables.columns import PART, SEPARATOR, Column, Numbers, Texts, nu
 # Below this doubles hold every whole number.
 MOST_EXACT = 2**53
 BOOLEANS = ("False", "True")
-NESTED = "cells of type {}; a column holds texts or numbers, so unfold it or choose another"
+NESTED = "cells of type {}; a column holds texts or numbers, so convert it or choose another"
 
 
 def package_of(value: Any, kind: str) -> str | None:
@@ -136,10 +136,13 @@ def _texts(parts: Iterable[Sequence[str | None]], where: str) -> Texts:
         cells = [cell or "" for cell in part]
         packed.append(SEPARATOR.join(cells))
         if packed[-1].count(SEPARATOR) != len(cells) - 1:
-            row = next(row for row, cell in enumerate(cells, count + 1) if SEPARATOR in cell)
-            raise DataError(f"{where}: row {row:,} holds a NUL character; remove it from the cell")
+            raise _nul(where, next(row for row, cell in enumerate(cells, count) if SEPARATOR in cell))
         count += len(cells)
     return Texts(tuple(packed), count)
+
+
+def _nul(where: str, row: int) -> DataError:
+    return DataError(f"{where}: row {row + 1:,} holds a NUL character; remove it from the cell")
 
 
 def _looked_up(levels: Sequence[str], codes: NDArray[np.intp], where: str) -> Texts:
@@ -154,9 +157,12 @@ def _pandas_column(series: Any, where: str) -> Column:
     if hasattr(dtype, "categories"):
         levels = [_level(level) for level in dtype.categories]
         return _looked_up(levels, np.asarray(series.cat.codes, np.intp), where)
-    if getattr(dtype, "kind", "O") in "iuf":
+    kind = getattr(dtype, "kind", "O")
+    if kind == "f":
+        return Numbers(series.to_numpy(getattr(dtype, "numpy_dtype", np.float64), na_value=np.nan))
+    if kind in "iu":
         values = series.to_numpy(np.float64, na_value=np.nan)
-        if dtype.kind == "f" or _is_exact(values):
+        if _is_exact(values):
             return Numbers(values)
     missing = series.isna().to_numpy(bool)
     cells = series.to_numpy(object, copy=True)
@@ -182,8 +188,15 @@ def _polars_column(series: Any, where: str, most_bytes: int) -> Column:
         values = series.cast(polars.Float64).to_numpy()
         if dtype.is_decimal() or _is_exact(values):
             return Numbers(values)
-    texts = series.cast(polars.String)
-    # In a Parquet file equal cells share their memory; as Python's strings they do not.
+    try:
+        texts = series.cast(polars.String).fill_null("")
+    except polars.exceptions.PolarsError:
+        raise DataError(f"{where}: {NESTED.format(dtype)}") from None
+    # In a Parquet file equal cells share their memory; as texts of their own they do not.
     if (texts.str.len_bytes().sum() or 0) > most_bytes:
         raise DataError(f"{where}: more than {most_bytes:,} bytes of text; raise Limits.file_bytes if you trust it")
-    return _texts((texts.slice(start, PART).to_list() for start in range(0, len(texts), PART)), where)
+    broken = texts.str.contains(SEPARATOR, literal=True)
+    if broken.any():
+        raise _nul(where, int(broken.arg_max()))
+    parts = (texts.slice(start, PART).str.join(SEPARATOR)[0] for start in range(0, len(texts), PART))
+    return Texts(tuple(parts), len(texts))

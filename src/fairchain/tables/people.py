@@ -13,7 +13,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.spec.schema import Marginals, Spec, Table
 from fairchain.tables.features import feature_values, label_values, missing_cells
 from fairchain.tables.read import RawTable
-from fairchain.tables.wording import rows
+from fairchain.tables.wording import many
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ def _kept(
     dropped = int(gone.sum())
     if dropped == table.count:
         raise DataError(
-            f"{table.source}: every one of {rows(table.count)} lacks a value that is used; "
+            f"{table.source}: every one of {many(table.count, 'row')} lacks a value that is used; "
             "state missing = ... in the features they lack, or mend the table"
         )
     kept = np.flatnonzero(~gone)

@@ -7,7 +7,7 @@ input: files are read within limits, and nothing in them is executed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ from fairchain.errors import DataError
 from fairchain.spec.schema import NOT_KNOWN
 from fairchain.tables.columns import Column, Numbers, numbers_in, parse_number
 from fairchain.tables.delimited import read_delimited
-from fairchain.tables.frames import NESTED, column_of, package_of
-from fairchain.tables.parquet import read_parquet
-from fairchain.tables.wording import near, shown
+from fairchain.tables.frames import column_of, package_of
+from fairchain.tables.isolated import read_parquet
+from fairchain.tables.wording import doubled, near, shown
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 READ = "a .csv, .tsv, .csv.gz or .parquet file, a pandas or polars frame, or a mapping of names to columns"
@@ -39,11 +39,14 @@ class Limits:
         How many there may be.
     cells
         Rows times columns.
+    memory_bytes
+        That unpacking a Parquet file may take, on systems that can limit it.
     """
 
     file_bytes: int = 2_000_000_000
     columns: int = 10_000
     cells: int = 500_000_000
+    memory_bytes: int = 16 * 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +143,11 @@ def read_table(source: Any, limits: Limits | None = None) -> RawTable:
         return _read_file(Path(source), limits)
     package = package_of(source, "DataFrame")
     if package == "pandas":
-        names = [str(name) for name in source.columns]
-        columns: Any = [partial(_nth, source, place) for place in range(len(names))]
-        return _from_columns("the pandas frame", names, len(source), columns, limits)
+        series: Any = [partial(_nth, source, place) for place in range(source.shape[1])]
+        return _from_series("the pandas frame", [str(name) for name in source.columns], len(source), series, limits)
     if package == "polars":
-        return _from_polars("the polars frame", source, limits)
+        series = [partial(source.get_column, name) for name in source.columns]
+        return _from_series("the polars frame", source.columns, source.height, series, limits)
     if package_of(source, "LazyFrame"):
         raise DataError("the polars frame: it is lazy; hand over what collect() gives")
     if isinstance(source, Mapping):
@@ -154,17 +157,6 @@ def read_table(source: Any, limits: Limits | None = None) -> RawTable:
 
 def _nth(frame: Any, place: int) -> Any:
     return frame.iloc[:, place]
-
-
-def _from_polars(source: str, frame: Any, limits: Limits, nested: Mapping[str, str] | None = None) -> RawTable:
-    nested = nested or {}
-    columns = [partial(frame.get_column, name) for name in frame.columns]
-    columns += [partial(_refuse_nested, source, name, kind) for name, kind in nested.items()]
-    return _from_columns(source, [*frame.columns, *nested], frame.height, columns, limits)
-
-
-def _refuse_nested(source: str, name: str, kind: str) -> Any:
-    raise DataError(f"{source}: column {shown(name)}: {NESTED.format(kind)}")
 
 
 def _from_mapping(source: Mapping[Any, Any], limits: Limits) -> RawTable:
@@ -180,24 +172,31 @@ def _from_mapping(source: Mapping[Any, Any], limits: Limits) -> RawTable:
             "all columns must be equally long"
         )
     count = next(iter(counts.values()), 0)
-    return _from_columns("the table", list(counts), count, [partial(source.get, name) for name in source], limits)
+    return _from_series("the table", list(counts), count, [partial(source.get, name) for name in source], limits)
 
 
-def _from_columns(
-    source: str, names: Sequence[str], count: int, columns: Sequence[Callable[[], Any]], limits: Limits
+def _from_series(
+    source: str, names: Sequence[str], count: int, series: Sequence[Callable[[], Any]], limits: Limits
 ) -> RawTable:
-    """A table of columns that are looked at when somebody asks for them."""
+    """A table of columns that are converted when somebody asks for them."""
+
+    def column(name: str, get: Callable[[], Any]) -> Column:
+        return column_of(get(), f"{source}: column {shown(name)}", limits.file_bytes)
+
+    loaders = [partial(column, name.strip(), get) for name, get in zip(names, series, strict=True)]
+    return _table(source, names, count, loaders, limits)
+
+
+def _table(
+    source: str, names: Sequence[str], count: int, loaders: Sequence[Callable[[], Column]], limits: Limits
+) -> RawTable:
     stripped = tuple(name.strip() for name in names)
     _check_size(source, len(stripped), count, limits)
-    by_name = dict(zip(stripped, columns, strict=True))
-    if len(by_name) < len(stripped):
-        double = next(name for place, name in enumerate(stripped) if name in stripped[:place])
+    double = doubled(stripped)
+    if double is not None:
         raise DataError(f"{source}: two columns are called {shown(double)}; give each a name of its own")
-
-    def load(name: str) -> Column:
-        return column_of(by_name[name](), f"{source}: column {shown(name)}", limits.file_bytes)
-
-    return RawTable(source, stripped, count, load)
+    by_name = dict(zip(stripped, loaders, strict=True))
+    return RawTable(source, stripped, count, lambda name: by_name[name]())
 
 
 def _check_size(source: str, columns: int, count: int, limits: Limits) -> None:
@@ -226,15 +225,21 @@ def _read_file(path: Path, limits: Limits) -> RawTable:
                 f"{path}: larger than {limits.file_bytes:,} bytes; raise Limits.file_bytes if you trust the file"
             )
         if suffix == ".parquet":
-            frame, nested = read_parquet(path, limits.file_bytes, limits.columns, limits.cells)
-            return _from_polars(str(path), frame, limits, nested)
-        columns = read_delimited(path, limits.file_bytes, limits.columns, limits.cells)
+            count, found = read_parquet(path, *astuple(limits))
+        else:
+            texts = read_delimited(path, limits.file_bytes, limits.columns, limits.cells)
+            count, found = next(iter(texts.values())).count, {**texts}
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; give {READ}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}); give {READ}") from None
     except ValueError as error:
         raise DataError(f"{path}: cannot be read ({error}); give {READ}") from None
-    count = next(iter(columns.values())).count
-    _check_size(str(path), len(columns), count, limits)
-    return RawTable(str(path), tuple(columns), count, columns.__getitem__)
+    return _table(str(path), list(found), count, [partial(_given, column) for column in found.values()], limits)
+
+
+def _given(column: Column | str) -> Column:
+    """A column that was read; a text says why it cannot be used."""
+    if isinstance(column, str):
+        raise DataError(column)
+    return column

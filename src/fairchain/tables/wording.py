@@ -25,6 +25,16 @@ def near(name: str, known: Sequence[str]) -> str:
     return f"there is {', '.join(shown(other) for other in known[:MOST_LISTED])}{more}"
 
 
-def rows(count: int) -> str:
+def doubled(names: Sequence[str]) -> str | None:
+    """The first name that stands twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def many(count: int, noun: str) -> str:
     """`1 row`, `2 rows`, `1,000 rows`."""
-    return f"{count:,} row{'s' * (count != 1)}"
+    return f"{count:,} {noun}{'s' * (count != 1)}"

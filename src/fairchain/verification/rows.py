@@ -30,7 +30,9 @@ def verify_rows(model: Model | None, spec: Spec, people: People, workers: int, p
         found = poll(people, spec, model, pool=pool, progress=report)
     comparison = found.comparison
     delta = 0.0 if exact else spec.guarantee.delta
-    answer = RowsAnswer(found.counts, comparison.compared, comparison.measure, limit_of(spec), delta)
+    answer = RowsAnswer(
+        found.counts, comparison.compared, comparison.measure, limit_of(spec), delta, disjoint=comparison.disjoint
+    )
     inquiry = Inquiry(
         spec=spec,
         comparison=comparison,

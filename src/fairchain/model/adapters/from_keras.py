@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,7 +77,9 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
         )
 
     def function(array: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(model.predict_on_batch(array.astype(np.float32)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Keras is between two versions of numpy
+            return np.asarray(model.predict_on_batch(array.astype(np.float32)))
 
     return converted_or_asked(
         name,
@@ -96,7 +99,8 @@ def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> Onn
     if version < SAFE_VERSION:
         raise ModelError(f"{path}: Keras {keras.__version__} is not safe with such files; update keras")
     try:
-        model = keras.saving.load_model(path, compile=False, safe_mode=True)
+        with from_torch.quiet():
+            model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:
         raise ModelError(f"{path}: Keras does not take this file: {first_line(error)}") from None
     return from_keras(model, spec, limits, name=str(path))

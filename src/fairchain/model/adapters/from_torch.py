@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -44,12 +45,17 @@ def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str 
     is asked in Python.
     """
     name = name or f"torch module {type(module).__name__}"
-    function = call_module(module)
+    function, width = call_module(module), sum(widths(spec.features))
+
+    def convert() -> bytes:
+        function(np.zeros((2, width)))  # what the module cannot do, no exporter need say
+        return export(module, width)
+
     return converted_or_asked(
         name,
         spec,
         limits,
-        convert=lambda: export(module, sum(widths(spec.features))),
+        convert=convert,
         agrees=lambda network: same_scores(network, function, spec),
         ask=lambda: FunctionModel(function, spec, name, output="output"),
     )

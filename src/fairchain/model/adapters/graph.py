@@ -55,7 +55,8 @@ class Graph:
 
 
 def plain_bytes(model: Any) -> bytes:
-    """The bytes of a model without what its exporter noted in it, such as the paths of source files."""
+    """The bytes of a model without what its exporter noted in it: the paths of source files, a name by chance."""
+    model.graph.name = "network"
     model.ClearField("metadata_props")
     model.ClearField("doc_string")
     for part in (model.graph, *model.functions):

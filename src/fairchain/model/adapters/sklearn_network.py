@@ -7,15 +7,16 @@ whole numbers are looked up, columns that the estimator does not use get an inpu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.model.adapters.graph import IR_VERSION, OPSET, plain_bytes
+from fairchain.model.asking import random_people
 from fairchain.model.encode import widths, words
-from fairchain.model.frames import column_name, is_text
+from fairchain.model.frames import column_name, is_text, make_frame
 from fairchain.spec import CategoryFeature, Feature, Spec
 
 ML_OPSET = 3
@@ -30,10 +31,19 @@ def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec
     number, text = getattr(types, f"{kind}TensorType"), types.StringTensorType
     features = {column_name(feature): feature for feature in spec.features}
     if columns:
+        estimator = _joining(estimator, columns, spec)
         initial = [(name, (text if is_text(features[name]) else number)([None, 1])) for name in columns]
     else:
         initial = [("input", number([None, sum(widths(spec.features))]))]
-    model = _converted(skl2onnx, estimator, initial)
+    last = estimator
+    while hasattr(last, "steps"):
+        last = last.steps[-1][1]
+    model = skl2onnx.convert_sklearn(
+        estimator,
+        initial_types=initial,
+        options={id(last): {"zipmap": False}} if hasattr(last, "classes_") else None,
+        target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
+    )
     model.ir_version = IR_VERSION
     if columns:
         _name_inputs(model, [features[name] for name in columns], spec.features)
@@ -41,20 +51,15 @@ def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec
     return plain_bytes(model)
 
 
-def _converted(skl2onnx: Any, estimator: Any, initial: Any) -> Any:
-    last = estimator
-    while hasattr(last, "steps"):
-        last = last.steps[-1][1]
-    convert = partial(
-        skl2onnx.convert_sklearn,
-        estimator,
-        initial_types=initial,
-        target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
-    )
-    try:
-        return convert(options={id(last): {"zipmap": False}})
-    except NameError:  # the last step knows no such option: its scores are a plain tensor anyway
-        return convert()
+def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
+    """The same estimator with a step before it that joins the columns, unless it takes them one by one itself."""
+    compose, pipeline = import_module("sklearn.compose"), import_module("sklearn.pipeline")
+    first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
+    if isinstance(first, compose.ColumnTransformer):
+        return estimator
+    few = make_frame(spec.features, random_people(spec.features, 2), columns)
+    join = compose.ColumnTransformer([("all", "passthrough", list(columns))]).fit(few)
+    return pipeline.Pipeline([("join", join), ("model", estimator)])
 
 
 def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature]) -> None:

@@ -1,0 +1,272 @@
+"""`fairchain monitor`: decisions in, one word the moment it can be said, and a state that survives being stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairchain.errors import FairchainError, SpecError
+
+if TYPE_CHECKING:
+    from fairchain.monitoring.state import Asked
+    from fairchain.monitoring.watch import Report, Watch
+
+EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
+TERMINATED = 143
+# Between two writes of the state while nothing happens.
+SECONDS = 5.0
+PATH = click.Path(path_type=Path)
+
+
+@click.command(
+    short_help="Watch decisions as they are made.",
+    epilog="Example: tail -f decisions.csv | fairchain monitor --protected sex --prediction decision --outcome yes "
+    "--threshold 0.1",
+)
+@click.argument("file", type=PATH, required=False)
+@click.option("--protected", multiple=True, required=True, help="Column with the groups; repeat for combinations.")
+@click.option("--prediction", required=True, help="Column with the decisions.")
+@click.option("--outcome", required=True, help="The decision looked at.")
+@click.option("--threshold", type=float, required=True, help="Largest difference, or smallest ratio, that is fair.")
+@click.option("--kind", type=click.Choice(["difference", "ratio"]), default="difference", show_default=True)
+@click.option("--delta", type=float, default=0.05, show_default=True, help="Probability of ever being wrong, at most.")
+@click.option("--group", "groups", multiple=True, help="Compare these groups only; by default all that come.")
+@click.option("--state", type=PATH, help="Keep counts in this file, and go on from it.")
+@click.option("--every", type=click.IntRange(min=1), help="Report after every so many rows.")
+@click.option("--keep-going", is_flag=True, help="Do not stop at the first decision; report every change.")
+@click.option("--skip-bad", is_flag=True, help="Pass over lines that cannot be read, and count them.")
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), help="By default told by name or first letter.")
+@click.option("--delimiter", default=",", show_default=True, help="Between the cells of a CSV file; \\t for a tab.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each report and nothing else.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the last word only.")
+def monitor(
+    file: Path | None,
+    protected: tuple[str, ...],
+    prediction: str,
+    outcome: str,
+    threshold: float,
+    kind: Any,
+    delta: float,
+    groups: tuple[str, ...],
+    state: Path | None,
+    every: int | None,
+    keep_going: bool,
+    skip_bad: bool,
+    form: str | None,
+    delimiter: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Read decisions from FILE or standard input (CSV with a header, or JSON Lines) and say when it is clear.
+
+    The interval of the gap may be looked at after every row. Exit code 0 fairness established, 1 violated, 3 the
+    input ended before either, 2 bad input.
+    """
+    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.state import Asked, read_state
+    from fairchain.monitoring.watch import Watch
+
+    asked = Asked(
+        protected=protected,
+        prediction=prediction,
+        outcome=outcome,
+        kind=kind,
+        threshold=threshold,
+        delta=delta,
+        groups=tuple(_full_name(group, protected) for group in groups),
+    )
+    _check(asked)
+    before = read_state(state, asked) if state is not None else None
+    if state is not None:
+        _must_be_writable(state)
+    with Source(file) as source:
+        watch = Watch(
+            source,
+            asked,
+            before,
+            resumable=state is not None,
+            form=form,
+            delimiter=_one_character(delimiter),
+            skip_bad=skip_bad,
+        )
+        with _kept(watch, state) as save:
+            verdict = _follow(watch, _Printer(as_json, quiet), every=every, keep_going=keep_going, save=save)
+        if source.unfinished:
+            print("The last line has no end yet; it is left for the next time.", file=sys.stderr)
+    sys.exit(EXIT_CODES[verdict])
+
+
+def _follow(watch: Watch, printer: _Printer, *, every: int | None, keep_going: bool, save: Any) -> str:
+    """Print every report; returns the last word."""
+    report: Report | None = None
+    try:
+        for report in watch.reports(every=every, keep_going=keep_going, after_block=save):
+            printer.show(
+                report, last=report.event in ("end", "before") or (report.event == "change" and not keep_going)
+            )
+    except (KeyboardInterrupt, SystemExit):
+        printer.stopped(watch)
+        raise
+    return watch.progress.now.verdict
+
+
+@contextmanager
+def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
+    """Write the state every few seconds and at the end, however it comes: also by Ctrl-C or SIGTERM."""
+    from fairchain.monitoring.state import write_state
+
+    if path is None:
+        yield lambda: None
+        return
+    last = time.monotonic()
+
+    def save() -> None:
+        nonlocal last
+        if time.monotonic() - last > SECONDS:
+            write_state(watch.state, path)
+            last = time.monotonic()
+
+    with _termination_as_exit():
+        try:
+            yield save
+        finally:
+            write_state(watch.state, path)
+
+
+@contextmanager
+def _termination_as_exit() -> Iterator[None]:
+    """SIGTERM ends the program as an exception would, so that the state is written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        sys.exit(TERMINATED)
+
+    former = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _full_name(group: str, protected: tuple[str, ...]) -> str:
+    """A group by its full name; with one protected column its value is enough."""
+    if len(protected) == 1 and not group.startswith(f"{protected[0]}="):
+        return f"{protected[0]}={group}"
+    place = 0
+    for column in protected:
+        start = f" & {column}=" if place else f"{column}="
+        found = group.find(start, place)
+        if found < 0 or (not place and found):
+            example = " & ".join(f"{each}=..." for each in protected)
+            raise SpecError(f'--group: found "{group}"; write it as the groups are named: "{example}"')
+        place = found + len(start)
+    return group
+
+
+def _check(asked: Asked) -> None:
+    columns = (*asked.protected, asked.prediction)
+    for name in columns:
+        if columns.count(name) > 1:
+            raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
+    if not all((*columns, asked.outcome)):
+        raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
+
+
+def _one_character(text: str) -> str:
+    text = "\t" if text == "\\t" else text
+    if len(text) != 1 or text in '\r\n"':
+        raise SpecError(f'--delimiter: found "{text}"; write one character, for example ";"')
+    return text
+
+
+def _must_be_writable(path: Path) -> None:
+    """Before the work, not after it."""
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise FairchainError(f"{path}: cannot be written; --state must name a file in a folder that exists")
+
+
+class _Printer:
+    """Reports for people or, one JSON object to a line, for programs."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self._json, self._quiet = as_json, quiet
+
+    def show(self, report: Report, *, last: bool) -> None:
+        """Print a report at once: somebody may be waiting for it."""
+        if self._json:
+            if last or not self._quiet:
+                print(json.dumps(report.to_dict()), flush=True)
+        elif last:
+            self._show_last(report)
+        elif not self._quiet:
+            print(_line(report), flush=True)
+
+    def _show_last(self, report: Report) -> None:
+        from fairchain.cli.screen import Screen
+        from fairchain.cli.show import COLOURS
+
+        found, screen = report.to_dict(), Screen()
+        head, _, rest = _line(report).partition(" ")
+        screen.line((head, COLOURS[report.verdict]), f" {rest}")
+        if not self._quiet:
+            screen.table(
+                ["group", "rows", "rate"],
+                [
+                    [each["name"], f"{each['rows']:,}", f"{each['rate']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"]
+                    for each in found["groups"]
+                ]
+                or [["none", "0", ""]],
+            )
+            for note in _notes(found):
+                screen.line(note)
+            screen.line((found["statement"], "bold"))
+        sys.stdout.flush()
+
+    def stopped(self, watch: Watch) -> None:
+        """Say how far it came when somebody stops it."""
+        rows = watch.progress.counts.rows
+        print(f"Stopped after {rows:,} rows: {watch.progress.now.verdict}.", file=sys.stderr)
+
+
+def _line(report: Report) -> str:
+    from fairchain.monitoring.monitor import sentence
+
+    progress = report.progress
+    gap = progress.counts.seen(report.question).gap(report.question)
+    where = {"end": ", at the end of the input", "before": ", before this run"}.get(
+        report.event, f" (line {progress.place.lines:,})"
+    )
+    return f"{report.verdict} after {progress.counts.rows:,} rows{where}: {sentence(gap, report.question)}"
+
+
+def _notes(found: dict[str, Any]) -> list[str]:
+    notes = []
+    if found["skipped"]:
+        notes.append(f"{found['skipped']:,} lines could not be read and are not counted.")
+    if found["left_out"]:
+        notes.append(f"{found['left_out']:,} rows belong to groups that were not named.")
+    for group in found["groups"]:
+        if not group["rows"]:
+            notes.append(f"No row belongs to {group['name']}: is it spelled so?")
+    if len(found["groups"]) < 2:
+        notes.append("There are not two groups to compare.")
+    elif found["verdict"] == "UNDECIDED":
+        more = found["forecast"]
+        notes.append(
+            f"About {more:,} more rows would decide it, if the rates stay as they are."
+            if more
+            else "The gap is so near to the threshold that no number of rows can be forecast."
+        )
+    return notes

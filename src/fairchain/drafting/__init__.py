@@ -1,0 +1,12 @@
+"""A first spec from a table and a model: what can be seen in them is read, the rest is guessed, and every guess is said.
+
+`infer` is the way in, `write` makes the commented file. Nothing here decides about fairness, and a draft is an ordinary
+spec: whatever reads it checks it again.
+"""
+
+from fairchain.drafting.draft import Draft, Guess
+from fairchain.drafting.infer import draft_spec, infer_spec
+from fairchain.drafting.protect import NobodyProtectedError
+from fairchain.drafting.write import save_spec, write_spec
+
+__all__ = ["Draft", "Guess", "NobodyProtectedError", "draft_spec", "infer_spec", "save_spec", "write_spec"]

@@ -1,0 +1,196 @@
+"""Guesses put to the test: each way to show the rows to the model is tried, and the rows' own labels choose.
+
+Agreement is the mean over the labels of the share of their rows that the model gets right, so that a model which
+always says the same has no more than chance. A way further down the list must be clearly better to be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.drafting.draft import Guess
+from fairchain.drafting.labels import Reading, replace_reading
+from fairchain.drafting.layouts import Layout
+from fairchain.errors import ModelError
+from fairchain.model import Limits, load_model
+from fairchain.spec import CategoryFeature, Difference, Spec
+from fairchain.spec.schema import Population
+from fairchain.tables import People, RawTable, people_of
+from fairchain.tables.wording import shown
+
+# Rows on which a guess is tried.
+MOST_ROWS = 20_000
+BETTER = 0.02
+CLEARLY = 0.1
+MOST_PERMUTED = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One way that works. `seen` counts rows by true label and by the model's; None without true labels."""
+
+    layout: Layout
+    reading: Reading
+    people: People
+    seen: NDArray[np.int64] | None
+
+    @property
+    def agreement(self) -> float:
+        """Mean share of rows that the model gets right, over the labels that occur."""
+        return balanced(self.seen) if self.seen is not None else 0.0
+
+
+def balanced(seen: NDArray[np.int64]) -> float:
+    """Mean over the true labels of the share that the model gives them.
+
+    >>> balanced(np.array([[90, 0], [10, 0]]))
+    0.5
+    """
+    rows = seen.sum(axis=1)
+    there = rows > 0
+    return float((np.diagonal(seen)[there] / rows[there]).mean())
+
+
+def spec_of(layout: Layout, reading: Reading, population: Population) -> Spec:
+    """A spec that is good enough to load a model with; nothing is protected yet."""
+    asked = Difference(protected=(layout.features[0].name,), threshold=0.1)
+    return Spec(model=reading.model, features=layout.features, property=asked, population=population)
+
+
+def try_all(
+    table: RawTable,
+    model: Any,
+    ways: Iterable[Layout],
+    readings: Iterable[Reading],
+    population: Population,
+    limits: Limits | None,
+) -> Trial:
+    """The first way that works, unless the labels of the rows speak clearly for another."""
+    readings = list(readings)
+    best: Trial | None = None
+    problem: ModelError | None = None
+    for layout in ways:
+        for reading in readings:
+            people = people_of(table, spec_of(layout, reading, population))
+            try:
+                trial = _tried(model, Trial(layout, reading, people, None), population, limits)
+            except ModelError as error:
+                problem = problem or error
+                continue
+            if best is None or trial.agreement > best.agreement + BETTER:
+                best = trial
+            break
+    if best is None:
+        assert problem is not None
+        raise problem
+    return _in_order(best)
+
+
+def _tried(model: Any, trial: Trial, population: Population, limits: Limits | None) -> Trial:
+    if model is None:
+        return trial
+    reading = _settled(model, trial, population, limits)
+    spec = spec_of(trial.layout, reading, population)
+    rows = _some_rows(trial.people)
+    answers = _ask(model, spec, trial.people.values[rows], limits)
+    seen = None
+    if trial.people.truth is not None:
+        count = len(spec.model.labels)
+        truth = trial.people.truth[rows].astype(np.int64)
+        seen = np.bincount(truth * count + answers, minlength=count * count).reshape(count, count)
+    return Trial(trial.layout, reading, trial.people, seen)
+
+
+def _some_rows(people: People) -> NDArray[np.int64]:
+    """Rows spread over the whole table."""
+    count = len(people.values)
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(np.int64))
+
+
+def _ask(model: Any, spec: Spec, values: NDArray[np.float64], limits: Limits | None) -> NDArray[np.int64]:
+    loaded = load_model(model, spec, limits)
+    parts = [loaded.predict(part.astype(loaded.dtype)) for part in np.array_split(values, len(values) // 4096 + 1)]
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _settled(model: Any, trial: Trial, population: Population, limits: Limits | None) -> Reading:
+    """Whether one column of scores is a logit or a probability: some answer is below 0 or above 1, or none is."""
+    reading = trial.reading
+    if reading.model.decision != "logit" or any(guess.key == "model.decision" for guess in reading.guesses):
+        return reading
+    values = trial.people.values[_some_rows(trial.people)]
+    for cut, outside in ((1.0, 1), (-float(np.finfo(np.float32).tiny), 0)):
+        tried = Reading(replace(reading.model, cut=cut))
+        if (_ask(model, spec_of(trial.layout, tried, population), values, limits) == outside).any():
+            seen = Guess("model.decision", "Some scores lie below 0 or above 1, so they are no probabilities.")
+            return replace_reading(reading, seen, decision="logit")
+    guess = Guess("model.decision", "Guess: all scores lie between 0 and 1, so they are probabilities.")
+    return replace_reading(reading, guess, decision="probability")
+
+
+def _in_order(trial: Trial) -> Trial:
+    """With the labels in the order that agrees with the rows, if their order was free and the guess is clearly wrong."""
+    reading, seen = trial.reading, trial.seen
+    if seen is None or not reading.free or len(seen) > MOST_PERMUTED:
+        return trial
+    orders = [list(order) for order in permutations(range(len(seen)))]
+    best = max(orders, key=lambda order: balanced(seen[order]))
+    if balanced(seen[best]) <= trial.agreement + CLEARLY:
+        return trial
+    labels = tuple(reading.model.labels[place] for place in best)
+    # In the new order label i is the one that stood at best[i]; the rows of `seen` and the truths follow it.
+    truth = trial.people.truth
+    assert truth is not None
+    people = _with_truth(trial.people, np.argsort(best)[truth].astype(np.int16))
+    why = Guess(
+        "model.labels",
+        "Guess: in this order the model agrees best with the rows; in sorted order it would be worse than chance.",
+    )
+    ordered = Reading(replace(reading.model, labels=labels), (why,), free=True)
+    kept = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
+    ordered = Reading(ordered.model, kept + ordered.guesses, free=True)
+    return Trial(trial.layout, ordered, people, seen[best])
+
+
+def _with_truth(people: People, truth: NDArray[np.int16]) -> People:
+    from dataclasses import replace as changed
+
+    return changed(people, truth=truth)
+
+
+def about_agreement(trial: Trial, label: str | None) -> Guess | None:
+    """How often the model says what the rows say; loud if always giving the same answer would be right more often."""
+    seen = trial.seen
+    if seen is None or label is None:
+        return None
+    rows = int(seen.sum())
+    commonest = int(seen.sum(axis=1).argmax())
+    right, constant = float(np.trace(seen)) / rows, float(seen[commonest].sum()) / rows
+    text = (
+        f"The model agrees with column {shown(label)} in {right:.1%} of {rows:,} rows; always answering "
+        f"{shown(trial.reading.model.labels[commonest])} would agree in {constant:.1%}"
+    )
+    if right >= constant:
+        return Guess("", f"{text}.")
+    return Guess("", f"{text}, which is more. {_what_to_check(trial)}", loud=True)
+
+
+def _what_to_check(trial: Trial) -> str:
+    coded = [
+        feature.name
+        for feature in trial.layout.features
+        if isinstance(feature, CategoryFeature) and any(guess.key == f"feature.{feature.name}" for guess in trial.layout.guesses)
+    ]
+    checks = ["the order of labels in [model]"] if trial.reading.free else []
+    if coded:
+        more = ", ..." if len(coded) > 5 else ""
+        checks.append(f"the order of values of {', '.join(shown(name) for name in coded[:5])}{more}")
+    checks.append("scale = {...} of each number if the model was trained on scaled ones")
+    return f"Check {'; '.join(checks)}."

@@ -1,0 +1,128 @@
+"""Bytes of an input in whole lines, block by block, and how far it has been read.
+
+A regular file can be read again from where a state left off, if its beginning is still the same; anything else is a
+stream, which only ever goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from fairchain.errors import DataError
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+BLOCK = 2**20
+MOST_LINE = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """How far an input was read: bytes, lines, and a hash of them."""
+
+    size: int = 0
+    lines: int = 0
+    hash: _Hash = field(default_factory=hashlib.sha256)
+
+    def after(self, raw: bytes) -> Place:
+        """Behind these bytes, which end with a line."""
+        running = self.hash.copy()
+        running.update(raw)
+        lines = raw.count(b"\n") + (not raw.endswith(b"\n") if raw else 0)
+        return Place(self.size + len(raw), self.lines + lines, running)
+
+    @property
+    def sha256(self) -> str:
+        """Of everything so far."""
+        return self.hash.hexdigest()
+
+
+class Source:
+    """An open input: a regular file, or a stream such as standard input.
+
+    Parameters
+    ----------
+    path
+        None or `-` for standard input.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        is_stdin = path is None or str(path) == "-"
+        self.name = "standard input" if path is None or is_stdin else str(path)
+        # Whether a last line without an end was left for another time.
+        self.unfinished = False
+        try:
+            self._file: BinaryIO = sys.stdin.buffer if path is None or is_stdin else path.open("rb", buffering=0)
+            self.regular = not is_stdin and stat.S_ISREG(path.stat().st_mode) if path is not None else False
+        except FileNotFoundError:
+            raise DataError(f"{self.name}: no such file; give a CSV or JSON Lines file, or - for stdin") from None
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read ({error.strerror})") from None
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
+
+    def _read(self, size: int | None = None) -> bytes:
+        """What is there, at most so much: a stream is not waited for until a block is full."""
+        try:
+            read1: Callable[[int], bytes] = getattr(self._file, "read1", self._file.read)
+            return read1(BLOCK if size is None else size)
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read ({error.strerror})") from None
+
+    def skip(self, size: int, sha256: str) -> tuple[Place, bytes]:
+        """Pass over what was counted before: the place behind it, and its first block.
+
+        Raises
+        ------
+        DataError
+            If the file does not begin with the very same bytes.
+        """
+        place, start = Place(), b""
+        while place.size < size and (raw := self._read(min(BLOCK, size - place.size))):
+            start = start or raw
+            running = place.after(raw)
+            # A block can end within a line here; only whole lines are counted.
+            place = Place(running.size, place.lines + raw.count(b"\n"), running.hash)
+        if place.size < size:
+            raise DataError(
+                f"{self.name}: has {place.size:,} bytes, but {size:,} were counted already; give the same file, which "
+                "may only grow, or start with a new --state"
+            )
+        if place.sha256 != sha256:
+            raise DataError(
+                f"{self.name}: the {size:,} bytes that were counted already have changed; give the same file, which "
+                "may only grow, or start with a new --state"
+            )
+        return place, start
+
+    def blocks(self, number: int, *, keep_unfinished: bool) -> Iterator[bytes]:
+        """Whole lines, as many as there are; `number` is that of the first line, for messages.
+
+        A last line without an end is left out if `keep_unfinished`: somebody may still be writing it.
+        """
+        rest = b""
+        while raw := self._read():
+            rest += raw
+            end = rest.rfind(b"\n") + 1
+            if len(rest) - end > MOST_LINE:
+                line = number + rest.count(b"\n")
+                raise DataError(f"{self.name}, line {line}: longer than {MOST_LINE:,} bytes; is this a CSV file?")
+            if end:
+                yield rest[:end]
+                number += rest.count(b"\n", 0, end)
+                rest = rest[end:]
+        self.unfinished = bool(rest) and keep_unfinished
+        if rest and not keep_unfinished:
+            yield rest

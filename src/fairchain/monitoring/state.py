@@ -1,0 +1,144 @@
+"""What survives a stop: the question, the counts and how far the input was read, in one small JSON file.
+
+The file is replaced in one step, so a reader never sees half of it. Its digest guards against accidents. Two runs
+over the same lines, however often they were stopped, leave the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from fairchain.certificate_format import digest
+from fairchain.errors import DataError, FairchainError
+
+MOST_BYTES = 4_000_000
+NEW = "start with a new --state"
+
+Count = Annotated[int, Meta(ge=0, le=2**60)]
+Verdict = Literal["FAIR", "UNFAIR", "UNDECIDED"]
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A key that is not declared is an error."""
+
+
+class Asked(_Strict, frozen=True, kw_only=True):
+    """The question, whole: a state answers no other."""
+
+    protected: tuple[str, ...]
+    prediction: str
+    outcome: str
+    kind: Literal["difference", "ratio"]
+    threshold: float
+    delta: float
+    groups: tuple[str, ...]
+
+
+class GroupState(_Strict, frozen=True, kw_only=True):
+    """One group's counts."""
+
+    name: str
+    rows: Count
+    got: Count
+
+
+class Read(_Strict, frozen=True, kw_only=True):
+    """How much of a regular file was counted."""
+
+    bytes: Count
+    sha256: str
+
+
+class Turn(_Strict, frozen=True, kw_only=True):
+    """A decision, and after how many rows it was made."""
+
+    verdict: Verdict
+    rows: Count
+
+
+START = Turn(verdict="UNDECIDED", rows=0)
+
+
+class State(_Strict, frozen=True, kw_only=True):
+    """Everything that a monitor needs to go on. `file` is None for a stream."""
+
+    format: Literal["fairchain-monitor"] = "fairchain-monitor"
+    version: Literal[1] = 1
+    question: Asked
+    groups: tuple[GroupState, ...] = ()
+    left_out: Count = 0
+    skipped: Count = 0
+    now: Turn = START
+    first: Turn | None = None
+    file: Read | None = None
+    digest: str = ""
+
+
+def write_state(state: State, path: Path) -> None:
+    """Replace the file in one step."""
+    content = msgspec.to_builtins(state)
+    content["digest"] = digest(content)
+    text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+    try:
+        with NamedTemporaryFile("wb", dir=path.parent, prefix=path.name, suffix=".tmp", delete=False) as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
+                os.replace(file.name, path)  # noqa: PTH105
+            except BaseException:
+                os.unlink(file.name)  # noqa: PTH108
+                raise
+    except OSError as error:
+        raise FairchainError(
+            f"{path}: cannot be written ({error.strerror}); --state must name a file in a folder that exists"
+        ) from None
+
+
+def read_state(path: Path, question: Asked) -> State | None:
+    """The state in a file, if there is one.
+
+    Raises
+    ------
+    DataError
+        If it is damaged, or answers another question.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); --state must name a file") from None
+    if len(raw) > MOST_BYTES:
+        raise DataError(f"{path}: larger than {MOST_BYTES} bytes, which is no state; {NEW}")
+    try:
+        state = msgspec.json.decode(raw, type=State)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path}: not a state of fairchain monitor ({error}); {NEW}") from None
+    _check(state, path)
+    for key in Asked.__struct_fields__:
+        was, now = getattr(state.question, key), getattr(question, key)
+        if was != now:
+            raise DataError(
+                f"{path}: was made for {key} {_shown(was)}, not {_shown(now)}; ask the same question, or {NEW}"
+            )
+    return state
+
+
+def _check(state: State, path: Path) -> None:
+    content = msgspec.to_builtins(state)
+    consistent = all(group.got <= group.rows for group in state.groups)
+    if state.digest != digest(content) or not consistent:
+        raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

@@ -1,0 +1,310 @@
+"""The loop: blocks of rows in, reports out, and at every moment a state that belongs to whole rows.
+
+What is known is replaced in one step after each block, so that an interrupt between two of them loses at most the
+rows of one block, which are then read again.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import DataError
+from fairchain.evidence.rule import Decision
+from fairchain.monitoring.bounds import GroupCounts, Question
+from fairchain.monitoring.encode import Encoder
+from fairchain.monitoring.lines import Place, Source
+from fairchain.monitoring.moment import first_change, rows_unchanged
+from fairchain.monitoring.monitor import describe
+from fairchain.monitoring.rows import Columns, Parsed, Parser, csv_parser, format_of, json_parser
+from fairchain.monitoring.state import START, Asked, GroupState, Read, State, Turn, Verdict
+
+VERDICTS: dict[Decision, Verdict] = {
+    Decision.FAIR: "FAIR",
+    Decision.UNFAIR: "UNFAIR",
+    Decision.UNDECIDED: "UNDECIDED",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """What is known after some rows."""
+
+    counts: GroupCounts
+    place: Place
+    left_out: int = 0
+    skipped: int = 0
+    now: Turn = START
+    first: Turn | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One thing to say: `event` is change, every, end, or before if it was decided when the run began."""
+
+    event: str
+    progress: Progress
+    question: Question
+
+    @property
+    def verdict(self) -> str:
+        """FAIR, UNFAIR or UNDECIDED."""
+        return self.progress.now.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        progress = self.progress
+        return {
+            "event": self.event,
+            "line": progress.place.lines,
+            **describe(progress.counts.seen(self.question), self.question),
+            "left_out": progress.left_out,
+            "skipped": progress.skipped,
+        }
+
+
+class Watch:
+    """Watches one input.
+
+    Parameters
+    ----------
+    source
+        Where the lines come from.
+    asked
+        The question.
+    state
+        What an earlier run left, to go on from.
+    resumable
+        Whether a state is kept: then the last line of a file counts only once it has an end.
+    form
+        `csv`, `jsonl`, or None to tell by the input.
+    delimiter
+        Between the cells of a CSV file.
+    skip_bad
+        Whether lines that cannot be read are passed over and counted.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        asked: Asked,
+        state: State | None = None,
+        *,
+        resumable: bool = False,
+        form: str | None = None,
+        delimiter: str = ",",
+        skip_bad: bool = False,
+    ) -> None:
+        self.question = Question(
+            threshold=asked.threshold, kind=asked.kind, delta=asked.delta, groups=tuple(asked.groups)
+        )
+        self._asked, self._source, self._skip_bad = asked, source, skip_bad
+        self._keep_unfinished = resumable and source.regular
+        self._columns = Columns(asked.protected, asked.prediction)
+        self._form, self._delimiter = form, delimiter
+        self._parser: Parser | None = None
+        self._unchanged = 0
+        self.progress = Progress(GroupCounts.none(self.question), Place())
+        if state is not None:
+            self._resume(state)
+        self._encoder = Encoder(self._columns, asked.outcome, self.question, self.progress.counts.names, source.name)
+
+    def _resume(self, state: State) -> None:
+        if (state.file is not None) != self._source.regular:
+            was = "a file" if state.file else "a stream"
+            raise DataError(
+                f"{self._source.name}: the state was made from {was}; give the same kind of input, or start with a "
+                "new --state"
+            )
+        place, start = self._source.skip(state.file.bytes, state.file.sha256) if state.file else (Place(), b"")
+        if start:
+            self._parser = self._parser_for(start)[0]
+        counts = GroupCounts(
+            tuple(group.name for group in state.groups),
+            np.array([group.rows for group in state.groups], np.int64),
+            np.array([group.got for group in state.groups], np.int64),
+        )
+        self.progress = Progress(counts, place, state.left_out, state.skipped, state.now, state.first)
+
+    @property
+    def state(self) -> State:
+        """What is known, for a file."""
+        progress = self.progress
+        counts = progress.counts.seen(self.question)
+        return State(
+            question=self._asked,
+            groups=tuple(
+                GroupState(name=name, rows=int(rows), got=int(got))
+                for name, rows, got in zip(counts.names, counts.asked, counts.got, strict=True)
+            ),
+            left_out=progress.left_out,
+            skipped=progress.skipped,
+            now=progress.now,
+            first=progress.first,
+            file=Read(bytes=progress.place.size, sha256=progress.place.sha256) if self._source.regular else None,
+        )
+
+    def reports(
+        self, *, every: int | None = None, keep_going: bool = False, after_block: Callable[[], None] = lambda: None
+    ) -> Iterator[Report]:
+        """Read, and say what there is to say: every change of the decision, and a word at the end.
+
+        Without `keep_going` the first decision ends it. `every` asks for a report after so many rows.
+        """
+        if self.progress.now.verdict != "UNDECIDED" and not keep_going:
+            yield Report("before", self.progress, self.question)
+            return
+        number = self.progress.place.lines + 1
+        for raw in self._source.blocks(number, keep_unfinished=self._keep_unfinished):
+            body = raw
+            if self._parser is None:
+                self._parser, header = self._parser_for(raw)
+                self.progress = replace(self.progress, place=self.progress.place.after(raw[:header]))
+                body = raw[header:]
+            for report in self._take(body, every):
+                yield report
+                if report.event == "change" and not keep_going:
+                    return
+            after_block()
+        if self._parser is None:
+            raise DataError(f"{self._source.name}: is empty; give a CSV file with a header, or JSON Lines")
+        yield Report("end", self.progress, self.question)
+
+    def _parser_for(self, start: bytes) -> tuple[Parser, int]:
+        """The parser, and how many bytes at the start are a header."""
+        if (self._form or format_of(Path(self._source.name).suffix, start)) == "jsonl":
+            return json_parser(self._columns), 0
+        size = start.find(b"\n") + 1 or len(start)
+        return csv_parser(start[:size], self._columns, self._delimiter, self._source.name), size
+
+    def _take(self, raw: bytes, every: int | None) -> Iterator[Report]:
+        """Count a block of lines; reports come at the very row they speak of."""
+        if not raw or self._parser is None:
+            return
+        block = _Block(raw, self._parser(raw), self._encoder)
+        error = block.cut_at_trouble(self._trouble(block.parsed))
+        first_line, before = self.progress.place.lines + 1, self.progress
+        counts, done = before.counts.widened(self._encoder.names), 0
+        if len(counts.names) > len(before.counts.names):
+            self._unchanged = 0
+        while done < len(block.counted):
+            stop = len(block.counted)
+            if every:
+                stop = min(stop, done + every - counts.rows % every)
+            codes, hits = block.part(done, stop)
+            change = self._first_change(counts, codes, hits)
+            upto = stop if change is None else done + change + 1
+            counts, done = counts.after(*block.part(done, upto)), upto
+            progress = self._advanced(before, counts, block, done, changed=change is not None)
+            if change is not None:
+                self._must_be_meant(progress)
+            self.progress = progress
+            if change is not None:
+                yield Report("change", progress, self.question)
+            elif every and counts.rows % every == 0:
+                yield Report("every", self.progress, self.question)
+        self.progress = self._advanced(before, counts, block, None, changed=False)
+        if error is not None:
+            line, problem = error
+            raise DataError(f"{self._source.name}, line {first_line + line}: {problem}")
+
+    def _first_change(self, counts: GroupCounts, codes: Any, hits: Any) -> int | None:
+        """As `first_change`, but without a search where none is needed."""
+        if len(codes) <= self._unchanged:
+            self._unchanged -= len(codes)
+            return None
+        change = first_change(counts, codes, hits, self.question)
+        # Worth its price only where rows come in small blocks.
+        small = change is None and len(codes) < 256
+        self._unchanged = rows_unchanged(counts.after(codes, hits), self.question) if small else 0
+        return change
+
+    def _trouble(self, parsed: Parsed) -> tuple[int, str] | None:
+        """The first bad line, if such lines may not be passed over."""
+        if self._skip_bad or not parsed.bad:
+            return None
+        line, problem = parsed.bad[0]
+        return line, f"{problem}; mend it, or pass over such lines with --skip-bad"
+
+    def _advanced(
+        self, before: Progress, counts: GroupCounts, block: _Block, done: int | None, *, changed: bool
+    ) -> Progress:
+        """What is known after so many counted rows of a block, or after all its lines."""
+        size, left_out, skipped = block.until(done)
+        # Only the bytes since the last time: reports can be many in one block.
+        fresh = block.raw[self.progress.place.size - before.place.size : size]
+        now, first = self.progress.now, self.progress.first
+        if changed:
+            now = Turn(verdict=VERDICTS[counts.decision(self.question)], rows=counts.rows)
+            first = first or (None if now.verdict == "UNDECIDED" else now)
+        return Progress(
+            counts,
+            self.progress.place.after(fresh) if fresh else self.progress.place,
+            before.left_out + left_out,
+            before.skipped + skipped,
+            now,
+            first,
+        )
+
+    def _must_be_meant(self, progress: Progress) -> None:
+        """An outcome that no row has makes all groups alike, and is more likely a slip."""
+        if progress.now.verdict == "FAIR" and not progress.counts.got.any():
+            labels = ", ".join(f'"{label}"' for label in sorted(self._encoder.labels)[:8])
+            raise DataError(
+                f'{self._source.name}: none of {progress.counts.rows:,} rows has the outcome "{self._asked.outcome}" '
+                f'in column "{self._asked.prediction}"; there is {labels}; check --outcome'
+            )
+
+
+class _Block:
+    """Lines with their rows: which are counted, and what lies between them."""
+
+    def __init__(self, raw: bytes, parsed: Parsed, encoder: Encoder) -> None:
+        self.raw, self.parsed = raw, parsed
+        self._groups, self._hits = encoder.encode(parsed.keys)
+        self._trouble = encoder.trouble
+        self._ends: Any = None
+        self._last = len(raw)
+        self._rows = len(self._groups)
+        self._bad = [line for line, _ in parsed.bad]
+        self.counted = np.flatnonzero(self._groups >= 0)
+        self._left_out = np.flatnonzero(self._groups == Encoder.LEFT_OUT)
+
+    def cut_at_trouble(self, bad: tuple[int, str] | None) -> tuple[int, str] | None:
+        """Leave out everything from the first line that cannot be counted; which it is, and why."""
+        troubled = np.flatnonzero(self._groups == Encoder.TROUBLE)
+        if len(troubled) and (bad is None or self.parsed.lines[troubled[0]] < bad[0]):
+            bad = self.parsed.lines[troubled[0]], self._trouble
+        if bad is not None:
+            line = bad[0]
+            self._rows = bisect.bisect_left(self.parsed.lines, line)
+            self._last = self._end(line - 1)
+            self._bad = self._bad[: bisect.bisect_left(self._bad, line)]
+            self.counted = self.counted[self.counted < self._rows]
+        return bad
+
+    def part(self, start: int, stop: int) -> tuple[Any, Any]:
+        """Groups and hits of some of the counted rows."""
+        rows = self.counted[start:stop]
+        return self._groups[rows], self._hits[rows]
+
+    def until(self, done: int | None) -> tuple[int, int, int]:
+        """Bytes, rows left out and bad lines up to the end of this many counted rows, or of everything."""
+        if done is None:
+            return self._last, int(np.searchsorted(self._left_out, self._rows)), len(self._bad)
+        row = int(self.counted[done - 1])
+        line = self.parsed.lines[row]
+        return self._end(line), int(np.searchsorted(self._left_out, row)), bisect.bisect_left(self._bad, line)
+
+    def _end(self, line: int) -> int:
+        """Where a line ends, in bytes."""
+        if self._ends is None:
+            self._ends = np.flatnonzero(np.frombuffer(self.raw, np.uint8) == ord("\n")) + 1
+        if line < 0:
+            return 0
+        return int(self._ends[line]) if line < len(self._ends) else len(self.raw)
