@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use its answer for comparison only."
 
 NO_CERTIFICATE = (
@@ -98,15 +100,22 @@ def scope(model_sha256: str, seed: int) -> str:
     )
 
 
-def rows_phrase(count: int, source: str, *, exact: bool, given: str | None = None) -> str:
+def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None = None) -> str:
     """The population of a table: its rows themselves, or where they come from.
 
-    >>> rows_phrase(1200, "people.csv", exact=False)
+    Of a path only the file's name is said: folders are nobody's business.
+
+    >>> rows_phrase(1200, "audit/people.csv", exact=False)
     'the distribution that the 1,200 rows of people.csv were independently drawn from'
     """
-    rows = f"the {count:,} rows of {source}"
+    rows = f"the {count:,} rows of {table_name(path)}"
     whole = rows if exact else f"the distribution that {rows} were independently drawn from"
     return f"{whole}, among people for whom {given}" if given else whole
+
+
+def table_name(path: str | None) -> str:
+    """A table as statements call it: by its file's name, wherever that lies."""
+    return "the given table" if path is None else PurePath(path).name
 
 
 def rows_scope(model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None) -> str:

@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
 from sklearn.compose import make_column_transformer  # noqa: E402
 from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 from sklearn.neural_network import MLPClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
@@ -303,6 +304,22 @@ def test_a_regressor_gives_a_score() -> None:
     assert model.certifiable, model.note
     assert model.predict(rows).tolist() == (estimator.predict(rows) > 100.25).tolist()
     assert 'decision = "logit"' in refused(estimator, spec(*NUMBERS))
+
+
+def test_the_logit_is_the_decision_function() -> None:
+    rows = people(spec(*NUMBERS))
+    estimator = fit(make_pipeline(StandardScaler(), LogisticRegression()), rows, richer(rows))
+    model = load_model(estimator, spec(*NUMBERS, decision="logit", cut=1.5))
+    assert model.predict(rows).tolist() == (estimator.decision_function(rows) > 1.5).tolist()
+    assert "decision function is not converted" in model.note
+
+
+def test_a_search_stands_for_the_best_it_found() -> None:
+    question = spec(*TABLE)
+    rows = people(question)
+    search = GridSearchCV(pipelines()["one-hot"], {"logisticregression__C": [0.01, 1]}, cv=2)
+    model = agree(fit(search, table(question, rows), richer(rows)), question, lambda x: table(question, x), [0, 1])
+    assert model.certifiable, model.note
 
 
 def test_code_inside_a_pipeline_is_asked_in_python() -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -126,7 +129,8 @@ class Reference:
 
 def write(folder: Path, layers: list[dict[str, Any]], shape: Any = "(1,2)", **model: Any) -> Path:
     path = folder / "network.json"
-    path.write_text(json.dumps({"model": {"shape": shape, "layers": layers, **model}, "assert": {}}))
+    described = {"model": {"shape": shape, "layers": layers, **model}, "assert": {}}
+    path.write_text(json.dumps(described), errors="surrogatepass")
     return path
 
 
@@ -342,6 +346,7 @@ def test_a_window_larger_than_its_input_is_refused(tmp_path: Path) -> None:
         ('{"model": {"layers": []}}', "model.layers"),
         ('{"model": {"layers": [3]}}', "model.layers"),
         ('{"model": {"path": "net.pt"}}', "pickle"),
+        ('{"model": {"path": "net.onnx", "labels": ["a", "b"]}, "feature": []}', "is a spec"),
         ('{"model": {"layers": [{"type": "linear"}]}}', "model.shape"),
         ('{"model": {"shape": "(2, 3)", "layers": [{"type": "linear"}]}}', "model.shape"),
         ('{"model": {"shape": "()", "layers": [{"type": "linear"}]}}', "model.shape"),
@@ -380,6 +385,44 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     inside.mkdir()
     (inside / "w.txt").symlink_to(outside / "w.txt")
     assert "no file" in refused(write(inside, [{**OK, "weights": "w.txt"}]))
+
+
+VALID = [
+    lstm(2, 3),
+    rnn(3, 4, func="tanh"),
+    gru(4, 6),
+    function("reshape", newshape="(1, 2, 3)"),
+    {"type": "conv1d", "filters": numbers(2, 2, 2), "bias": [0, 1], "stride": 1, "padding": 1},
+    {"type": "maxpool1d", "kernel": 2, "stride": 2, "padding": 0},
+    function("transpose", axes=[0, 2, 1]),
+    function("reshape", newshape=[1, 4]),
+    linear(4, 2, func="softmax"),
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.sampled_from(["(1,2)", "[[1]]"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=6,
+)
+PLACES = [(place, key) for place, layer in enumerate(VALID) for key in layer]
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(place=st.sampled_from([*PLACES, (0, "extra"), (-1, "shape"), (-1, "layers")]), value=JSON)
+def test_any_entry_may_be_nonsense_and_nothing_worse_than_a_model_error_comes_of_it(
+    tmp_path: Path, place: tuple[int, str], value: Any
+) -> None:
+    layers = [dict(layer) for layer in VALID]
+    number, key = place
+    model = {key: value} if number == -1 else {}
+    if number >= 0:
+        layers[number][key] = value
+    path = write(tmp_path, layers, **model)
+    with suppress(ModelError):
+        load_model(path, question(4))
+
+
+def test_the_network_that_is_spoilt_above_is_one(tmp_path: Path) -> None:
+    assert load_model(write(tmp_path, VALID), question(4)).certifiable
 
 
 def test_a_sequence_of_half_a_step_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The promise of a monitor: at a gap of exactly the threshold any decision is wrong, at any row, and rare.
+"""The promise of a monitor: at a gap of exactly the threshold any decision, after any row, is wrong, and rare.
 
-Each test is 2000 seeded streams, looked at after every row, so its result is the same every time. A rule whose error
-is delta exceeds `limit` with probability 1e-6 only; one that is not sound must exceed it.
+Each test is 1000 seeded streams, so its result is the same every time. A rule whose error is delta exceeds LIMIT with
+probability 1e-6 only; one that is not sound must exceed it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from fairchain.evidence.counts import any_time
 from fairchain.evidence.interval import clopper_pearson
 from fairchain.monitoring.bounds import Question, decisions, existing, ranged_gap
 
-STREAMS, ROWS, DELTA = 2000, 500, 0.1
+STREAMS, ROWS, DELTA = 1000, 400, 0.1
 LIMIT = int(binom.ppf(1 - 1e-6, STREAMS, DELTA))
 AT_THE_BOUNDARY = [
     ("difference", 0.1, (0.0, 0.1)),
+    ("difference", 0.5, (0.0, 0.5)),
     ("difference", 0.1, (0.45, 0.55)),
     ("difference", 0.3, (0.2, 0.5, 0.2, 0.5)),
     ("ratio", 0.8, (0.4, 0.5)),
@@ -28,62 +29,98 @@ AT_THE_BOUNDARY = [
 ]
 
 
-def streams(rates: tuple[float, ...], seed: int) -> tuple[Any, Any]:
-    """(streams, rows) each: groups numbered as they come, in a different order each time, and who gets the outcome."""
-    rng = np.random.default_rng(seed)
-    groups = rng.integers(0, len(rates), (STREAMS, ROWS))
-    hits = rng.random((STREAMS, ROWS)) < np.array(rates)[groups]
-    first = np.stack([(groups == group).argmax(axis=1) for group in range(len(rates))], axis=1)
-    return np.take_along_axis(first.argsort(axis=1).argsort(axis=1), groups, axis=1), hits
+class Streams:
+    """Many streams at once: counts (streams, rows, groups) after every row, groups numbered as they come."""
+
+    def __init__(self, rates: tuple[float, ...], seed: int = 3, shares: tuple[float, ...] | None = None) -> None:
+        rng = np.random.default_rng(seed)
+        groups = rng.choice(len(rates), (STREAMS, ROWS), p=shares)
+        hits = rng.random((STREAMS, ROWS)) < np.array(rates)[groups]
+        first = np.stack([(groups == group).argmax(axis=1) for group in range(len(rates))], axis=1)
+        order = first.argsort(axis=1)
+        self.rates = np.array(rates)[order]
+        mine = np.take_along_axis(order.argsort(axis=1), groups, axis=1)[..., None] == np.arange(len(rates))
+        self.asked = mine.cumsum(axis=1)
+        self.got = (mine & hits[..., None]).cumsum(axis=1)
+
+    def bounds(self, rule: Callable[..., Any], question: Question) -> tuple[Any, Any]:
+        """(streams, rows, groups) each: bounds of the rates, every count that occurs computed once."""
+        low, high = np.empty((2, *self.asked.shape))
+        for group, level in enumerate(question.levels(self.asked.shape[2])):
+            place = self.asked[..., group], self.got[..., group]
+            occurs = np.zeros((ROWS + 1, ROWS + 1), bool)
+            occurs[place] = True
+            asked, got = np.nonzero(occurs)
+            table = np.empty((2, ROWS + 1, ROWS + 1))
+            table[:, asked, got] = rule(got, asked, level)
+            low[..., group], high[..., group] = table[0][place], table[1][place]
+        return low, high
 
 
-def ever_decided(bounds: Callable[..., Any], question: Question, rates: tuple[float, ...]) -> int:
+def ever_decided(rule: Callable[..., Any], question: Question, streams: Streams) -> int:
     """In how many streams some row brings a decision."""
-    groups, hits = streams(rates, seed=3)
-    size = len(rates)
-    # Every possible count once, instead of every stream's own.
-    asked, got = np.meshgrid(np.arange(ROWS + 1), np.arange(ROWS + 1), indexing="ij")
-    got = np.minimum(got, asked)
-    tables = [bounds(got, asked, level) for level in question.levels(size)]
-    low, high = (np.stack([table[side] for table in tables]) for side in (0, 1))
-    counts, own = np.zeros((2, STREAMS, size), np.int64)
-    decided = np.zeros(STREAMS, bool)
-    each = np.arange(STREAMS)
-    for row in range(ROWS):
-        counts[each, groups[:, row]] += 1
-        own[each, groups[:, row]] += hits[:, row]
-        place = np.arange(size), counts, own
-        below, above = ranged_gap(low[place], high[place], existing(counts, question), question.kind)
-        decided |= (below > question.limit) | (above <= question.limit)
-    # The tables say what the program itself would say.
-    assert ((decisions(counts, own, question) > 0) <= decided).all() or bounds is not any_time
-    return int(decided.sum())
+    low, high = streams.bounds(rule, question)
+    below, above = ranged_gap(low, high, existing(streams.asked, question), question.kind)
+    return int(((below > question.limit) | (above <= question.limit)).any(axis=1).sum())
+
+
+def ever_outside(rule: Callable[..., Any], question: Question, streams: Streams) -> int:
+    """In how many streams some group's rate is once outside its interval: the event that all promises rest on."""
+    low, high = streams.bounds(rule, question)
+    rates = streams.rates[:, None, :]
+    return int(((rates < low) | (rates > high)).any(axis=(1, 2)).sum())
+
+
+def question_of(kind: Any, threshold: float, groups: int, *, named: bool) -> Question:
+    return Question(threshold=threshold, kind=kind, delta=DELTA, groups=tuple("abcd"[:groups]) if named else ())
 
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize(("kind", "threshold", "rates"), AT_THE_BOUNDARY)
 def test_decisions_at_the_boundary_are_rarer_than_delta(
-    kind: Any, threshold: float, rates: tuple[float, ...], named: bool
+    kind: str, threshold: float, rates: tuple[float, ...], named: bool
 ) -> None:
-    groups = tuple("abcd"[: len(rates)]) if named else ()
-    question = Question(threshold=threshold, kind=kind, delta=DELTA, groups=groups)
-    assert ever_decided(any_time, question, rates) <= DELTA * STREAMS
+    question = question_of(kind, threshold, len(rates), named=named)
+    streams = Streams(rates)
+    assert ever_decided(any_time, question, streams) <= DELTA * STREAMS
+    assert ever_outside(any_time, question, streams) <= DELTA * STREAMS
 
 
-@pytest.mark.parametrize("rates", [(0.45, 0.55), (0.1, 0.2)])
-def test_looking_again_and_again_at_an_interval_for_fixed_samples_fails_this_very_test(
-    rates: tuple[float, ...],
-) -> None:
-    question = Question(threshold=0.1, delta=DELTA, groups=("a", "b"))
-    assert ever_decided(clopper_pearson, question, rates) > LIMIT
+def test_what_is_tested_is_what_the_program_decides_by() -> None:
+    question = question_of("difference", 0.3, 3, named=False)
+    streams = Streams((0.1, 0.1, 0.9), shares=(0.2, 0.5, 0.3))
+    low, high = streams.bounds(any_time, question)
+    below, above = ranged_gap(low, high, existing(streams.asked, question), question.kind)
+    expected = np.where(below > question.limit, 2, np.where(above <= question.limit, 1, 0))
+    for row in (0, 5, 60, 150, ROWS - 1):
+        assert (decisions(streams.asked[:, row], streams.got[:, row], question) == expected[:, row]).all()
+
+
+def test_looking_again_and_again_at_intervals_for_fixed_samples_fails_these_very_tests() -> None:
+    """Only looking is to blame: with a rate of 0 in one group, one interval at delta is enough for a fixed sample."""
+    question = question_of("difference", 0.5, 2, named=True)
+    streams = Streams((0.0, 0.5), shares=(0.05, 0.95))
+    last = streams.asked[:, -1], streams.got[:, -1]
+    for rule in (clopper_pearson, any_time):
+        low, high = rule(last[1], last[0], DELTA)
+        below, above = ranged_gap(low, high, np.ones(low.shape, bool), "difference")
+        assert ((below > question.limit) | (above <= question.limit)).sum() <= DELTA * STREAMS
+
+    def peeking(got: Any, asked: Any, _: float) -> Any:
+        return clopper_pearson(got, asked, DELTA)
+
+    def sound(got: Any, asked: Any, _: float) -> Any:
+        return any_time(got, asked, DELTA)
+
+    assert ever_decided(sound, question, streams) <= DELTA * STREAMS
+    assert ever_decided(peeking, question, streams) > LIMIT
+    assert ever_outside(clopper_pearson, question, Streams((0.45, 0.55))) > LIMIT
 
 
 def test_decisions_away_from_the_boundary_are_right() -> None:
-    """Power: with gaps of 0 and 0.7 against 0.4, all streams are decided, and each rightly but for delta."""
-    for rates, place in (((0.5, 0.5), 1), ((0.1, 0.8), 2)):
-        groups, hits = streams(rates, seed=4)
-        asked = np.stack([(groups == group).sum(axis=1) for group in (0, 1)], axis=1)
-        got = np.stack([((groups == group) & hits).sum(axis=1) for group in (0, 1)], axis=1)
-        found = decisions(asked, got, Question(threshold=0.4, delta=0.001))
+    """Power: gaps of 0 and 0.9 against 0.45."""
+    for rates, place in (((0.5, 0.5), 1), ((0.05, 0.95), 2)):
+        streams = Streams(rates)
+        found = decisions(streams.asked[:, -1], streams.got[:, -1], Question(threshold=0.45, delta=0.001))
         assert (found == place).mean() > 0.95
         assert (found == 3 - place).sum() == 0

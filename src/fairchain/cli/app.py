@@ -164,7 +164,7 @@ def _copy_example(spec: Path, folder: Path) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path in (spec, spec.with_suffix(".onnx")):
+        for path in sorted(spec.parent.glob(f"{spec.stem}[.-]*")):
             if (folder / path.name).exists():
                 raise FairchainError(f"{folder / path.name}: exists already; --save never overwrites")
             shutil.copyfile(path, folder / path.name)

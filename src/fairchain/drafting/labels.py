@@ -24,11 +24,15 @@ FEW_LABELS = 20
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read the model's answers. `free`: the order of the labels is a guess that rows may change."""
+    """How to read the model's answers.
+
+    `free`: the order of the labels is a guess that rows may change; `given`: the decision was not guessed.
+    """
 
     model: ModelSpec
     guesses: tuple[Guess, ...] = ()
     free: bool = False
+    given: bool = False
 
 
 def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | None]:
@@ -147,27 +151,27 @@ def _sorted(base: ModelSpec, names: tuple[str, ...]) -> Reading:
 
 
 def _decided(reading: Reading, taken: Signature) -> list[Reading]:
-    """With what the answer means: seen in the network, or several ways to try."""
-    model = reading.model
-    single = len(model.labels) == 2 and taken.answers in (None, 1) and not taken.labels
-    if model.decision is not None or taken.labels:
+    """With what the answer means: given, seen in the network, or several ways to try."""
+    if reading.model.decision is not None:
+        return [Reading(reading.model, reading.guesses, reading.free, given=True)]
+    if taken.labels:
         return [reading]
     if taken.answers is not None and taken.answers > 1:
         if taken.maker != "Sigmoid":
             return [reading]
         guess = Guess("model.decision", f"Guess: the largest of the {taken.answers} outputs is the class.")
-        return [replace_reading(reading, guess, decision="argmax")]
+        return [decided(reading, "argmax", guess)]
     if taken.answers == 1 and taken.maker == "Sigmoid":
-        guess = Guess("model.decision", "The network ends in a Sigmoid.")
-        return [replace_reading(reading, guess, decision="probability")]
-    column = [replace_reading(reading, None, decision="logit")] if single else []
-    return column if taken.answers == 1 and column else [reading, *column]
+        return [decided(reading, "probability", Guess("model.decision", "The network ends in a Sigmoid."))]
+    column = Reading(replace(reading.model, decision="logit"), reading.guesses, reading.free)
+    if taken.answers == 1:
+        return [column]
+    return [reading, column] if len(reading.model.labels) == 2 else [reading]
 
 
-def replace_reading(reading: Reading, guess: Guess | None, *, decision: Decision) -> Reading:
-    """The same labels with another decision, and why."""
-    guesses = reading.guesses + ((guess,) if guess is not None else ())
-    return Reading(replace(reading.model, decision=decision), guesses, reading.free)
+def decided(reading: Reading, decision: Decision, guess: Guess) -> Reading:
+    """The same labels with a decision, and why."""
+    return Reading(replace(reading.model, decision=decision), (*reading.guesses, guess), reading.free, given=True)
 
 
 def find_outcome(labels: Sequence[str], outcome: str | None) -> tuple[str | None, Guess | None]:
@@ -181,7 +185,9 @@ def find_outcome(labels: Sequence[str], outcome: str | None) -> tuple[str | None
     if named is not None:
         return named, Guess(key, f"Guess: {shown(named)} is what people hope for, by its name.")
     if len(labels) == 2:
-        return labels[1], Guess(key, f"Guess: {shown(labels[1])}, the second label; no name tells what people hope for.")
+        return labels[1], Guess(
+            key, f"Guess: {shown(labels[1])}, the second label; no name tells what people hope for."
+        )
     return None, Guess(key, "Every label is looked at; no name tells what people hope for.")
 
 

@@ -6,7 +6,7 @@ always says the same has no more than chance. A way further down the list must b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.drafting.draft import Guess
-from fairchain.drafting.labels import Reading, replace_reading
+from fairchain.drafting.labels import Reading, decided
 from fairchain.drafting.layouts import Layout
-from fairchain.errors import ModelError
+from fairchain.errors import DataError, InputError, ModelError
 from fairchain.model import Limits, load_model
-from fairchain.spec import CategoryFeature, Difference, Spec
+from fairchain.spec import Difference, Spec
 from fairchain.spec.schema import Population
-from fairchain.tables import People, RawTable, people_of
+from fairchain.tables import RawTable, people_of
 from fairchain.tables.wording import shown
 
 # Rows on which a guess is tried.
@@ -34,11 +34,15 @@ MOST_PERMUTED = 6
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One way that works. `seen` counts rows by true label and by the model's; None without true labels."""
+    """One way that works, the rows that can be used with it, and how many were left out for a missing value.
+
+    `seen` counts rows by true label and by the model's; None without true labels.
+    """
 
     layout: Layout
     reading: Reading
-    people: People
+    values: NDArray[np.float64]
+    dropped: int
     seen: NDArray[np.int64] | None
 
     @property
@@ -75,13 +79,12 @@ def try_all(
     """The first way that works, unless the labels of the rows speak clearly for another."""
     readings = list(readings)
     best: Trial | None = None
-    problem: ModelError | None = None
+    problem: InputError | None = None
     for layout in ways:
         for reading in readings:
-            people = people_of(table, spec_of(layout, reading, population))
             try:
-                trial = _tried(model, Trial(layout, reading, people, None), population, limits)
-            except ModelError as error:
+                trial = _tried(table, model, layout, reading, population, limits)
+            except (DataError, ModelError) as error:
                 problem = problem or error
                 continue
             if best is None or trial.agreement > best.agreement + BETTER:
@@ -93,24 +96,29 @@ def try_all(
     return _in_order(best)
 
 
-def _tried(model: Any, trial: Trial, population: Population, limits: Limits | None) -> Trial:
-    if model is None:
-        return trial
-    reading = _settled(model, trial, population, limits)
-    spec = spec_of(trial.layout, reading, population)
-    rows = _some_rows(trial.people)
-    answers = _ask(model, spec, trial.people.values[rows], limits)
+def _tried(
+    table: RawTable, model: Any, layout: Layout, reading: Reading, population: Population, limits: Limits | None
+) -> Trial:
+    people = people_of(table, spec_of(layout, reading, population))
+    rows = _some_rows(len(people.values))
+    answers = None if people.recorded is None else people.recorded[rows].astype(np.int64)
+    if model is not None:
+
+        def ask(tried: Reading) -> NDArray[np.int64]:
+            return _ask(model, spec_of(layout, tried, population), people.values[rows], limits)
+
+        reading = _settled(reading, ask)
+        answers = ask(reading)
     seen = None
-    if trial.people.truth is not None:
-        count = len(spec.model.labels)
-        truth = trial.people.truth[rows].astype(np.int64)
+    if people.truth is not None and answers is not None:
+        count = len(reading.model.labels)
+        truth = people.truth[rows].astype(np.int64)
         seen = np.bincount(truth * count + answers, minlength=count * count).reshape(count, count)
-    return Trial(trial.layout, reading, trial.people, seen)
+    return Trial(layout, reading, people.values, people.dropped, seen)
 
 
-def _some_rows(people: People) -> NDArray[np.int64]:
+def _some_rows(count: int) -> NDArray[np.int64]:
     """Rows spread over the whole table."""
-    count = len(people.values)
     return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(np.int64))
 
 
@@ -120,23 +128,20 @@ def _ask(model: Any, spec: Spec, values: NDArray[np.float64], limits: Limits | N
     return np.concatenate(parts).astype(np.int64)
 
 
-def _settled(model: Any, trial: Trial, population: Population, limits: Limits | None) -> Reading:
+def _settled(reading: Reading, ask: Callable[[Reading], NDArray[np.int64]]) -> Reading:
     """Whether one column of scores is a logit or a probability: some answer is below 0 or above 1, or none is."""
-    reading = trial.reading
-    if reading.model.decision != "logit" or any(guess.key == "model.decision" for guess in reading.guesses):
+    if reading.model.decision != "logit" or reading.given:
         return reading
-    values = trial.people.values[_some_rows(trial.people)]
     for cut, outside in ((1.0, 1), (-float(np.finfo(np.float32).tiny), 0)):
-        tried = Reading(replace(reading.model, cut=cut))
-        if (_ask(model, spec_of(trial.layout, tried, population), values, limits) == outside).any():
+        if (ask(Reading(replace(reading.model, cut=cut))) == outside).any():
             seen = Guess("model.decision", "Some scores lie below 0 or above 1, so they are no probabilities.")
-            return replace_reading(reading, seen, decision="logit")
+            return decided(reading, "logit", seen)
     guess = Guess("model.decision", "Guess: all scores lie between 0 and 1, so they are probabilities.")
-    return replace_reading(reading, guess, decision="probability")
+    return decided(reading, "probability", guess)
 
 
 def _in_order(trial: Trial) -> Trial:
-    """With the labels in the order that agrees with the rows, if their order was free and the guess is clearly wrong."""
+    """With the labels in the order that agrees with the rows, if their order was free and the guess clearly wrong."""
     reading, seen = trial.reading, trial.seen
     if seen is None or not reading.free or len(seen) > MOST_PERMUTED:
         return trial
@@ -144,25 +149,11 @@ def _in_order(trial: Trial) -> Trial:
     best = max(orders, key=lambda order: balanced(seen[order]))
     if balanced(seen[best]) <= trial.agreement + CLEARLY:
         return trial
+    why = "Guess: in this order the model agrees with the rows; in sorted order it would be right less often."
+    guesses = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
     labels = tuple(reading.model.labels[place] for place in best)
-    # In the new order label i is the one that stood at best[i]; the rows of `seen` and the truths follow it.
-    truth = trial.people.truth
-    assert truth is not None
-    people = _with_truth(trial.people, np.argsort(best)[truth].astype(np.int16))
-    why = Guess(
-        "model.labels",
-        "Guess: in this order the model agrees best with the rows; in sorted order it would be worse than chance.",
-    )
-    ordered = Reading(replace(reading.model, labels=labels), (why,), free=True)
-    kept = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
-    ordered = Reading(ordered.model, kept + ordered.guesses, free=True)
-    return Trial(trial.layout, ordered, people, seen[best])
-
-
-def _with_truth(people: People, truth: NDArray[np.int16]) -> People:
-    from dataclasses import replace as changed
-
-    return changed(people, truth=truth)
+    ordered = Reading(replace(reading.model, labels=labels), (*guesses, Guess("model.labels", why)), free=True)
+    return Trial(trial.layout, ordered, trial.values, trial.dropped, seen[best])
 
 
 def about_agreement(trial: Trial, label: str | None) -> Guess | None:
@@ -183,11 +174,8 @@ def about_agreement(trial: Trial, label: str | None) -> Guess | None:
 
 
 def _what_to_check(trial: Trial) -> str:
-    coded = [
-        feature.name
-        for feature in trial.layout.features
-        if isinstance(feature, CategoryFeature) and any(guess.key == f"feature.{feature.name}" for guess in trial.layout.guesses)
-    ]
+    guessed = {guess.key for guess in trial.layout.guesses}
+    coded = [feature.name for feature in trial.layout.features if f"feature.{feature.name}" in guessed]
     checks = ["the order of labels in [model]"] if trial.reading.free else []
     if coded:
         more = ", ..." if len(coded) > 5 else ""

@@ -111,8 +111,6 @@ def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: M
             f'{path}: output "{node.name}" is {node.type}, no tensor of scores or labels; '
             "choose another with output = ... in [model], or export without ZipMap"
         )
-    if spec.codes is not None:
-        raise ModelError(f'{path}: output "{node.name}" holds scores, not labels; remove codes = [...] in [model]')
     if spec.decision == "label":
         raise ModelError(f'{path}: output "{node.name}" holds scores, not labels; remove decision = "label" in [model]')
     return _score_rule(path, spec, node, makers.get(node.name, ""))

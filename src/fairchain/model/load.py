@@ -99,7 +99,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     --------
     >>> from fairchain import example, load_spec
     >>> spec = load_spec(example("census"))
-    >>> to_onnx(spec.model.path, spec) == open(spec.model.path, "rb").read()
+    >>> to_onnx(spec.model.path, spec) == Path(spec.model.path).read_bytes()
     True
     """
     loaded = load_model(model, spec, limits)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from fairchain.rechecking.sources import Sources, fair_limit, sources_of
 from fairchain.spec import Marginals, Network, Spec, Table, load_spec, parse_spec
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.tables import People
+from fairchain.wording import table_name
 
 # What a recheck re-runs without being asked for more: a second or two for a small network.
 EVALUATIONS = 2_000_000
@@ -98,7 +99,7 @@ def recheck(
     path = Path(certificate)
     raw, file = read_certificate(path)
     asked = _asked(path, file)
-    people = _people(path, asked, table)
+    people = _people(path, file, asked, table)
     loaded, claims = None, [_file_claim(raw, file)]
     if not (isinstance(asked.population, Table) and asked.population.prediction is not None):
         loaded, claim = _model_claim(path, model, asked, file, limits)
@@ -123,9 +124,10 @@ def _asked(path: Path, file: CertificateFile) -> Spec:
     return spec
 
 
-def _people(path: Path, asked: Spec, table: Any) -> People | None:
+def _people(path: Path, file: CertificateFile, asked: Spec, table: Any) -> People | None:
     needs = isinstance(asked.population, Table) or (
-        isinstance(asked.population, Marginals) and asked.population.path is not None
+        isinstance(asked.population, Marginals)
+        and (asked.population.path is not None or file.claims.get("table_sha256") is not None)
     )
     if not needs:
         return None
@@ -133,7 +135,10 @@ def _people(path: Path, asked: Spec, table: Any) -> People | None:
         raise CertificateError(f"{path}: speaks of rows of a table; name it with --data (table=... in Python)")
     from fairchain.tables import people_of, read_table
 
-    return people_of(read_table(table), asked)
+    people = people_of(read_table(table), asked)
+    if isinstance(asked.population, Marginals):
+        return replace(people, source=table_name(asked.population.path))
+    return people
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         gap = 1 - gap[0], 1 - gap[2], 1 - gap[1]
     words = outcome_words(asked, comparison)
     outcome, more, less = gaps.widest()
-    phrase = rows_phrase(len(people.values), people.source, exact=exact, given=asked.property.given)
+    phrase = rows_phrase(len(people.values), population.path, exact=exact, given=asked.property.given)
     names = comparison.counted
     if exact:
         said = exact_statement(

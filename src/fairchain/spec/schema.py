@@ -128,7 +128,7 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
     cut: Annotated[float | None, Meta(description="Where logit or probability changes the decision.")] = None
     codes: Annotated[
         tuple[int | str, ...] | None,
-        Meta(description="What the network calls each label, if it returns labels."),
+        Meta(description="What a network that returns labels, and a table, call each label."),
     ] = None
 
 

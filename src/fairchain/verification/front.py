@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from fairchain.errors import CertificateError, SpecError
 from fairchain.evidence import default_workers
@@ -14,7 +17,7 @@ from fairchain.spec import Marginals, Spec, Table, load_spec, revise
 from fairchain.verdict import Verdict
 from fairchain.verification.progress import Report
 from fairchain.verification.rounds import verify_rounds
-from fairchain.wording import NO_CERTIFICATE
+from fairchain.wording import NO_CERTIFICATE, table_name
 
 if TYPE_CHECKING:
     from fairchain.tables import People
@@ -75,6 +78,7 @@ def verify(
     asked = with_nodes(revise(asked, guarantee__seed=seed))
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
+    asked = _with_table(asked, table)
     people = _people(asked, table)
     loaded = _model(model, asked, limits, weights)
     if certify and (population is not None or not (loaded is None or loaded.certifiable)):
@@ -87,6 +91,14 @@ def verify(
         return verify_rows(loaded, asked, people, workers, progress)
     assert loaded is not None
     return verify_rounds(loaded, asked, people, population, workers, progress)
+
+
+def _with_table(spec: Spec, table: Any) -> Spec:
+    """The spec with the given table's file in place of its own, or what rows that were handed over are called."""
+    if table is None or not isinstance(spec.population, Table | Marginals):
+        return spec
+    path = str(table) if isinstance(table, str | Path) else table_name(None)
+    return msgspec.structs.replace(spec, population=msgspec.structs.replace(spec.population, path=path))
 
 
 def _people(spec: Spec, table: Any) -> People | None:
@@ -103,7 +115,11 @@ def _people(spec: Spec, table: Any) -> People | None:
         raise SpecError('population.path: missing; name the table, for example path = "people.csv"')
     from fairchain.tables import people_of, read_table
 
-    return people_of(read_table(source), spec)
+    people = people_of(read_table(source), spec)
+    if isinstance(population, Marginals):
+        # Their frequencies go into the statement, which names no folders.
+        return dataclasses.replace(people, source=table_name(population.path))
+    return people
 
 
 def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None) -> Model | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -188,7 +189,8 @@ def from_function(function: Callable[[Any], Any] | FrameModel, spec: Spec) -> Fu
 
 def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:
     """How feature values become the array that a network with one input of doubles would get."""
-    feed = plan_feed(Path(name), spec.features, [Tensor("input", "tensor(double)", ("N", "features"))])
+    features = [replace(feature, input=None) for feature in spec.features]  # there is one input, and it has no name
+    feed = plan_feed(Path(name), features, [Tensor("input", "tensor(double)", ("N", "features"))])
 
     def show(values: Values) -> NDArray[np.float64]:
         return feed(values)["input"]

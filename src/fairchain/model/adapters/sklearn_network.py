@@ -27,6 +27,7 @@ def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec
 
     `kind` is the type of numbers, Float or Double.
     """
+    estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
     types = skl2onnx.common.data_types
     number, text = getattr(types, f"{kind}TensorType"), types.StringTensorType
     features = {column_name(feature): feature for feature in spec.features}

@@ -33,6 +33,8 @@ class SocratesFile:
             raise ModelError(f'{path}: no SOCRATES network: it has no object "model"')
         layers = model.get("layers")
         if not isinstance(layers, list) or not layers or not all(isinstance(layer, dict) for layer in layers):
+            if "labels" in model:
+                raise ModelError(f"{path}: is a spec, not a network; give the network's own file")
             pickled = "; it names a pickle (model.path), which is never opened" if "path" in model else ""
             raise ModelError(f"{path}: model.layers: found no list of layers{pickled}; write the layers with weights")
         if len(layers) > MOST_LAYERS:
