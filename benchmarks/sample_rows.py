@@ -14,8 +14,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence import BettingRule, Decision, RowsAnswer, Tally, count_together
+from fairchain.evidence import BettingRule, Decision, Tally, count_together
 from fairchain.evidence.counts import ArmCounts
+from fairchain.evidence.rows import RowsAnswer
 from fairchain.evidence.rule import Plan, every_pair
 
 THRESHOLD = 0.1

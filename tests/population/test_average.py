@@ -9,9 +9,8 @@ import numpy as np
 from scipy.stats import chisquare
 
 from fairchain.population import AveragePopulation, UniformPopulation
-from fairchain.population.average import unmixed
 from fairchain.spec import groups_of
-from fairchain.spec.arms import AVERAGE, EVERYBODY, Arm
+from fairchain.spec.arms import AVERAGE, EVERYBODY, Arm, unmixed
 from tests.questions import category, integer, spec
 
 RARE = 1e-6

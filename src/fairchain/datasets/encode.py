@@ -45,40 +45,46 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class _Task:
+class Task:
+    """What is predicted from what: columns, label names, and the index of each cell of the label's column."""
+
     columns: tuple[Column, ...]
     labels: tuple[str, ...]
     label_column: str
     label_codes: Mapping[str, int]
 
 
-_TASKS = {
-    "census": _Task(
+TASKS = {
+    "census": Task(
         schemas.CENSUS,
         ("<=50K", ">50K"),
         "income",
         # The official test file writes a dot after each label.
         {"<=50K": 0, ">50K": 1, "<=50K.": 0, ">50K.": 1},
     ),
-    "credit": _Task(schemas.CREDIT, ("bad", "good"), "risk", {"2": 0, "1": 1}),
-    "bank": _Task(schemas.BANK, ("no", "yes"), "deposit", {"no": 0, "yes": 1}),
+    "credit": Task(schemas.CREDIT, ("bad", "good"), "risk", {"2": 0, "1": 1}),
+    "bank": Task(schemas.BANK, ("no", "yes"), "deposit", {"no": 0, "yes": 1}),
 }
 
 
 def encode(name: str, cache: Path | str | None = None, progress: Progress | None = None) -> Encoded:
     """A data set in the encoding of its example network, fetched first if need be."""
-    if name not in _TASKS:
-        raise DataError(f"data set {name!r} has no encoding; encoded are {', '.join(_TASKS)}")
-    paths = get(name, cache=cache, progress=progress)
+    if name not in TASKS:
+        raise DataError(f"data set {name!r} has no encoding; encoded are {', '.join(TASKS)}")
+    parts = read_parts(name, get(name, cache=cache, progress=progress))
+    rows = [row for part in parts for row in part]
+    # The census comes in two files, the second of which is the official test set.
+    split = np.repeat([False, True], [len(part) for part in parts]) if len(parts) > 1 else held_out(len(rows))
+    return encode_rows(name, rows, split)
+
+
+def read_parts(name: str, paths: Sequence[Path]) -> list[list[Row]]:
+    """The raw rows in the files of census, credit or bank; census has two parts."""
     if name == "census":
-        parts = [parse_plain(_lines(path), schemas.CENSUS_HEADER, ",") for path in paths]
-        split = np.repeat([False, True], [len(part) for part in parts])
-        return encode_rows(name, [row for part in parts for row in part], split)
+        return [parse_plain(lines_of(path), schemas.CENSUS_HEADER, ",") for path in paths]
     if name == "credit":
-        rows = parse_plain(_lines(paths[0]), schemas.CREDIT_HEADER, None)
-    else:
-        rows = parse_bank([_lines(path) for path in paths])
-    return encode_rows(name, rows, held_out(len(rows)))
+        return [parse_plain(lines_of(paths[0]), schemas.CREDIT_HEADER, None)]
+    return [parse_bank([lines_of(path) for path in paths])]
 
 
 def held_out(count: int, share: float = _HELD_OUT, seed: int = _SPLIT_SEED) -> NDArray[np.bool_]:
@@ -120,7 +126,7 @@ def parse_bank(parts: Sequence[Iterable[str]]) -> list[Row]:
 
 def encode_rows(name: str, rows: Sequence[Row], split: NDArray[np.bool_]) -> Encoded:
     """Rows of named cells as the integers of the data set's schema, clipped into the declared ranges."""
-    task = _TASKS[name]
+    task = TASKS[name]
     if not rows:
         raise DataError(f"data set {name!r} has no rows")
     x = np.empty((len(rows), len(task.columns)), dtype=np.float32)
@@ -131,7 +137,7 @@ def encode_rows(name: str, rows: Sequence[Row], split: NDArray[np.bool_]) -> Enc
         name=name,
         features=tuple(column.feature for column in task.columns),
         x=x,
-        y=np.array([_label(name, number, row, task) for number, row in enumerate(rows, 1)], dtype=np.int64),
+        y=np.array([label_of(name, number, row, task) for number, row in enumerate(rows, 1)], dtype=np.int64),
         labels=task.labels,
         split=split,
     )
@@ -151,7 +157,8 @@ def _words(wanted: str | tuple[str, ...]) -> str:
     return wanted if isinstance(wanted, str) else "one of " + ", ".join(wanted)
 
 
-def _label(name: str, number: int, row: Row, task: _Task) -> int:
+def label_of(name: str, number: int, row: Row, task: Task) -> int:
+    """The index of a row's label; `number` is the row's, for the message."""
     found = row.get(task.label_column, "")
     if found not in task.label_codes:
         known = ", ".join(task.label_codes)
@@ -159,7 +166,8 @@ def _label(name: str, number: int, row: Row, task: _Task) -> int:
     return task.label_codes[found]
 
 
-def _lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text file, compressed or not."""
     try:
         with open_text(path) as stream:
             return stream.readlines()

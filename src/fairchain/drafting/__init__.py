@@ -1,4 +1,4 @@
-"""A first spec from a table and a model: what can be seen in them is read, the rest is guessed, and every guess is said.
+"""A first spec from a table and a model: what can be seen in them is read, the rest guessed, and every guess said.
 
 `infer` is the way in, `write` makes the commented file. Nothing here decides about fairness, and a draft is an ordinary
 spec: whatever reads it checks it again.

@@ -24,7 +24,7 @@ from fairchain.model import Limits
 from fairchain.spec import Difference, Spec, Table, Uniform, parse_spec
 from fairchain.spec.schema import Decision, Population
 from fairchain.tables import RawTable, read_table
-from fairchain.tables.wording import near, rows, shown
+from fairchain.tables.wording import many, near, shown
 
 Reading = Literal["sample", "population", "uniform"]
 # What a spec calls a model that was handed over in Python and has no file yet.
@@ -243,7 +243,7 @@ def _about_rows(raw: RawTable, trial: Trial, wishes: Wishes) -> Iterator[Guess]:
         owners = f" ({', '.join(map(shown, lacking[:5]))}{', ...' if len(lacking) > 5 else ''})" if lacking else ""
         yield Guess(
             "population.drop_missing",
-            f"{rows(trial.dropped)} of {raw.count:,} lack a value{owners} and are left out. To keep them, state "
+            f"{many(trial.dropped, 'row')} of {raw.count:,} lack a value{owners} and are left out. To keep them, state "
             "missing = ... in the [[feature]].",
             loud=trial.dropped > raw.count / 2,
         )

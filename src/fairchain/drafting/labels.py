@@ -127,8 +127,8 @@ def _by_scores(base: ModelSpec, taken: Signature, names: tuple[str, ...], truth:
         return _sorted(base, names)
     assert truth is not None
     raise DataError(
-        f"{truth.table.source}: column {shown(truth.name)} holds {len(names)} labels ({_listed(names)}) and the network "
-        f"gives {count} scores; name the column with the true labels: --label (label=...)"
+        f"{truth.table.source}: column {shown(truth.name)} holds {len(names)} labels ({_listed(names)}) and the "
+        f"network gives {count} scores; name the column with the true labels: --label (label=...)"
     )
 
 

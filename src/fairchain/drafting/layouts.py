@@ -135,14 +135,14 @@ def _texts(columns: Columns, flat: Input) -> Layout:
 
 def _fitting(columns: Columns, width: int | None) -> Iterator[Layout]:
     """The layouts of a flat input that have the right width."""
-    seen: set[tuple[Feature, ...]] = set()
+    seen: list[tuple[Feature, ...]] = []
     for way in _ways(columns):
         features = tuple(
             feature_of(columns[name], one_hot=name in way.one_hot, keep_markers=name not in way.without)
             for name in way.columns
         )
         if features and width in (None, sum(widths(features))) and features not in seen:
-            seen.add(features)
+            seen.append(features)
             yield Layout(features, tuple(_about_way(columns, way, features)))
 
 

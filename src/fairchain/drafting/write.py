@@ -13,10 +13,10 @@ import msgspec
 from fairchain.drafting.draft import Draft
 from fairchain.drafting.toml import comment, key, value
 from fairchain.errors import SpecError
-from fairchain.spec import CategoryFeature, Spec, Table
+from fairchain.spec import Table
 
 _READING = {
-    "sample": 'The verdict is about the people that the rows were drawn from. If they are everybody: as = "population".',
+    "sample": 'The verdict is about the people whom the rows stand for. If they are everybody: as = "population".',
     "population": 'The rows are everybody, and the answer is exact. If they stand for more people: as = "sample".',
 }
 

@@ -1,12 +1,10 @@
 """Counting and stopping: tallies, bets, intervals, and the rules that turn them into an answer."""
 
 from fairchain.evidence.betting import BettingRule
-from fairchain.evidence.counts import ArmCounts
 from fairchain.evidence.estimate import EstimateRule
 from fairchain.evidence.interval import Interval
 from fairchain.evidence.paper import PaperRule
 from fairchain.evidence.payoff import DIFFERENCE, RATIO, Payoff
-from fairchain.evidence.rows import RowsAnswer
 from fairchain.evidence.rule import Answer, Decision, Plan, Rule
 from fairchain.evidence.sampling import Batch, Sampler, default_workers, thread_pool
 from fairchain.evidence.tally import Tally, count_together
@@ -15,7 +13,6 @@ __all__ = [
     "DIFFERENCE",
     "RATIO",
     "Answer",
-    "ArmCounts",
     "Batch",
     "BettingRule",
     "Decision",
@@ -24,7 +21,6 @@ __all__ = [
     "PaperRule",
     "Payoff",
     "Plan",
-    "RowsAnswer",
     "Rule",
     "Sampler",
     "Tally",

@@ -101,12 +101,3 @@ class AverageDesk:
         if rounds > len(self._people):
             self._people = np.empty((rounds, self._people.shape[1]), self._people.dtype)
         return self._people[:rounds]
-
-
-def unmixed(arms: Sequence[Arm]) -> tuple[Arm, ...]:
-    """The arms with every mean replaced by the groups that it is made of."""
-    return tuple(
-        part
-        for arm in arms
-        for part in ([Arm(group.name, group, arm.truth) for group in arm.mixed] if arm.mixed else [arm])
-    )

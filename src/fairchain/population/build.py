@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from fairchain.errors import SpecError
-from fairchain.population.average import AveragePopulation, unmixed
-from fairchain.population.function import FunctionPopulation
-from fairchain.population.intervened import IntervenedPopulation
-from fairchain.population.marginals import MarginalPopulation, People
-from fairchain.population.rejection import Predicate, RejectionPopulation, Source
 from fairchain.population.uniform import UniformPopulation
 from fairchain.spec import Spec, schema
-from fairchain.spec.arms import EVERYBODY, Arm
+from fairchain.spec.arms import EVERYBODY, Arm, unmixed
+
+if TYPE_CHECKING:
+    from fairchain.population.marginals import People
+    from fairchain.population.rejection import Predicate, Source
 
 
 def build_population(
@@ -51,6 +50,8 @@ def build_population(
     if function is not None and not isinstance(spec.population, schema.Callable):
         raise SpecError('population.kind: a function was given to draw people; write kind = "callable" or leave it out')
     if isinstance(spec.property, schema.Individual) and not _same_people(spec, predicate):
+        from fairchain.population.intervened import IntervenedPopulation
+
         everybody = _built(spec, [Arm(EVERYBODY)], dtype, people, function, predicate)
         single = all(domain.size == 1 for arm in arms if arm.group for domain in arm.group.domains)
         values = None if single else _built(spec, arms, dtype, people, function, None)
@@ -78,8 +79,14 @@ def _built(
     if not getattr(source, "exact", True) and source.dtype != np.float64:
         source = _drawn(spec, plain, np.float64, people, function)
     if predicate is not None or not getattr(source, "exact", True):
+        from fairchain.population.rejection import RejectionPopulation
+
         source = RejectionPopulation(source, predicate, plain, dtype=dtype)
-    return AveragePopulation(source, arms) if any(arm.mixed for arm in arms) else source
+    if not any(arm.mixed for arm in arms):
+        return source
+    from fairchain.population.average import AveragePopulation
+
+    return AveragePopulation(source, arms)
 
 
 def _drawn(
@@ -90,6 +97,8 @@ def _drawn(
         case schema.Uniform():
             return UniformPopulation(spec, arms, dtype)
         case schema.Marginals():
+            from fairchain.population.marginals import MarginalPopulation
+
             return MarginalPopulation(spec, arms, people, dtype)
         case schema.Network():
             from fairchain.population.bayes import BayesPopulation
@@ -98,6 +107,8 @@ def _drawn(
         case schema.Callable():
             if function is None:
                 raise SpecError('population.kind: "callable" needs a Python function that draws people; give one')
+            from fairchain.population.function import FunctionPopulation
+
             return FunctionPopulation(spec, arms, function, dtype)
         case _:
             raise ValueError("rows of a table are not drawn")

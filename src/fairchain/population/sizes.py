@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import SpecError
 from fairchain.population.build import build_population
-from fairchain.population.marginals import marginal_shares
 from fairchain.spec import Group, Marginals, Spec, Uniform, groups_of
 from fairchain.spec.arms import arms_of_groups
 
@@ -21,6 +20,8 @@ def _shares(
     spec: Spec, groups: tuple[Group, ...], people: People | None, function: Callable[..., Any] | None
 ) -> Sequence[float] | None:
     if isinstance(spec.population, Uniform | Marginals):
+        from fairchain.population.marginals import marginal_shares
+
         # A group that nobody belongs to has a share too, though it could not be drawn.
         return marginal_shares(spec, arms_of_groups(groups), people)
     shares: Sequence[float] | None = build_population(

@@ -123,6 +123,15 @@ def arms_of_groups(groups: Sequence[Group]) -> tuple[Arm, ...]:
     return tuple(Arm(group.name, group) for group in groups)
 
 
+def unmixed(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """The arms with every mean replaced by the groups that it is made of."""
+    return tuple(
+        part
+        for arm in arms
+        for part in ([Arm(group.name, group, arm.truth) for group in arm.mixed] if arm.mixed else [arm])
+    )
+
+
 def _outcomes(spec: Spec) -> tuple[int, ...]:
     """The labels to look at. Of two labels one is enough for a difference: their gaps are the same."""
     labels, asked = spec.model.labels, spec.property

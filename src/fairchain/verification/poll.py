@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.evidence import ArmCounts
+from fairchain.evidence.counts import ArmCounts
 from fairchain.evidence.sampling import Model
 from fairchain.spec import Arm, Comparison, Domain, Group, Spec, comparison_of, groups_of
 from fairchain.spec.given import predicate_of

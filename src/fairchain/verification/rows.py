@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from fairchain.evidence import Decision, RowsAnswer, thread_pool
+from fairchain.evidence import Decision, thread_pool
+from fairchain.evidence.rows import RowsAnswer
 from fairchain.model import Model
 from fairchain.spec import Spec, Table
 from fairchain.tables import People

@@ -1,0 +1,104 @@
+"""Promise of the search: it finds the very row that looking at every row would find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairchain.evidence.counts import any_time, gaps_of
+from fairchain.monitoring.bounds import GroupCounts, Question, decisions, largest_gap
+from fairchain.monitoring.moment import first_change, rows_unchanged
+
+
+def rows_of(seed: int, groups: int, size: int) -> tuple[Any, Any]:
+    """Groups numbered as they come and outcomes, whose rates are exchanged half way."""
+    rng = np.random.default_rng(seed)
+    rates = rng.random(groups) if seed % 3 else np.full(groups, rng.random())
+    drawn = rng.choice(groups, size, p=rng.dirichlet(np.full(groups, 0.7)))
+    hits = rng.random(size) < np.where(np.arange(size) < size // 2, rates[drawn], rates[::-1][drawn])
+    order = {group: place for place, group in enumerate(dict.fromkeys(drawn.tolist()))}
+    return np.array([order[group] for group in drawn.tolist()]), hits
+
+
+def counts_of(codes: Any, hits: Any, groups: int) -> GroupCounts:
+    empty = GroupCounts(tuple("abcdef"[:groups]), np.zeros(groups, np.int64), np.zeros(groups, np.int64))
+    return empty.after(codes, hits)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    groups=st.integers(2, 5),
+    size=st.integers(1, 700),
+    before=st.floats(0, 1),
+    threshold=st.floats(0.05, 0.95),
+    kind=st.sampled_from(["difference", "ratio"]),
+    delta=st.sampled_from([0.01, 0.3, 0.9]),
+    named=st.booleans(),
+)
+def test_the_first_change_is_that_of_looking_at_every_row(
+    seed: int, groups: int, size: int, before: float, threshold: float, kind: Any, delta: float, named: bool
+) -> None:
+    question = Question(threshold=threshold, kind=kind, delta=delta, groups=tuple("abcdef"[:groups]) if named else ())
+    codes, hits = rows_of(seed, groups, size)
+    start = int(before * (size - 1))
+    counts = counts_of(codes[:start], hits[:start], groups)
+    mine = codes[start:, None] == np.arange(groups)
+    asked = counts.asked + mine.cumsum(axis=0)
+    got = counts.got + (mine & hits[start:, None]).cumsum(axis=0)
+    now = decisions(counts.asked[None], counts.got[None], question)[0]
+    changed = np.flatnonzero(decisions(asked, got, question) != now)
+    expected = int(changed[0]) if len(changed) else None
+    assert first_change(counts, codes[start:], hits[start:], question) == expected
+    # Rows that are said to change nothing do not, if no group comes with them.
+    safe = rows_unchanged(counts, question)
+    if counts.asked.all() and expected is not None:
+        assert safe <= expected
+
+
+@given(
+    got=st.integers(0, 10**5),
+    failed=st.integers(0, 10**5),
+    level=st.floats(1e-9, 0.99),
+)
+def test_bounds_rise_with_an_outcome_and_fall_with_any_other_row(got: int, failed: int, level: float) -> None:
+    """What the search rests on (docs/monitor.md, "The moment"), up to the search's own slack."""
+    now, more, less = ((got, got + failed), (got + 1, got + failed + 1), (got, got + failed + 1))
+    low, high = any_time(*zip(now, more, less, strict=True), level)  # type: ignore[arg-type]  # pairs of tuples
+    for side in (low, high):
+        assert side[2] - 1e-10 <= side[0] <= side[1] + 1e-10
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6),
+    st.sampled_from(["difference", "ratio"]),
+)
+def test_the_largest_gap_is_that_of_all_pairs(bounds: list[tuple[float, float]], kind: Any) -> None:
+    more, less = np.array(bounds).T
+    pairs = gaps_of(more[None], less[None], kind)[0][~np.eye(len(bounds), dtype=bool)]
+    assert largest_gap(more, less, kind) == pytest.approx(pairs.max(), abs=1e-12)
+
+
+def test_a_long_block_is_searched_quickly_and_to_the_row() -> None:
+    """A hundred thousand rows in one block: a few dozen evaluations, not a hundred thousand."""
+    rng = np.random.default_rng(1)
+    codes, question = rng.integers(0, 2, 100_000), Question(threshold=0.1)
+    hits = rng.random(len(codes)) < np.array([0.5, 0.62])[codes]
+    empty = counts_of(codes[:0], hits[:0], 2)
+    found = first_change(empty, codes, hits, question)
+    assert found is not None
+    one_less, there = (counts_of(codes[:end], hits[:end], 2).decision(question).name for end in (found, found + 1))
+    assert (one_less, there) == ("UNDECIDED", "UNFAIR")
+
+
+def test_nothing_can_be_said_of_fewer_than_two_groups() -> None:
+    codes, hits = np.zeros(5000, np.intp), np.ones(5000, bool)
+    for question in (Question(threshold=0.9), Question(threshold=0.9, groups=("a", "b"))):
+        counts = counts_of(codes[:0], hits[:0], max(1, len(question.groups)))
+        assert first_change(counts, codes, hits, question) is None
+        gap = counts.after(codes, hits).gap(question)
+        assert (gap.low, gap.high) == (0, 1)

@@ -1,0 +1,152 @@
+"""Promises of the class: one by one or many at once, asked often or never, it comes to the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain.errors import DataError, SpecError
+from fairchain.evidence import Decision
+from fairchain.monitoring import Monitor
+
+
+def rows(size: int, rates: tuple[float, ...] = (0.2, 0.9), seed: int = 0) -> tuple[list[str], list[bool]]:
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, len(rates), size)
+    return ["abc"[group] for group in groups], (rng.random(size) < np.array(rates)[groups]).tolist()
+
+
+def test_one_by_one_is_the_same_as_many_at_once() -> None:
+    groups, decisions = rows(300)
+    many, single = Monitor(0.3), Monitor(0.3)
+    changed = many.update_many(groups, decisions)
+    seen = []
+    for group, decision in zip(groups, decisions, strict=True):
+        single.update(group, decision)
+        seen.append(single.decision)
+    assert single.to_dict() == many.to_dict()
+    assert changed == next(place for place, each in enumerate(seen) if each is not Decision.UNDECIDED)
+    assert many.decision is Decision.UNFAIR
+
+
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+@pytest.mark.parametrize("named", [["a", "b", "c"], None])
+def test_it_goes_on_from_its_own_description(kind: Any, named: list[str] | None) -> None:
+    groups, decisions = rows(400, (0.3, 0.5, 0.4))
+    whole, part = (Monitor(0.2, kind=kind, delta=0.1, groups=named) for _ in range(2))
+    whole.update_many(groups, decisions)
+    part.update_many(groups[:150], decisions[:150])
+    again = Monitor.from_dict(json.loads(json.dumps(part.to_dict())))
+    again.update_many(groups[150:], decisions[150:])
+    assert again.to_dict() == whole.to_dict()
+
+
+def test_fair_waits_for_every_named_group_and_loses_its_ground_when_a_new_one_comes() -> None:
+    same = ["a", "b"] * 4000, [True, True, False, False] * 2000
+    named, growing = Monitor(0.1, groups=["a", "b", "c"]), Monitor(0.1)
+    named.update_many(*same)
+    growing.update_many(*same)
+    assert (named.decision, growing.decision) == (Decision.UNDECIDED, Decision.FAIR)
+    growing.update("c", True)
+    assert growing.decision is Decision.UNDECIDED
+    assert growing.gap.high > 0.4
+
+
+def test_arrays_and_numbers_are_taken_too() -> None:
+    monitor = Monitor(0.5)
+    monitor.update_many(np.array([0, 1, 1]), np.array([1, 0, 1]))
+    monitor.update_many(np.array(["0", "1"]), np.array([True, False]))
+    assert monitor.update_many([], []) is None
+    assert monitor.rows == 5
+    assert {name: rate.estimate for name, rate in monitor.rates.items()} == {"0": 1.0, "1": 1 / 3}
+
+
+def test_intervals_contain_the_estimates_and_a_ratio_is_told_as_a_ratio() -> None:
+    monitor = Monitor(0.8, kind="ratio")
+    monitor.update_many(*rows(500, (0.5, 0.6)))
+    found = monitor.to_dict()
+    assert found["gap"]["low"] <= found["gap"]["estimate"] <= found["gap"]["high"]
+    assert found["ratio"]["estimate"] == pytest.approx(1 - found["gap"]["estimate"])
+    for rate in monitor.rates.values():
+        assert rate.estimate in rate
+    assert "smallest ratio" in monitor._repr_html_()
+
+
+def test_it_shows_itself_and_escapes_names() -> None:
+    monitor = Monitor(0.3)
+    assert "UNDECIDED after 0 rows" in repr(monitor)
+    monitor.update_many(["<b>", "a"] * 60, [True, False] * 60)
+    assert "UNFAIR after 120 rows" in repr(monitor)
+    assert "&lt;b&gt;" in monitor._repr_html_()
+    assert "<b>UNFAIR</b>" in monitor._repr_html_()
+
+
+def test_the_statement_says_no_more_than_is_true() -> None:
+    monitor = Monitor(0.1, groups=["a", "b"])
+    monitor.update_many(["a", "b"] * 5000, [True, True, False, False] * 2500)
+    assert monitor.to_dict()["statement"] == (
+        "If decisions within each group are independent with a fixed rate, and some gap were at least 0.1 among these "
+        "2 groups, a monitor like this would ever have said FAIR with probability at most 0.05."
+    )
+
+
+def test_a_forecast_is_about_right() -> None:
+    monitor = Monitor(0.1)
+    monitor.update_many(*rows(1000, (0.3, 0.5)))
+    assert monitor.decision is Decision.UNDECIDED
+    more = monitor.to_dict()["forecast"]
+    changed = monitor.update_many(*rows(20_000, (0.3, 0.5), seed=1))
+    assert changed is not None
+    assert 0.2 < changed / more < 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threshold": 0.0}, "threshold: found 0.0"),
+        ({"threshold": 0.1, "delta": 1.0}, "delta: found 1.0"),
+        ({"threshold": 0.1, "kind": "gap"}, 'kind: found "gap"'),
+        ({"threshold": 0.1, "groups": ["a"]}, "at least two"),
+        ({"threshold": 0.1, "groups": ["a", "a"]}, "named twice"),
+        ({"threshold": 0.1, "groups": map(str, range(501))}, "501 are more than 500"),
+    ],
+)
+def test_a_question_that_cannot_be_meant(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        Monitor(**options)
+
+
+@pytest.mark.parametrize(
+    ("groups", "decisions", "words"),
+    [
+        (["a"], [True, False], "shape \\(2,\\) for 1 groups"),
+        (["a"], ["yes"], "write True or 1"),
+        (["a"], [0.7], "write True or 1"),
+        (["a"], [None], "write True or 1"),
+        (["z"], [True], 'group "z": not one of those named \\(a, b\\)'),
+    ],
+)
+def test_rows_that_cannot_be_counted_change_nothing(groups: Any, decisions: Any, words: str) -> None:
+    monitor = Monitor(0.1, groups=["a", "b"])
+    with pytest.raises(DataError, match=words):
+        monitor.update_many(groups, decisions)
+    assert monitor.rows == 0
+
+
+def test_a_column_of_names_is_no_column_of_groups() -> None:
+    monitor = Monitor(0.1)
+    with pytest.raises(DataError, match="501 are more than 500"):
+        monitor.update_many(range(501), [True] * 501)
+    assert monitor.rows == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"groups": [{"name": "a", "rows": 1, "got": 2}]}, {"groups": [{"name": "a"}]}, {"kind": None}, {"delta": "x"}],
+)
+def test_a_description_that_is_none(change: dict[str, Any]) -> None:
+    with pytest.raises((DataError, SpecError)):
+        Monitor.from_dict({**Monitor(0.1).to_dict(), **change})

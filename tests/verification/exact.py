@@ -1,0 +1,281 @@
+"""Small worlds that can be counted by hand: every input, its probability as a fraction, and every exact answer.
+
+Nothing of fairchain is used here: groups, conditions and rates are written down a second time, in the plainest way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.networks import constant, graph, node, save, value
+from tests.questions import category, integer
+
+Person = tuple[int, ...]
+# Conditions as a spec writes them, and as Python decides them about (hours, job, sex, race).
+CONDITIONS: dict[str, Callable[[Person], bool]] = {
+    "hours >= 1": lambda person: person[0] >= 1,
+    "job == 'j0' or hours != 1": lambda person: person[1] == 0 or person[0] != 1,
+    "not (sex == 's0' and hours == 0)": lambda person: not (person[2] == 0 and person[0] == 0),
+    "race in ['r0'] or 1 <= hours": lambda person: person[3] == 0 or person[0] >= 1,
+}
+NAMES = ("hours", "job", "sex", "race")
+
+
+@dataclass(frozen=True)
+class World:
+    """Everybody there can be, how likely they are, and how a spec says so; `table` are rows to hand over."""
+
+    sizes: tuple[int, ...]
+    shares: dict[Person, Fraction]
+    population: dict[str, Any]
+    table: dict[str, list[Any]] | None = None
+
+    @property
+    def features(self) -> list[dict[str, Any]]:
+        """Whole numbers of hours, then categories with values j0, j1, ..., s0, ... and r0, ..."""
+        hours, *others = self.sizes
+        named = [category(name, *names(name, size)) for name, size in zip(NAMES[1:], others, strict=True)]
+        return [integer("hours", 0, hours - 1), *named]
+
+
+def names(feature: str, size: int) -> list[str]:
+    return [f"{feature[0]}{place}" for place in range(size)]
+
+
+def random_world(rng: np.random.Generator, kind: str) -> World:
+    """Uniform, marginals (half of the features from a table), or a Bayesian network in which jobs depend on sex."""
+    sizes = tuple(int(size) for size in (rng.integers(2, 5), rng.integers(2, 4), rng.integers(2, 4), 2))
+    everybody = list(product(*map(range, sizes)))
+    if kind == "uniform":
+        return World(sizes, dict.fromkeys(everybody, Fraction(1, len(everybody))), {"kind": "uniform"})
+    if kind == "marginals":
+        return _marginals(rng, sizes, everybody)
+    return _network(rng, sizes, everybody)
+
+
+def _marginals(rng: np.random.Generator, sizes: tuple[int, ...], everybody: list[Person]) -> World:
+    stated = [shares_of(rng, size) for size in sizes[1:3]]
+    rows = 9
+    # Every value at least once, since a group that nobody belongs to is an error.
+    columns = [[*range(size), *rng.integers(0, size, rows - size).tolist()] for size in (sizes[0], sizes[3])]
+    counted = [[Fraction(column.count(each), rows) for each in range(size)] for column, size in
+               zip(columns, (sizes[0], sizes[3]), strict=True)]
+    laws = [counted[0], *stated, counted[1]]
+    shares = {person: _product(laws[place][each] for place, each in enumerate(person)) for person in everybody}
+    frequencies = {
+        name: dict(zip(names(name, len(law)), map(float, law), strict=True))
+        for name, law in zip(NAMES[1:3], stated, strict=True)
+    }
+    table = {"hours": columns[0], "race": [f"r{each}" for each in columns[1]]}
+    return World(sizes, shares, {"kind": "marginals", "path": "people.csv", "frequencies": frequencies}, table)
+
+
+def _network(rng: np.random.Generator, sizes: tuple[int, ...], everybody: list[Person]) -> World:
+    """sex -> job, (sex, job) -> hours, race on its own."""
+    hours, jobs, sexes, races = sizes
+    sex, race = shares_of(rng, sexes), shares_of(rng, races)
+    job = {s: shares_of(rng, jobs) for s in range(sexes)}
+    hour = {(s, j): shares_of(rng, hours) for s in range(sexes) for j in range(jobs)}
+    shares = {(h, j, s, r): sex[s] * race[r] * job[s][j] * hour[s, j][h] for h, j, s, r in everybody}
+    nodes = [
+        {"name": "sex", "probabilities": floats(sex)},
+        {"name": "race", "probabilities": floats(race)},
+        {"name": "job", "parents": ["sex"], "probabilities": {f"s{s}": floats(law) for s, law in job.items()}},
+        {
+            "name": "hours",
+            "parents": ["sex", "job"],
+            "probabilities": {f"s{s}, j{j}": floats(law) for (s, j), law in hour.items()},
+        },
+    ]
+    return World(sizes, shares, {"kind": "network", "nodes": nodes})
+
+
+def shares_of(rng: np.random.Generator, size: int) -> list[Fraction]:
+    """Twentieths that sum to 1, none of them 0."""
+    cuts = sorted(rng.choice(np.arange(1, 20), size - 1, replace=False).tolist())
+    return [Fraction(b - a, 20) for a, b in zip([0, *cuts], [*cuts, 20], strict=True)]
+
+
+def floats(law: list[Fraction]) -> list[float]:
+    return [float(share) for share in law]
+
+
+def _product(parts: Any) -> Fraction:
+    result = Fraction(1)
+    for part in parts:
+        result *= part
+    return result
+
+
+@dataclass(frozen=True)
+class Net:
+    """A network with one hidden layer and small whole numbers as weights, so that every sum is exact."""
+
+    first: NDArray[np.int64]
+    shift: NDArray[np.int64]
+    second: NDArray[np.int64]
+
+    def decide(self, person: Person) -> int:
+        """The first of the largest outputs."""
+        hidden = np.maximum(np.array(person) @ self.first + self.shift, 0)
+        return int((hidden @ self.second).argmax())
+
+    def save(self, path: Path) -> Path:
+        width, labels = len(self.first), self.second.shape[1]
+        nodes = [
+            node("MatMul", ["x", "w1"], ["m1"]),
+            node("Add", ["m1", "b1"], ["a1"]),
+            node("Relu", ["a1"], ["h"]),
+            node("MatMul", ["h", "w2"], ["y"]),
+        ]
+        constants = [constant("w1", self.first), constant("b1", self.shift), constant("w2", self.second)]
+        return save(graph(nodes, [value("x", shape=("N", width))], [value("y", shape=("N", labels))], constants), path)
+
+
+def random_net(rng: np.random.Generator, world: World, labels: int) -> Net:
+    """One that does not give everybody the same."""
+    while True:
+        net = Net(rng.integers(-3, 4, (4, 5)), rng.integers(-3, 4, 5), rng.integers(-3, 4, (5, labels)))
+        if len({net.decide(person) for person in world.shares}) > 1:
+            return net
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Every exact number of a question about a world: rates of each arm and outcome, and what is compared."""
+
+    world: World
+    net: Net
+    labels: int
+    protected: tuple[str, ...]
+    kind: str
+    outcome: int | None = None
+    given: str | None = None
+    compare: str = "groups"
+    decided: dict[Person, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decided", {person: self.net.decide(person) for person in self.world.shares})
+
+    @property
+    def outcomes(self) -> list[int]:
+        return list(range(self.labels)) if self.outcome is None else [self.outcome]
+
+    def concerned(self, person: Person) -> bool:
+        return self.given is None or CONDITIONS[self.given](person)
+
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """Name -> the values of the protected features."""
+        places = [NAMES.index(name) for name in self.protected]
+        values = [[(f"{NAMES[at]}={NAMES[at][0]}{each}", each) for each in range(self.world.sizes[at])] for at in places]
+        return {
+            " & ".join(name for name, _ in choice): tuple(each for _, each in choice) for choice in product(*values)
+        }
+
+    def mass(self, keep: Callable[[Person], bool]) -> Fraction:
+        return sum((share for person, share in self.world.shares.items() if keep(person)), start=Fraction(0))
+
+    def _in(self, person: Person, group: tuple[int, ...] | None) -> bool:
+        places = [NAMES.index(name) for name in self.protected]
+        return self.concerned(person) and (group is None or tuple(person[at] for at in places) == group)
+
+    def rate(self, group: tuple[int, ...] | None, label: int) -> Fraction:
+        got = self.mass(lambda person: self._in(person, group) and self.decided[person] == label)
+        return got / self.mass(lambda person: self._in(person, group))
+
+    def arms(self, label: int) -> dict[str, Fraction]:
+        """The rate of each arm."""
+        groups = {name: self.rate(group, label) for name, group in self.groups().items()}
+        everybody = {"everybody": self.rate(None, label)}
+        if self.compare == "groups":
+            return groups
+        if self.compare == "overall":
+            return groups | everybody
+        return {"mean of the groups": sum(groups.values(), start=Fraction(0)) / len(groups)} | everybody
+
+    def pairs(self) -> list[tuple[Fraction, Fraction]]:
+        """Rates that must be alike, both ways round, for all labels that are looked at."""
+        found = []
+        for label in self.outcomes:
+            arms = self.arms(label)
+            for one, other in product(arms, arms):
+                if one != other and (self.compare == "groups" or (one == "everybody") != (other == "everybody")):
+                    found.append((arms[one], arms[other]))
+        return found
+
+    def measured(self) -> Fraction:
+        """The largest difference, the smallest ratio, or the share of people whose decision changes."""
+        if self.kind == "individual":
+            return self.changing()
+        if self.kind == "difference":
+            return max(one - other for one, other in self.pairs())
+        return min(other / one if one else Fraction(1) for one, other in self.pairs())
+
+    def changing(self) -> Fraction:
+        places = [NAMES.index(name) for name in self.protected]
+
+        def changes(person: Person) -> bool:
+            seen = set()
+            for group in self.groups().values():
+                other = list(person)
+                for at, each in zip(places, group, strict=True):
+                    other[at] = each
+                label = self.decided[tuple(other)]
+                seen.add(label if self.outcome is None else label == self.outcome)
+            return len(seen) > 1
+
+        concerned = self.mass(self.concerned)
+        return self.mass(lambda person: self.concerned(person) and changes(person)) / concerned
+
+    def fair(self, threshold: float) -> bool:
+        limit = Fraction(repr(threshold))
+        return self.measured() >= limit if self.kind == "ratio" else self.measured() <= limit
+
+    def possible(self) -> bool:
+        """Whether somebody belongs to every group."""
+        return all(self.mass(lambda person, g=group: self._in(person, g)) > 0 for group in self.groups().values())
+
+    def spec(self, path: Path, threshold: float, **guarantee: Any) -> dict[str, Any]:
+        """The same question as a spec."""
+        labels = [f"l{each}" for each in range(self.labels)]
+        asked: dict[str, Any] = {"kind": self.kind, "protected": list(self.protected), "threshold": threshold}
+        if self.outcome is not None:
+            asked["outcome"] = labels[self.outcome]
+        if self.given is not None:
+            asked["given"] = self.given
+        if self.compare != "groups":
+            asked["compare"] = self.compare
+        return {
+            "model": {"path": str(path), "labels": labels},
+            "feature": self.world.features,
+            "population": self.world.population,
+            "property": asked,
+            "guarantee": guarantee,
+        }
+
+
+def random_answers(rng: np.random.Generator, kind: str, population: str) -> Answers:
+    """A random world, a random network, and a random question of this kind about them."""
+    while True:
+        world = random_world(rng, population)
+        labels = int(rng.choice([2, 3]))
+        asked = Answers(
+            world=world,
+            net=random_net(rng, world, labels),
+            labels=labels,
+            protected=(("sex",), ("sex",), ("race",), ("sex", "race"))[rng.integers(4)],
+            kind=kind,
+            outcome=None if rng.random() < 0.5 else int(rng.integers(labels)),
+            given=None if rng.random() < 0.5 else str(rng.choice(list(CONDITIONS))),
+            compare="groups" if kind == "individual" else str(rng.choice(["groups", "groups", "overall", "average"])),
+        )
+        if asked.possible():
+            return asked
