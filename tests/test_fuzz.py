@@ -14,9 +14,11 @@ from typing import TypeVar
 import pytest
 
 from fairchain.errors import FairchainError, SpecError
-from fairchain.examples import NAMES, example
+from fairchain.examples import example
 from fairchain.spec import load_spec
 from tests.child import run_child
+
+NAMES = ("census", "credit", "bank")
 
 NETWORKS, SPECS = 1100, 150
 Text = TypeVar("Text", bytes, str)

@@ -87,7 +87,7 @@ def test_a_long_block_is_searched_quickly_and_to_the_row() -> None:
     """A hundred thousand rows in one block: a few dozen evaluations, not a hundred thousand."""
     rng = np.random.default_rng(1)
     codes, question = rng.integers(0, 2, 100_000), Question(threshold=0.1)
-    hits = rng.random(len(codes)) < np.array([0.5, 0.62])[codes]
+    hits = rng.random(len(codes)) < np.array([0.5, 0.64])[codes]
     empty = counts_of(codes[:0], hits[:0], 2)
     found = first_change(empty, codes, hits, question)
     assert found is not None

@@ -117,13 +117,14 @@ def _compas(lines: Iterable[str]) -> tuple[list[str], list[Cells]]:
 
 def _write(path: Path, header: Sequence[str], rows: Sequence[Cells]) -> None:
     try:
-        with NamedTemporaryFile(
-            "w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8", newline=""
-        ) as file:
+        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(header)
             writer.writerows(rows)
-        Path(file.name).chmod(0o644)  # a temporary file is private by default
-        Path(file.name).replace(path)
+        try:
+            Path(file.name).chmod(0o644)  # a temporary file is private by default
+            Path(file.name).replace(path)
+        finally:
+            Path(file.name).unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror}); name a file in a folder that exists") from None

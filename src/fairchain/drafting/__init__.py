@@ -5,8 +5,18 @@ spec: whatever reads it checks it again.
 """
 
 from fairchain.drafting.draft import Draft, Guess
-from fairchain.drafting.infer import draft_spec, infer_spec
+from fairchain.drafting.infer import Wishes, draft_spec, infer_spec
 from fairchain.drafting.protect import NobodyProtectedError
-from fairchain.drafting.write import save_spec, write_spec
+from fairchain.drafting.write import must_be_free, save_spec, write_spec
 
-__all__ = ["Draft", "Guess", "NobodyProtectedError", "draft_spec", "infer_spec", "save_spec", "write_spec"]
+__all__ = [
+    "Draft",
+    "Guess",
+    "NobodyProtectedError",
+    "Wishes",
+    "draft_spec",
+    "infer_spec",
+    "must_be_free",
+    "save_spec",
+    "write_spec",
+]

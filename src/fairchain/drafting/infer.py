@@ -21,6 +21,7 @@ from fairchain.drafting.takes import Signature, signature_of
 from fairchain.drafting.trial import Trial, about_agreement, try_all
 from fairchain.errors import DataError, SpecError
 from fairchain.model import Limits
+from fairchain.model.load import PYTHON
 from fairchain.spec import Difference, Spec, Table, Uniform, parse_spec
 from fairchain.spec.schema import Decision, Population
 from fairchain.tables import RawTable, read_table
@@ -179,17 +180,15 @@ def _shown_besides(inputs: Columns, taken: Signature, wishes: Wishes) -> list[st
 
 
 def _model_path(model: Any, wishes: Wishes) -> str | None:
-    if isinstance(model, str | os.PathLike):
+    if isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
         return str(os.fspath(model))
     return UNSAVED if wishes.prediction is None else None
 
 
 def _about_model(model: Any, wishes: Wishes) -> Iterator[Guess]:
-    if isinstance(model, str | os.PathLike) or wishes.prediction is not None:
-        return
-    if model is None:
+    if model is None and wishes.prediction is None:
         yield Guess("model.path", "No model was given; name its file here.")
-    else:
+    elif _model_path(model, wishes) == UNSAVED:
         yield Guess(
             "model.path", "The model was given in Python; save what fairchain.to_onnx makes of it as this file."
         )
@@ -207,7 +206,7 @@ def _assembled(
     others = [name for name in raw.names if name not in names and name != label]
     likely = (*like_protected(names), *like_protected(others))
     protected = choose(names, others, wishes.protected, raw.source)
-    people = protect(trial.layout.features, trial.values, protected, raw.source)
+    people = protect(trial.layout.features, trial.values, protected, likely, raw.source)
     outcome, hoped = find_outcome(trial.reading.model.labels, wishes.outcome)
     uniform = wishes.reading == "uniform"
     population: Population = Uniform()

@@ -60,7 +60,10 @@ def _about_label(name: str, why: str) -> Guess:
 
 def _few(profile: Profile) -> bool:
     """Whether a column can hold labels at all."""
-    return 2 <= len(set(profile.counts) - {*NOT_KNOWN}) <= FEW_LABELS
+    try:
+        return 2 <= len(set(profile.counts) - {*NOT_KNOWN}) <= FEW_LABELS
+    except DataError:  # a column that cannot be read, and perhaps nobody needs
+        return False
 
 
 def readings(
@@ -73,10 +76,10 @@ def readings(
         return [_by_classes(base, taken, names, truth)]
     if taken.answers is not None and taken.answers > 1 and not taken.labels:
         made = [_by_scores(base, taken, names, truth)]
-    elif taken.labels:
-        made = _by_numbers(base, names)
-    else:
+    elif taken.answers == 1 and not taken.labels:
         made = [_sorted(base, names)]
+    else:
+        made = _by_numbers(base, names)
     return [each for reading in made for each in _decided(reading, taken)]
 
 
@@ -182,12 +185,12 @@ def find_outcome(labels: Sequence[str], outcome: str | None) -> tuple[str | None
         return outcome, None
     named = wanted(labels)
     key = "property.outcome"
+    if len(labels) == 2:
+        chosen = named or labels[1]
+        why = "by its name" if named else "the second label"
+        return chosen, Guess(key, f"Guess: {shown(chosen)}, {why}. For a difference either label will do, for a ratio not.")
     if named is not None:
         return named, Guess(key, f"Guess: {shown(named)} is what people hope for, by its name.")
-    if len(labels) == 2:
-        return labels[1], Guess(
-            key, f"Guess: {shown(labels[1])}, the second label; no name tells what people hope for."
-        )
     return None, Guess(key, "Every label is looked at; no name tells what people hope for.")
 
 

@@ -72,25 +72,34 @@ def choose(names: Sequence[str], others: Sequence[str], given: Sequence[str], so
 
 
 def protect(
-    features: Sequence[Feature], values: NDArray[np.float64], protected: Sequence[str], source: str
+    features: Sequence[Feature],
+    values: NDArray[np.float64],
+    protected: Sequence[str],
+    likely: Sequence[str],
+    source: str,
 ) -> Protection:
-    """Write groups into the protected features, and leave out groups that are too small to speak of."""
+    """Write groups into the protected features, and leave out groups that are too small to speak of.
+
+    Features that are likely protected too get groups as well, so that one may ask about them without more ado.
+    """
     grouped = list(features)
     guesses: list[Guess] = []
-    places = []
-    for name in protected:
-        place = next(i for i, feature in enumerate(features) if feature.name == name)
-        feature, member = group(features[place], values[:, place])
+    members = {}
+    for place, feature in enumerate(features):
+        if feature.name not in (*protected, *likely):
+            continue
+        made, member = group(feature, values[:, place])
         if len(np.unique(member)) < 2:
-            raise SpecError(
-                f"protected: {shown(name)} has a single value in {source}, so there is nobody to compare; "
-                "name another feature with --protected (protected=[...])"
-            )
-        if feature.groups:
-            guesses.append(Guess(f"feature.{name}", _about_groups(feature)))
-        grouped[place] = feature
-        places.append(member)
-    least, guess = _least_size(grouped, protected, places)
+            if feature.name in protected:
+                raise SpecError(
+                    f"protected: {shown(feature.name)} has a single value in {source}, so there is nobody to compare; "
+                    "name another feature with --protected (protected=[...])"
+                )
+            continue
+        grouped[place], members[feature.name] = made, member
+        if made.groups:
+            guesses.append(Guess(f"feature.{feature.name}.groups", _about_groups(made)))
+    least, guess = _least_size(grouped, protected, [members[name] for name in protected])
     return Protection(tuple(grouped), tuple(protected), least, (*guesses, *guess))
 
 

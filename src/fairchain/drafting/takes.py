@@ -20,6 +20,7 @@ from fairchain.model.adapters.from_sklearn import is_estimator
 from fairchain.model.adapters.from_torch import is_module
 from fairchain.model.frames import FrameModel
 from fairchain.model.in_memory import check_bytes
+from fairchain.model.load import PYTHON
 from fairchain.model.untrusted import read_network
 
 Class = int | str
@@ -77,6 +78,8 @@ def signature_of(model: Any, output: str | None = None, limits: Limits | None = 
         return Signature("no model")
     if isinstance(model, str | os.PathLike):
         path = Path(os.fspath(model))
+        if not path.is_file() and not str(model).startswith(PYTHON):
+            raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
         if path.suffix.lower() == ".onnx":
             return _of_network(read_network(path, limits).content, str(path), output)
         return Signature(str(path))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 WIDTH = 110
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -16,7 +16,7 @@ def value(item: Any) -> str:
     """A value as TOML writes it.
 
     >>> value(["a", 1, 0.5, True]), value({"17-25": [17, 25], "old": 99})
-    ('["a", 1, 0.5, true]', '{ 17-25 = [17, 25], old = 99 }')
+    ('["a", 1, 0.5, true]', '{ "17-25" = [17, 25], old = 99 }')
     """
     if isinstance(item, bool):
         return "true" if item else "false"

@@ -97,7 +97,10 @@ def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
 def _feature(draft: Draft, feature: Any) -> Iterator[str]:
     for text in draft.about(f"feature.{feature.name}"):
         yield from comment(text)
-    yield from (f"{key(name)} = {value(entry)}" for name, entry in _ordered(_fields(feature)).items())
+    for name, entry in _ordered(_fields(feature)).items():
+        for text in draft.about(f"feature.{feature.name}.{name}"):
+            yield from comment(text)
+        yield f"{key(name)} = {value(entry)}"
 
 
 def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
@@ -110,19 +113,25 @@ def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
 def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:
     """Write the file in one step; a file that is there already stays unless `force` is true."""
     path = Path(path)
+    must_be_free(path, force=force)
+    text = write_spec(draft, path.parent)
+    try:
+        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        try:
+            Path(file.name).chmod(0o644)  # a temporary file is private by default
+            Path(file.name).replace(path)
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def must_be_free(path: Path, *, force: bool = False) -> None:
+    """Raise a SpecError unless a spec can be written there; before the work, not after it."""
     if path.suffix.lower() != ".toml":
         raise SpecError(f'{path}: the spec is written as TOML; give a name that ends in ".toml"')
     if path.is_dir() or not path.parent.is_dir():
         raise SpecError(f"{path}: cannot be written; name a file in a folder that exists")
     if path.exists() and not force:
         raise SpecError(f"{path}: exists already; give another name with -o, or --force to overwrite it")
-    text = write_spec(draft, path.parent)
-    try:
-        with NamedTemporaryFile(
-            "w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8", newline="\n"
-        ) as file:
-            file.write(text)
-        Path(file.name).chmod(0o644)  # a temporary file is private by default
-        Path(file.name).replace(path)
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be written ({error.strerror})") from None

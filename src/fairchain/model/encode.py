@@ -26,6 +26,8 @@ def widths(features: Sequence[Feature]) -> list[int]:
 
 
 def _width(feature: Feature) -> int:
+    if feature.unseen:
+        return 0
     if not feature.one_hot:
         return 1
     return len(feature.values) if isinstance(feature, CategoryFeature) else len(feature.bins or ()) + 1

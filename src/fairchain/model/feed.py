@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from math import prod
 from pathlib import Path
@@ -62,15 +63,15 @@ class Feed:
     def single(self) -> bool:
         """Whether values drawn in single precision give the network all that it can take."""
         taken = all(slot.dtype in (np.float32, np.float16) for slot in self.slots)
-        return taken and all(fits_single(feature) for feature in self.features)
+        return taken and all(fits_single(feature) for feature in self.features if not feature.unseen)
 
     def _fill(self, slot: InputSlot, values: NDArray[np.floating]) -> NDArray[Any]:
         filled = np.empty((len(values), prod(slot.shape)), slot.dtype)
         text = slot.dtype is np.object_
         start = 0
         # Neighbours that need no change are copied together: one column at a time costs ten times as much.
-        for plain, run in groupby(slot.features, lambda place: not text and is_plain(self.features[place])):
-            places = list(run)
+        for (plain, _), run in groupby(enumerate(slot.features), partial(self._run_of, text)):
+            places = [place for _, place in run]
             blocks = (
                 [values[:, places[0] : places[-1] + 1]]
                 if plain
@@ -81,6 +82,11 @@ class Feed:
                 start += block.shape[1]
         return filled.reshape(len(values), *slot.shape)
 
+    def _run_of(self, text: bool, numbered: tuple[int, int]) -> tuple[bool, int]:
+        """The same for features that stand side by side and can be treated alike."""
+        number, place = numbered
+        return not text and is_plain(self.features[place]), place - number
+
 
 def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) -> Feed:
     """Match features with the network's inputs, or raise a ModelError that says what does not fit."""
@@ -90,7 +96,7 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
             raise ModelError(f'{path}: input "{node.name}" has type {node.type}, which no feature can fill')
     if len(inputs) == 1:
         for feature in features:
-            if feature.input not in (None, inputs[0].name):
+            if not feature.unseen and feature.input not in (None, inputs[0].name):
                 raise ModelError(
                     f'{path}: feature "{feature.name}".input: there is no input "{feature.input}"; '
                     f'all features fill "{inputs[0].name}", so remove input = ...'
@@ -101,7 +107,8 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
     for slot in slots:
         for place in slot.features:
             _must_hold(path, slot, features[place])
-    plain = len(slots) == 1 and len(slots[0].shape) == 1 and all(is_plain(feature) for feature in features)
+    plain = len(slots) == 1 and len(slots[0].shape) == 1
+    plain = plain and all(is_plain(feature) and not feature.unseen for feature in features)
     return Feed(features, tuple(slots), plain)
 
 
@@ -141,23 +148,21 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
             f'{path}: input "{node.name}" has shape {node.shape}, no room for features; '
             "export the network with a batch dimension first: [batch, features]"
         )
+    seen = [place for place, feature in enumerate(features) if not feature.unseen]
     if prod(shape) != width:
-        detail = (
-            f"{len(features)} [[feature]] tables that span {width} inputs"
-            if width != len(features)
-            else (f"{width} [[feature]] tables")
-        )
+        detail = f"{len(seen)} [[feature]] tables" + (f" that span {width} inputs" if width != len(seen) else "")
         raise ModelError(
             f'{path}: input "{node.name}" takes {prod(shape)} values and the spec has {detail}; '
-            "describe every network input in order, one [[feature]] each (one_hot = true spans one per value or bin)"
+            "describe every network input in order, one [[feature]] each (one_hot = true spans one per value or bin, "
+            "unseen = true none)"
         )
-    return InputSlot(node.name, TYPES[node.type], shape, tuple(range(len(features))))
+    return InputSlot(node.name, TYPES[node.type], shape, tuple(seen))
 
 
 def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
-    by_name = {feature.input or feature.name: i for i, feature in enumerate(features)}
-    if len(by_name) < len(features):
-        wanted = [feature.input or feature.name for feature in features]
+    wanted = [feature.input or feature.name for feature in features if not feature.unseen]
+    by_name = {feature.input or feature.name: i for i, feature in enumerate(features) if not feature.unseen}
+    if len(by_name) < len(wanted):
         twice = next(name for name in wanted if wanted.count(name) > 1)
         raise ModelError(f'{path}: two features fill input "{twice}"; give each [[feature]] an input of its own')
     names = [node.name for node in inputs]

@@ -66,12 +66,13 @@ def _whole_words(feature: CategoryFeature) -> bool:
 
 def check_columns(name: str, features: Sequence[Feature]) -> None:
     """Raise a ModelError unless every feature can be one column of a frame."""
-    for feature in features:
+    shown = [feature for feature in features if not feature.unseen]
+    for feature in shown:
         if feature.one_hot:
             raise ModelError(
                 f'{name}: feature "{feature.name}".one_hot: a frame has one column for each feature; remove one_hot'
             )
-    names = [column_name(feature) for feature in features]
+    names = [column_name(feature) for feature in shown]
     for column in names:
         if names.count(column) > 1:
             raise ModelError(f'{name}: two features are column "{column}" of the frame; give each a column of its own')
@@ -82,7 +83,7 @@ def make_frame(features: Sequence[Feature], values: NDArray[np.floating], column
     made = {
         column_name(feature): column_values(feature, values[:, place])
         for place, feature in enumerate(features)
-        if not columns or column_name(feature) in columns
+        if not feature.unseen and (not columns or column_name(feature) in columns)
     }
     return _pandas().DataFrame(made, columns=list(columns) or None)
 

@@ -6,16 +6,16 @@ import hashlib
 from pathlib import Path
 
 from fairchain.errors import ModelError
-from fairchain.model.untrusted import Limits, TrustedBytes, _check_operators, _node_tensors, _parse, _tensors
+from fairchain.model.untrusted import Limits, TrustedBytes, check_operators, node_tensors, parse, tensors_of
 
 
 def check_bytes(path: Path, content: bytes, limits: Limits) -> TrustedBytes:
     """The bytes of an ONNX network if they pass, or a ModelError; `path` is only what messages call it."""
     if len(content) > limits.file_bytes:
         raise ModelError(f"{path}: more than the limit of {limits.file_bytes} bytes")
-    model = _parse(path, content)
-    _check_operators(path, model, limits.nodes)
-    tensors = [*_tensors(model.graph), *(t for function in model.functions for t in _node_tensors(function.node))]
+    model = parse(path, content)
+    check_operators(path, model, limits.nodes)
+    tensors = [*tensors_of(model.graph), *(t for function in model.functions for t in node_tensors(function.node))]
     if any(tensor.data_location == tensor.EXTERNAL for tensor in tensors):
         raise ModelError(f"{path}: its weights stand in another file; give a network with all weights inside")
     makers = {name: node.op_type for node in model.graph.node for name in node.output}

@@ -72,7 +72,7 @@ def load_model(
             return _from_file(Path(str(text)), spec, limits)
         if not allow_python:
             raise _python_refused(str(text))
-        source = _imported(str(text))
+        source = import_named(str(text))
     if weights is not None:
         source = _with_weights(source, weights, limits)
     return _from_object(source, spec, limits)
@@ -147,7 +147,7 @@ def _python_refused(name: str) -> ModelError:
     )
 
 
-def _imported(name: str) -> Any:
+def import_named(name: str) -> Any:
     """What `python:package.module:name` stands for, looked for in the working directory too."""
     module_name, colon, attribute = name.removeprefix(PYTHON).partition(":")
     if not module_name or not colon or not attribute:

@@ -78,12 +78,12 @@ class TrustedBytes:
 def read_network(path: Path, limits: Limits) -> TrustedBytes:
     """Read an ONNX file and everything it needs, or raise a ModelError that says why it is not taken."""
     content = _read(path, limits.file_bytes)
-    model = _parse(path, content)
-    _check_operators(path, model, limits.nodes)
+    model = parse(path, content)
+    check_operators(path, model, limits.nodes)
     digest = hashlib.sha256(content)
-    external = [tensor for tensor in _tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
+    external = [tensor for tensor in tensors_of(model.graph) if tensor.data_location == tensor.EXTERNAL]
     external += [
-        t for function in model.functions for t in _node_tensors(function.node) if t.data_location == t.EXTERNAL
+        t for function in model.functions for t in node_tensors(function.node) if t.data_location == t.EXTERNAL
     ]
     if external:
         content = _with_external_data(path, model, external, limits.file_bytes - len(content), digest)
@@ -127,7 +127,8 @@ def _messages() -> Any:
     return module
 
 
-def _parse(path: Path, content: bytes) -> ModelProto:
+def parse(path: Path, content: bytes) -> ModelProto:
+    """The network in these bytes, or a ModelError."""
     from google.protobuf.message import DecodeError
 
     model: ModelProto = _messages().ModelProto()
@@ -142,7 +143,8 @@ def _parse(path: Path, content: bytes) -> ModelProto:
     return model
 
 
-def _check_operators(path: Path, model: ModelProto, most: int) -> None:
+def check_operators(path: Path, model: ModelProto, most: int) -> None:
+    """Raise a ModelError for an operator that is not on the list, or for too many of them."""
     own = {(function.domain, function.name) for function in model.functions}
     if _expanded(model, most) > most:
         raise ModelError(f"{path}: more than {most} operators; raise Limits.nodes if the file is trusted")
@@ -189,14 +191,16 @@ def _inner(nodes: Any) -> Iterator[NodeProto]:
             pending.extend(inner for graph in attribute.graphs for inner in graph.node)
 
 
-def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+def tensors_of(graph: GraphProto) -> Iterator[TensorProto]:
+    """Every tensor in a graph, wherever it hides."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
-    yield from _node_tensors(graph.node)
+    yield from node_tensors(graph.node)
 
 
-def _node_tensors(nodes: Any) -> Iterator[TensorProto]:
+def node_tensors(nodes: Any) -> Iterator[TensorProto]:
+    """Every tensor in the attributes of these operators."""
     for node in nodes:
         for attribute in node.attribute:
             yield attribute.t

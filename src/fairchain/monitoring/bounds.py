@@ -7,7 +7,6 @@ Every function takes the counts of many moments at once: arrays (..., groups).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,8 +25,9 @@ Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_GROUPS = 500
-# What `decisions` answers with, by number: arrays of them are faster than arrays of objects.
+# Decisions by number: arrays of numbers are faster than arrays of objects.
 DECISIONS = (Decision.UNDECIDED, Decision.FAIR, Decision.UNFAIR)
+FAIR, UNFAIR = 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +134,7 @@ class GroupCounts:
         if (self.asked > 0).sum() < 2:
             return Interval(0.0, 0.0, 1.0)
         low, high = gap_bounds(self.asked, self.got, question)
-        rates = (self.got / np.maximum(self.asked, 1))[self.asked > 0]
-        estimate = max(0.0, float(largest_gap(rates, rates, question.kind)))
+        estimate = max(0.0, float(estimated_gap(self.asked, self.got, question.kind)))
         return Interval(estimate, min(max(0.0, float(low)), estimate), max(min(1.0, float(high)), estimate))
 
     def widest(self) -> tuple[str, str] | None:
@@ -145,10 +144,6 @@ class GroupCounts:
         rates = np.where(self.asked > 0, self.got / np.maximum(self.asked, 1), np.nan)
         more, less = int(np.nanargmax(rates)), int(np.nanargmin(rates))
         return (self.names[more], self.names[less]) if more != less else None
-
-    def decision(self, question: Question) -> Decision:
-        """What these counts say."""
-        return DECISIONS[int(decisions(self.asked[None], self.got[None], question)[0])]
 
 
 def largest_gap(more: Floats, less: Floats, kind: Kind) -> Floats:
@@ -161,7 +156,7 @@ def largest_gap(more: Floats, less: Floats, kind: Kind) -> Floats:
     if kind == "difference":
         gaps: Floats = (more - behind).max(axis=-1)
         return gaps
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = np.where(more > 0, 1 - behind / more, 0.0)
     largest: Floats = relative.max(axis=-1)
     return largest
@@ -175,32 +170,41 @@ def _smallest_of_others(values: Floats) -> Floats:
     return np.where(np.arange(values.shape[-1]) == place, second, smallest)
 
 
-def gap_bounds(asked: Counts, got: Counts, question: Question) -> tuple[Floats, Floats]:
-    """(...,) each: bounds of the largest gap, at least two groups given; groups without rows can have any rate."""
-    low, high = any_time(got, asked, question.levels(asked.shape[-1]))
-    return largest_gap(low, high, question.kind), largest_gap(high, low, question.kind)
-
-
-def decisions(asked: Counts, got: Counts, question: Question) -> NDArray[np.intp]:
-    """(moments,): places in DECISIONS, from counts (moments, groups).
-
-    Groups that were not named beforehand do not exist before their first row.
-    """
-    if asked.shape[-1] < 2:
-        return np.zeros(len(asked), np.intp)
-    low, high = any_time(got, asked, question.levels(asked.shape[-1]))
-    here = existing(asked, question)
-    below, above = ranged_gap(low, high, here, question.kind)
-    return np.where(below > question.limit, 2, np.where(above <= question.limit, 1, 0))
-
-
 def existing(asked: Counts, question: Question) -> Mask:
-    """Which groups are compared."""
+    """Which groups are compared: those that were named, or those that have come."""
     return np.ones(asked.shape, bool) if question.groups else asked > 0
 
 
-def ranged_gap(low: Floats, high: Floats, here: Mask, kind: Kind) -> tuple[Floats, Floats]:
-    """Lower and upper bound of the largest gap between the groups that are here; no upper bound for fewer than two."""
-    below = largest_gap(np.where(here, low, -np.inf), np.where(here, high, np.inf), kind)
-    above = largest_gap(np.where(here, high, -np.inf), np.where(here, low, np.inf), kind)
-    return below, np.where(here.sum(axis=-1) > 1, above, math.inf)
+def gap_between(more: Floats, less: Floats, here: Mask, kind: Kind) -> Floats:
+    """The largest gap between the groups that are here; -inf or, of a ratio, 0 if there are not two."""
+    return largest_gap(np.where(here, more, -np.inf), np.where(here, less, np.inf), kind)
+
+
+def estimated_gap(asked: Counts, got: Counts, kind: Kind) -> Floats:
+    """(...,): the largest gap between the rates seen, of groups that have rows."""
+    rates = got / np.maximum(asked, 1)
+    return gap_between(rates, rates, asked > 0, kind)
+
+
+def gap_bounds(asked: Counts, got: Counts, question: Question) -> tuple[Floats, Floats]:
+    """(...,) each: bounds of the largest gap; a named group without rows can have any rate."""
+    low, high = any_time(got, asked, question.levels(asked.shape[-1]))
+    here = existing(asked, question)
+    below, above = (gap_between(*sides, here, question.kind) for sides in ((low, high), (high, low)))
+    return below, np.where(here.sum(axis=-1) > 1, above, np.inf)
+
+
+def next_decisions(now: int, groups: int, asked: Counts, got: Counts, question: Question) -> NDArray[np.intp]:
+    """(moments,): what is decided at each moment, as places in DECISIONS, if `now` was decided before it.
+
+    What the bounds say is said. Otherwise a decision stands while the estimate agrees with it and, if it is FAIR, no
+    more than the `groups` it was said of have come: it is no less true than when it was made.
+    """
+    if asked.shape[-1] < 2:
+        return np.zeros(len(asked), np.intp)
+    low, high = gap_bounds(asked, got, question)
+    stands: Mask | bool = False
+    if now:
+        above = estimated_gap(asked, got, question.kind) > question.limit
+        stands = above if now == UNFAIR else ~above & (existing(asked, question).sum(axis=-1) <= groups)
+    return np.where(low > question.limit, UNFAIR, np.where(high <= question.limit, FAIR, np.where(stands, now, 0)))

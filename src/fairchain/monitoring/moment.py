@@ -11,9 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.evidence.counts import any_time
-from fairchain.monitoring.bounds import Counts, GroupCounts, Mask, Question, decisions, existing, ranged_gap
+from fairchain.evidence.rule import Decision
+from fairchain.monitoring.bounds import (
+    DECISIONS,
+    FAIR,
+    UNFAIR,
+    Counts,
+    Floats,
+    GroupCounts,
+    Mask,
+    Question,
+    existing,
+    gap_between,
+    next_decisions,
+)
 
 Places = NDArray[np.intp]
+Pair = tuple[Counts, Counts]
 
 # A stretch is divided into so many parts, and so many stretches at a time: numpy is quickest with some hundred values.
 PARTS = 16
@@ -22,24 +36,27 @@ TOGETHER = 32
 SLACK = 1e-9
 
 
-def first_change(counts: GroupCounts, codes: Places, hits: Mask, question: Question) -> int | None:
-    """The place of the first of these rows after which the decision is not what it is now; None if there is none.
+def first_change(
+    now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: Question
+) -> tuple[int, Decision] | None:
+    """The place of the first of these rows after which the decision is not `now`, and what it is then.
 
     `counts` has room for all groups of the rows; `codes` are the places of their groups in it.
     """
     if not len(codes) or len(counts.names) < 2:
         return None
-    return _Search(counts, codes, hits, question).first()
+    return _Search(now, counts, codes, hits, question).first()
 
 
-def rows_unchanged(counts: GroupCounts, question: Question) -> int:
-    """A number of rows after which the decision is still the same, whatever they are, if no new group comes."""
+def rows_unchanged(now: Decision, counts: GroupCounts, question: Question) -> int:
+    """A number of rows after which the decision is still `now`, whatever they are, if no new group comes."""
     if len(counts.names) < 2:
         return 0
     sizes = 2 ** np.arange(24)[:, None]
-    asked, got = counts.asked + 0 * sizes, counts.got + 0 * sizes
-    most = asked + sizes, got + sizes, asked - got + sizes
-    may = _may_change(_now(counts, question), (asked, got), most, question)
+    got, failed = counts.got + 0 * sizes, counts.asked - counts.got + 0 * sizes
+    here = existing(counts.asked, question)
+    # A group that is not there yet is not asked either.
+    may = _may_change(DECISIONS.index(now), (got, failed), (got + sizes * here, failed + sizes * here), question)
     # Whatever can happen within some rows can happen within more.
     safe = int((~may).sum())
     return int(sizes[safe - 1, 0]) if safe else 0
@@ -48,25 +65,24 @@ def rows_unchanged(counts: GroupCounts, question: Question) -> int:
 class _Search:
     """One search through the rows of a block."""
 
-    def __init__(self, counts: GroupCounts, codes: Places, hits: Mask, question: Question) -> None:
-        self._counts, self._question, self._size = counts, question, len(codes)
-        self._now = _now(counts, question)
+    def __init__(
+        self, now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: Question
+    ) -> None:
+        self._now, self._counts, self._question, self._size = DECISIONS.index(now), counts, question, len(codes)
+        self._groups = int(existing(counts.asked, question).sum())
         self._rows = [np.flatnonzero(codes == group) for group in range(len(counts.names))]
         self._hits = [rows[hits[rows]] for rows in self._rows]
 
-    def first(self) -> int | None:
-        """The place of the first change; stretches are taken in the order of their rows."""
-        edges = np.array([[0, self._size]])
-        waiting = edges[self._may_change(edges)]
+    def first(self) -> tuple[int, Decision] | None:
+        """The first change; stretches are taken in the order of their rows."""
+        whole = np.array([[0, self._size]])
+        waiting = whole[self._may_change(whole)]
         while len(waiting):
-            now, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
-            # Only neighbours of one size are divided together, so that they end together.
-            if int((now[:, 1] - now[:, 0]).max()) <= PARTS:
-                found = self._look_at_each(now)
-                if found is not None:
-                    return found
-            else:
-                waiting = np.concatenate([self._divided(now), waiting])
+            some, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
+            if int((some[:, 1] - some[:, 0]).max()) > PARTS:
+                waiting = np.concatenate([self._divided(some), waiting])
+            elif (found := self._look_at_each(some)) is not None:
+                return found
         return None
 
     def _divided(self, stretches: Places) -> Places:
@@ -77,47 +93,49 @@ class _Search:
         parts = parts[parts[:, 0] < parts[:, 1]]
         return parts[self._may_change(parts)]
 
-    def _look_at_each(self, stretches: Places) -> int | None:
+    def _look_at_each(self, stretches: Places) -> tuple[int, Decision] | None:
         rows = np.concatenate([np.arange(start, stop) for start, stop in stretches])
-        changed = decisions(*self._counts_before(rows + 1), self._question) != self._now
-        return int(rows[changed.argmax()]) if changed.any() else None
+        got, failed = self._counts_before(rows + 1)
+        found = next_decisions(self._now, self._groups, got + failed, got, self._question)
+        place = int((found != self._now).argmax())
+        return (int(rows[place]), DECISIONS[found[place]]) if found[place] != self._now else None
 
-    def _counts_before(self, rows: Places) -> tuple[Counts, Counts]:
-        """(rows, groups) each: the counts before these rows."""
+    def _counts_before(self, rows: Places) -> Pair:
+        """(rows, groups) each: how many got the outcome and how many did not, before these rows."""
         asked, got = (
             np.stack([np.searchsorted(group, rows) for group in groups], axis=1) for groups in (self._rows, self._hits)
         )
-        return self._counts.asked + asked, self._counts.got + got
+        return self._counts.got + got, self._counts.asked - self._counts.got + asked - got
 
     def _may_change(self, stretches: Places) -> Mask:
-        before = self._counts_before(stretches[:, 0])
-        asked, got = self._counts_before(stretches[:, 1])
-        return _may_change(self._now, before, (asked, got, asked - got), self._question)
+        return _may_change(
+            self._now,
+            self._counts_before(stretches[:, 0]),
+            self._counts_before(stretches[:, 1]),
+            self._question,
+            self._groups,
+        )
 
 
-def _now(counts: GroupCounts, question: Question) -> int:
-    return int(decisions(counts.asked[None], counts.got[None], question)[0])
-
-
-def _may_change(
-    now: int, before: tuple[Counts, Counts], after: tuple[Counts, Counts, Counts], question: Question
-) -> Mask:
+def _may_change(now: int, before: Pair, after: Pair, question: Question, groups: int | None = None) -> Mask:
     """(stretches,): whether the decision could be another one at some time between these counts.
 
-    `before` is asked and got, `after` the most that asked, got and failed can have become.
+    `before` and `after` say how many got the outcome and how many did not. More than `groups` groups end a FAIR.
     """
-    (asked, got), (most_asked, most_got, most_failed) = before, after
-    failed = asked - got
-    # Bounds are highest after all outcomes of a stretch and none of its other rows, lowest the other way round.
+    (got, failed), (most_got, most_failed) = before, after
+    first, last = existing(got + failed, question), existing(most_got + most_failed, question)
+    # Rates and bounds are highest after all outcomes of a stretch and none of its other rows, and lowest the other
+    # way round.
+    if now:
+        most, least = _rates(most_got, failed), _rates(got, most_failed)
+        if now == FAIR:
+            new = False if groups is None else last.sum(axis=-1) > groups
+            return new | (gap_between(most, least, last, question.kind) > question.limit - SLACK)
+        return np.asarray(gap_between(least, most, first, question.kind) <= question.limit + SLACK)
     corners = np.stack([most_got, got]), np.stack([most_got + failed, got + most_failed])
-    (low_most, low_least), (high_most, high_least) = any_time(*corners, question.levels(asked.shape[-1]))
-    first, last = existing(asked, question), existing(most_asked, question)
-    if now == 1:
-        return np.asarray(ranged_gap(low_least, high_most, last, question.kind)[1] > question.limit - SLACK)
-    if now == 2:
-        return np.asarray(ranged_gap(low_least, high_most, first, question.kind)[0] <= question.limit + SLACK)
-    below = ranged_gap(low_most, high_least, last, question.kind)[0]
+    (low_most, _), (_, high_least) = any_time(*corners, question.levels(got.shape[-1]))
+    low_most, high_least = _first_and_last(any_time(*corners, question.levels(got.shape[-1])))
+    below = gap_between(low_most, high_least, last, question.kind)
     # Of groups that come within the stretch nothing is known but that they may be alike.
-    several = first.sum(axis=-1) > 1
-    above = np.where(several, ranged_gap(low_most, high_least, first, question.kind)[1], -np.inf)
+    above = np.where(first.sum(axis=-1) > 1, gap_between(high_least, low_most, first, question.kind), -np.inf)
     return np.asarray((below > question.limit - SLACK) | (above <= question.limit + SLACK))

@@ -44,6 +44,10 @@ class _Feature(_Strict, frozen=True, kw_only=True):
         dict[str, GroupExpr],
         Meta(description="Named groups: a value, a range [low, high], a list of names, or {values = [...]}."),
     ] = {}
+    unseen: Annotated[
+        bool,
+        Meta(description="The network does not get this feature: it only says who belongs to a group or a condition."),
+    ] = False
     column: Annotated[Text | None, Meta(description="What a table calls this feature, if not by its name.")] = None
     missing: Annotated[
         Number | str | None,

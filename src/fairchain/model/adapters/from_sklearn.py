@@ -74,7 +74,8 @@ def _columns(estimator: Any, spec: Spec, name: str) -> tuple[str, ...]:
     if not fitted:
         return ()
     check_columns(name, spec.features)
-    missing = [column for column in fitted if column not in map(column_name, spec.features)]
+    seen = [column_name(feature) for feature in spec.features if not feature.unseen]
+    missing = [column for column in fitted if column not in seen]
     if missing:
         raise ModelError(
             f"{name}: was fitted on columns that no feature stands for: {', '.join(missing)}; "
