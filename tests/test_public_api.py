@@ -11,8 +11,9 @@ import fairchain
 
 NAMES = {
     "CertificateError", "DataError", "Decision", "FairchainError", "InputError", "Interval", "Limits", "ModelError",
-    "OnnxModel", "Progress", "Recheck", "Spec", "SpecError", "Verdict", "__version__", "example", "load_spec",
-    "make_certificate", "parse_spec", "recheck", "verify", "write_certificate",
+    "Monitor", "OnnxModel", "Progress", "Recheck", "Spec", "SpecError", "Verdict", "__version__", "as_frames",
+    "example", "infer_spec", "load_model", "load_spec", "make_certificate", "parse_spec", "recheck", "to_onnx",
+    "verify", "write_certificate",
 }  # fmt: skip
 
 

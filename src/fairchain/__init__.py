@@ -17,6 +17,7 @@ from fairchain._version import __version__
 
 if TYPE_CHECKING:
     from fairchain.certificate import make_certificate, write_certificate
+    from fairchain.drafting import infer_spec
     from fairchain.errors import (
         CertificateError,
         DataError,
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     )
     from fairchain.evidence import Decision, Interval
     from fairchain.examples import example
-    from fairchain.model import Limits, OnnxModel
+    from fairchain.model import Limits, OnnxModel, as_frames, load_model, to_onnx
+    from fairchain.monitoring import Monitor
     from fairchain.rechecking import Recheck, recheck
     from fairchain.spec import Spec, load_spec, parse_spec
     from fairchain.verdict import Verdict
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "fairchain.certificate": ("make_certificate", "write_certificate"),
+    "fairchain.drafting": ("infer_spec",),
     "fairchain.errors": (
         "CertificateError",
         "DataError",
@@ -45,7 +48,8 @@ _HOMES = {
     ),
     "fairchain.evidence": ("Decision", "Interval"),
     "fairchain.examples": ("example",),
-    "fairchain.model": ("Limits", "OnnxModel"),
+    "fairchain.model": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
+    "fairchain.monitoring": ("Monitor",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
     "fairchain.verdict": ("Verdict",),
@@ -62,6 +66,7 @@ __all__ = [
     "Interval",
     "Limits",
     "ModelError",
+    "Monitor",
     "OnnxModel",
     "Progress",
     "Recheck",
@@ -69,11 +74,15 @@ __all__ = [
     "SpecError",
     "Verdict",
     "__version__",
+    "as_frames",
     "example",
+    "infer_spec",
+    "load_model",
     "load_spec",
     "make_certificate",
     "parse_spec",
     "recheck",
+    "to_onnx",
     "verify",
     "write_certificate",
 ]

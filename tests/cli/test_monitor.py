@@ -439,7 +439,11 @@ MISTAKES: dict[str, tuple[list[object], bytes, list[str]]] = {
     "empty": ([], b"", ["is empty"]),
     "binary": ([], b"\x89PNG\r\n\x1a\n\xff\xff", ["header"]),
     "one long line": ([], b"x" * (3 * 2**20), ["longer than 1,048,576 bytes"]),
-    "scores": (["--prediction", "id"], as_csv(people(1500)), ["more than 1000 different values", "not scores"]),
+    "scores": (
+        ["--prediction", "id", "--kind", "ratio"],
+        as_csv(people(1500)),
+        ["line 1002", "more than 1000 different values", "not scores"],
+    ),
     "a column of names": (
         ["--protected", "id"],
         as_csv(people(900, EQUAL)),

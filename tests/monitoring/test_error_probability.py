@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from fairchain.evidence.counts import any_time
 from fairchain.evidence.interval import clopper_pearson
-from fairchain.monitoring.bounds import Question, decisions, existing, ranged_gap
+from fairchain.monitoring.bounds import Question, existing, gap_between, next_decisions
 
 STREAMS, ROWS, DELTA = 1000, 400, 0.1
 LIMIT = int(binom.ppf(1 - 1e-6, STREAMS, DELTA))
@@ -57,11 +57,17 @@ class Streams:
         return low, high
 
 
+def decided(low: Any, high: Any, asked: Any, question: Question) -> Any:
+    """1 where bounds of the rates say fair, 2 where they say unfair."""
+    here = existing(asked, question)
+    below, above = (gap_between(*sides, here, question.kind) for sides in ((low, high), (high, low)))
+    fair = (above <= question.limit) & (here.sum(axis=-1) > 1)
+    return np.where(below > question.limit, 2, fair.astype(int))
+
+
 def ever_decided(rule: Callable[..., Any], question: Question, streams: Streams) -> int:
     """In how many streams some row brings a decision."""
-    low, high = streams.bounds(rule, question)
-    below, above = ranged_gap(low, high, existing(streams.asked, question), question.kind)
-    return int(((below > question.limit) | (above <= question.limit)).any(axis=1).sum())
+    return int((decided(*streams.bounds(rule, question), streams.asked, question) > 0).any(axis=1).sum())
 
 
 def ever_outside(rule: Callable[..., Any], question: Question, streams: Streams) -> int:
@@ -89,11 +95,10 @@ def test_decisions_at_the_boundary_are_rarer_than_delta(
 def test_what_is_tested_is_what_the_program_decides_by() -> None:
     question = question_of("difference", 0.3, 3, named=False)
     streams = Streams((0.1, 0.1, 0.9), shares=(0.2, 0.5, 0.3))
-    low, high = streams.bounds(any_time, question)
-    below, above = ranged_gap(low, high, existing(streams.asked, question), question.kind)
-    expected = np.where(below > question.limit, 2, np.where(above <= question.limit, 1, 0))
+    expected = decided(*streams.bounds(any_time, question), streams.asked, question)
     for row in (0, 5, 60, 150, ROWS - 1):
-        assert (decisions(streams.asked[:, row], streams.got[:, row], question) == expected[:, row]).all()
+        found = next_decisions(0, 0, streams.asked[:, row], streams.got[:, row], question)
+        assert (found == expected[:, row]).all()
 
 
 def test_looking_again_and_again_at_intervals_for_fixed_samples_fails_these_very_tests() -> None:
@@ -102,9 +107,7 @@ def test_looking_again_and_again_at_intervals_for_fixed_samples_fails_these_very
     streams = Streams((0.0, 0.5), shares=(0.05, 0.95))
     last = streams.asked[:, -1], streams.got[:, -1]
     for rule in (clopper_pearson, any_time):
-        low, high = rule(last[1], last[0], DELTA)
-        below, above = ranged_gap(low, high, np.ones(low.shape, bool), "difference")
-        assert ((below > question.limit) | (above <= question.limit)).sum() <= DELTA * STREAMS
+        assert (decided(*rule(last[1], last[0], DELTA), last[0], question) > 0).sum() <= DELTA * STREAMS
 
     def peeking(got: Any, asked: Any, _: float) -> Any:
         return clopper_pearson(got, asked, DELTA)
@@ -121,6 +124,6 @@ def test_decisions_away_from_the_boundary_are_right() -> None:
     """Power: gaps of 0 and 0.9 against 0.45."""
     for rates, place in (((0.5, 0.5), 1), ((0.05, 0.95), 2)):
         streams = Streams(rates)
-        found = decisions(streams.asked[:, -1], streams.got[:, -1], Question(threshold=0.45, delta=0.001))
+        found = next_decisions(0, 0, streams.asked[:, -1], streams.got[:, -1], Question(threshold=0.45, delta=0.001))
         assert (found == place).mean() > 0.95
         assert (found == 3 - place).sum() == 0

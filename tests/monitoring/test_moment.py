@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairchain.evidence.counts import any_time, gaps_of
-from fairchain.monitoring.bounds import GroupCounts, Question, decisions, largest_gap
+from fairchain.evidence.rule import Decision
+from fairchain.monitoring.bounds import DECISIONS, GroupCounts, Question, existing, largest_gap, next_decisions
 from fairchain.monitoring.moment import first_change, rows_unchanged
 
 
@@ -50,14 +51,16 @@ def test_the_first_change_is_that_of_looking_at_every_row(
     mine = codes[start:, None] == np.arange(groups)
     asked = counts.asked + mine.cumsum(axis=0)
     got = counts.got + (mine & hits[start:, None]).cumsum(axis=0)
-    now = decisions(counts.asked[None], counts.got[None], question)[0]
-    changed = np.flatnonzero(decisions(asked, got, question) != now)
-    expected = int(changed[0]) if len(changed) else None
-    assert first_change(counts, codes[start:], hits[start:], question) == expected
-    # Rows that are said to change nothing do not, if no group comes with them.
-    safe = rows_unchanged(counts, question)
-    if counts.asked.all() and expected is not None:
-        assert safe <= expected
+    came = int(existing(counts.asked, question).sum())
+    for place, now in enumerate(DECISIONS):
+        each = next_decisions(place, came, asked, got, question)
+        changed = np.flatnonzero(each != place)
+        expected = (int(changed[0]), DECISIONS[each[changed[0]]]) if len(changed) else None
+        assert first_change(now, counts, codes[start:], hits[start:], question) == expected
+        # Rows that are said to change nothing do not, if no group comes with them.
+        no_new = existing(asked, question).sum(axis=1) == came
+        safe = min(rows_unchanged(now, counts, question), int(no_new.sum()))
+        assert (each[:safe] == place).all()
 
 
 @given(
@@ -74,11 +77,11 @@ def test_bounds_rise_with_an_outcome_and_fall_with_any_other_row(got: int, faile
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6),
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=2, max_size=6),
     st.sampled_from(["difference", "ratio"]),
 )
-def test_the_largest_gap_is_that_of_all_pairs(bounds: list[tuple[float, float]], kind: Any) -> None:
-    more, less = np.array(bounds).T
+def test_the_largest_gap_is_that_of_all_pairs(bounds: list[tuple[int, int]], kind: Any) -> None:
+    more, less = np.array(bounds).T / 1000
     pairs = gaps_of(more[None], less[None], kind)[0][~np.eye(len(bounds), dtype=bool)]
     assert largest_gap(more, less, kind) == pytest.approx(pairs.max(), abs=1e-12)
 
@@ -89,16 +92,17 @@ def test_a_long_block_is_searched_quickly_and_to_the_row() -> None:
     codes, question = rng.integers(0, 2, 100_000), Question(threshold=0.1)
     hits = rng.random(len(codes)) < np.array([0.5, 0.64])[codes]
     empty = counts_of(codes[:0], hits[:0], 2)
-    found = first_change(empty, codes, hits, question)
+    found = first_change(Decision.UNDECIDED, empty, codes, hits, question)
     assert found is not None
-    one_less, there = (counts_of(codes[:end], hits[:end], 2).decision(question).name for end in (found, found + 1))
-    assert (one_less, there) == ("UNDECIDED", "UNFAIR")
+    assert found[1] is Decision.UNFAIR
+    lows = [counts_of(codes[:end], hits[:end], 2).gap(question).low for end in (found[0], found[0] + 1)]
+    assert lows[0] <= 0.1 < lows[1]
 
 
 def test_nothing_can_be_said_of_fewer_than_two_groups() -> None:
     codes, hits = np.zeros(5000, np.intp), np.ones(5000, bool)
     for question in (Question(threshold=0.9), Question(threshold=0.9, groups=("a", "b"))):
         counts = counts_of(codes[:0], hits[:0], max(1, len(question.groups)))
-        assert first_change(counts, codes, hits, question) is None
+        assert first_change(Decision.UNDECIDED, counts, codes, hits, question) is None
         gap = counts.after(codes, hits).gap(question)
         assert (gap.low, gap.high) == (0, 1)

@@ -149,6 +149,14 @@ def random_net(rng: np.random.Generator, world: World, labels: int) -> Net:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """Exact answers, rounded once: the gap in its own unit, and the rate of each arm and label."""
+
+    measured: float
+    rates: dict[tuple[str, int], float]
+
+
+@dataclass(frozen=True)
 class Answers:
     """Every exact number of a question about a world: rates of each arm and outcome, and what is compared."""
 
@@ -234,6 +242,13 @@ class Answers:
 
         concerned = self.mass(self.concerned)
         return self.mass(lambda person: self.concerned(person) and changes(person)) / concerned
+
+    def numbers(self) -> Numbers:
+        """Everything that a verdict gives intervals for."""
+        if self.kind == "individual":
+            return Numbers(float(self.changing()), {})
+        rates = {(name, label): float(rate) for label in range(self.labels) for name, rate in self.arms(label).items()}
+        return Numbers(float(self.measured()), rates)
 
     def fair(self, threshold: float) -> bool:
         limit = Fraction(repr(threshold))

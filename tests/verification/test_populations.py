@@ -74,9 +74,9 @@ def test_intervals_contain_the_exact_probabilities_of_a_bayesian_network_in_all_
     path = NET.save(tmp_path / "network.onnx")
     threshold = min(max(round(float(asked.measured()), 2), 0.01), 0.99)
     spec = parse_spec(asked.spec(path, threshold, delta=1e-3, budget={"rounds": 400}))
-    model = OnnxModel(path, spec)
+    model, truth = OnnxModel(path, spec), asked.numbers()
     for seed in range(SEEDS):
-        contains_the_truth(verify(model, spec, seed=seed, workers=1), asked)
+        contains_the_truth(verify(model, spec, seed=seed, workers=1), truth)
 
 
 def test_a_network_in_a_file_is_the_same_population_as_one_in_the_spec(tmp_path: Path) -> None:
@@ -140,8 +140,12 @@ def test_numbers_of_a_bayesian_network_have_their_conditional_distribution(tmp_p
 def draw(rng: np.random.Generator, count: int) -> dict[str, Any]:
     """People whose job depends on their sex."""
     sex = rng.integers(0, 2, count)
-    job = np.minimum(rng.integers(0, 3, count), 1 + sex)
-    return {"hours": rng.integers(0, 3, count), "job": np.array(["j0", "j1", "j2"])[job], "sex": np.array(["s0", "s1"])[sex]}
+    job = sex + rng.integers(0, 2, count)
+    return {
+        "hours": rng.integers(0, 3, count),
+        "job": np.array(["j0", "j1", "j2"])[job],
+        "sex": np.array(["s0", "s1"])[sex],
+    }
 
 
 FEATURES = [integer("hours", 0, 2), category("job", "j0", "j1", "j2"), category("sex", "s0", "s1")]
@@ -179,22 +183,28 @@ def asked_of(network: Path, population: str, **asked: Any) -> dict[str, Any]:
     return data | {"population": DRAWN[population][0]}
 
 
-@pytest.mark.parametrize("population", DRAWN)
-@pytest.mark.parametrize("asked", ASKED)
+PAIRED = [(asked, "network") for asked in ASKED] + [("difference", each) for each in DRAWN if each != "network"]
+PAIRED += [("given", "uniform"), ("individual", "callable")]
+
+
+@pytest.mark.parametrize(("asked", "population"), PAIRED)
 def test_the_same_seed_gives_the_same_tallies_whatever_the_workers(asked: str, population: str, network: Path) -> None:
-    """Batches are long enough for several chunks each, or the workers would have nothing to share."""
-    data = asked_of(network, population, **ASKED[asked])
-    data["guarantee"] = {"delta": 1e-60, "budget": {"rounds": 14_000}, "seed": 5}
+    """The threshold is the gap, so that batches grow to several chunks each, and workers have something to share."""
+    data, extra = asked_of(network, population, **ASKED[asked]), DRAWN[population][1]
+    data["guarantee"] = {"delta": 1e-60, "budget": {"rounds": 12_000}, "seed": 5}
     model = OnnxModel(network, parse_spec(data))
-    ledgers = []
-    for workers in (1, 2, 3):
-        verdict = verify(model, parse_spec(data), workers=workers, **DRAWN[population][1])
-        assert isinstance(verdict.ledger, Ledger)
-        ledgers.append([(plan, batch.rounds, batch.together.tolist()) for plan, batch in verdict.ledger.entries])
-    assert ledgers[0] == ledgers[1] == ledgers[2]
-    assert max(rounds for _, rounds, _ in ledgers[0]) > 1024
-    other = verify(model, parse_spec(data), seed=6, **DRAWN[population][1])
-    assert [batch.together.tolist() for _, batch in other.ledger.entries] != [each for *_, each in ledgers[0]]
+    gap = verify(model, parse_spec(data), workers=1, **extra).gap.estimate
+    spec = parse_spec(changed(data, "property.threshold", min(max(round(gap, 3), 0.01), 0.99)))
+
+    def tallies(**options: Any) -> list[Any]:
+        ledger = verify(model, spec, **options, **extra).ledger
+        assert isinstance(ledger, Ledger)
+        return [(plan, batch.rounds, batch.together.tolist()) for plan, batch in ledger.entries]
+
+    alone = tallies(workers=1)
+    assert max(rounds for _, rounds, _ in alone) > 1024
+    assert alone == tallies(workers=2) == tallies(workers=3)
+    assert alone != tallies(workers=2, seed=6)
 
 
 @pytest.mark.parametrize("population", ["network", "callable"])

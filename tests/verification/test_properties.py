@@ -5,14 +5,13 @@ At delta 1e-6 a wrong verdict, gap or rate among the few hundred of a run has a 
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fairchain import Decision, Verdict, parse_spec, verify
-from tests.verification.exact import Answers, random_answers
+from fairchain import Decision, Interval, Verdict, parse_spec, verify
+from tests.verification.exact import Answers, Numbers, random_answers
 
 DELTA = 1e-6
 KINDS = ("difference", "ratio", "individual")
@@ -27,29 +26,29 @@ def thresholds(asked: Answers, rng: np.random.Generator) -> list[float]:
     return [round(float(each), 3) for each in wanted if 0.01 < each < 0.99]
 
 
-def contains_the_truth(verdict: Verdict, asked: Answers) -> None:
+def contains_the_truth(verdict: Verdict, truth: Numbers) -> None:
     """Rounding of a bound is far below 1e-9."""
-    truth = float(asked.measured())
-    assert verdict.gap.low - 1e-9 <= truth <= verdict.gap.high + 1e-9
-    if asked.kind == "individual":
-        (only,) = verdict.groups
-        assert only.probability.low - 1e-9 <= truth <= only.probability.high + 1e-9
-        return
+
+    def inside(number: float, interval: Interval) -> bool:
+        return interval.low - 1e-9 <= number <= interval.high + 1e-9
+
+    assert inside(truth.measured, verdict.gap)
     for group in verdict.groups:
-        rate = float(asked.arms(int(group.outcome[1:]))[group.name])
-        assert group.probability.low - 1e-9 <= rate <= group.probability.high + 1e-9
+        exact = truth.rates[group.name, int(group.outcome[1:])] if truth.rates else truth.measured
+        assert inside(exact, group.probability)
 
 
 @pytest.mark.parametrize("number", range(NETWORKS))
 def test_a_verdict_is_the_exact_answer_and_every_interval_contains_it(number: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(number)
     asked = random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 3])
-    path = asked.net.save(tmp_path / "network.onnx")
+    path, truth = asked.net.save(tmp_path / "network.onnx"), asked.numbers()
     for threshold in thresholds(asked, rng):
         data = asked.spec(path, threshold, delta=DELTA, seed=number, budget={"rounds": 20_000})
         verdict = verify(None, parse_spec(data), table=asked.world.table, workers=1)
-        contains_the_truth(verdict, asked)
-        if verdict.decision is not Decision.UNDECIDED:
-            assert verdict.fair == asked.fair(threshold)
+        contains_the_truth(verdict, truth)
+        if verdict.decision is Decision.UNDECIDED:
+            # A ratio of rare outcomes takes longer; of one that nobody gets it takes for ever.
+            assert (asked.kind, verdict.stopped) == ("ratio", "rounds")
         else:
-            assert verdict.stopped == "rounds"
+            assert verdict.fair == asked.fair(threshold)

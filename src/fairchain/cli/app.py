@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from fairchain._version import __version__
+from fairchain.cli.monitor import monitor
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.cli.verify import run_verify, verify
 from fairchain.errors import FairchainError
@@ -33,6 +34,7 @@ def app() -> None:
 
 
 app.add_command(verify)
+app.add_command(monitor)
 
 
 @app.command(

@@ -95,8 +95,16 @@ def _show(draft: Draft, model: str, out: Path, *, as_json: bool, quiet: bool) ->
         print(json.dumps({"spec": str(out), **found, "guesses": guesses, "next": shlex.join(command)}, indent=1))
         return
     if not quiet:
-        for guess in draft.guesses:
-            if not guess.loud:
-                print(f"{guess.key or 'model and table'}: {guess.text}")
+        for text, keys in _by_text(draft).items():
+            print(f"{', '.join(keys)}: {text}")
         print(f"Written: {out}. What was guessed stands there in comments; check it, then:")
     print(shlex.join(command))
+
+
+def _by_text(draft: Draft) -> dict[str, list[str]]:
+    """What was guessed, each sentence once, with all the keys it is about."""
+    found: dict[str, list[str]] = {}
+    for guess in draft.guesses:
+        if not guess.loud:
+            found.setdefault(guess.text, []).append(guess.key or "model and table")
+    return found

@@ -248,7 +248,8 @@ def _line(report: Report) -> str:
     where = {"end": ", at the end of the input", "before": ", before this run"}.get(
         report.event, f" (line {progress.place.lines:,})"
     )
-    return f"{report.verdict} after {progress.counts.rows:,} rows{where}: {sentence(gap, report.question)}"
+    since = f", said after {progress.now.rows:,}" if progress.now.rows < progress.counts.rows and progress.first else ""
+    return f"{report.verdict} after {progress.counts.rows:,} rows{since}{where}: {sentence(gap, report.question)}"
 
 
 def _notes(found: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fairchain.drafting.codes import about_codes
 from fairchain.drafting.draft import Draft, Guess
 from fairchain.drafting.labels import find_label, find_outcome, readings
 from fairchain.drafting.layouts import Columns, Layout, layouts, misfit
@@ -135,8 +136,8 @@ def draft_spec(table: Any, model: Any = None, wishes: Wishes | None = None) -> D
     answers = readings(taken, Profile(raw, known) if known else None, wishes.decision, wishes.output)
     people = Table(reading="sample", label=label, prediction=wishes.prediction, drop_missing=True)
     trial = try_all(raw, model, ways, answers, people, wishes.limits)
-    agreed = about_agreement(trial, label)
-    told += (*trial.reading.guesses, *trial.layout.guesses, *((agreed,) if agreed else ()))
+    checks = (about_agreement(trial, label), about_codes(model, trial, people, wishes.limits))
+    told += (*trial.reading.guesses, *trial.layout.guesses, *(check for check in checks if check is not None))
     paths = (_model_path(model, wishes), str(table) if isinstance(table, str | Path) else None)
     return _assembled(raw, trial, wishes, paths, label, (*_about_model(model, wishes), *told))
 

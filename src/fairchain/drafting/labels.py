@@ -188,7 +188,9 @@ def find_outcome(labels: Sequence[str], outcome: str | None) -> tuple[str | None
     if len(labels) == 2:
         chosen = named or labels[1]
         why = "by its name" if named else "the second label"
-        return chosen, Guess(key, f"Guess: {shown(chosen)}, {why}. For a difference either label will do, for a ratio not.")
+        return chosen, Guess(
+            key, f"Guess: {shown(chosen)}, {why}. For a difference either label will do, for a ratio not."
+        )
     if named is not None:
         return named, Guess(key, f"Guess: {shown(named)} is what people hope for, by its name.")
     return None, Guess(key, "Every label is looked at; no name tells what people hope for.")

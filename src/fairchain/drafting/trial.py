@@ -19,7 +19,7 @@ from fairchain.drafting.draft import Guess
 from fairchain.drafting.labels import Reading, decided
 from fairchain.drafting.layouts import Layout
 from fairchain.errors import DataError, InputError, ModelError
-from fairchain.model import Limits, load_model
+from fairchain.model import Limits, Model, load_model
 from fairchain.spec import Difference, Spec
 from fairchain.spec.schema import Population
 from fairchain.tables import RawTable, people_of
@@ -34,14 +34,24 @@ MOST_PERMUTED = 6
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One way that works, the rows that can be used with it, and how many were left out for a missing value.
+    """One way that works.
 
-    `seen` counts rows by true label and by the model's; None without true labels.
+    Parameters
+    ----------
+    layout, reading
+        How the rows are shown to the model and its answers read.
+    values, truth
+        The rows that can be used, and their true labels if these are known.
+    dropped
+        How many rows were left out for a missing value.
+    seen
+        Rows by true label and by the model's; None without true labels.
     """
 
     layout: Layout
     reading: Reading
     values: NDArray[np.float64]
+    truth: NDArray[np.int64] | None
     dropped: int
     seen: NDArray[np.int64] | None
 
@@ -100,32 +110,41 @@ def _tried(
     table: RawTable, model: Any, layout: Layout, reading: Reading, population: Population, limits: Limits | None
 ) -> Trial:
     people = people_of(table, spec_of(layout, reading, population))
-    rows = _some_rows(len(people.values))
+    rows = some_rows(len(people.values))
     answers = None if people.recorded is None else people.recorded[rows].astype(np.int64)
     if model is not None:
 
         def ask(tried: Reading) -> NDArray[np.int64]:
-            return _ask(model, spec_of(layout, tried, population), people.values[rows], limits)
+            return ask_rows(load(model, spec_of(layout, tried, population), limits), people.values[rows])
 
         reading = _settled(reading, ask)
         answers = ask(reading)
+    truth = None if people.truth is None else people.truth.astype(np.int64)
     seen = None
-    if people.truth is not None and answers is not None:
-        count = len(reading.model.labels)
-        truth = people.truth[rows].astype(np.int64)
-        seen = np.bincount(truth * count + answers, minlength=count * count).reshape(count, count)
-    return Trial(layout, reading, people.values, people.dropped, seen)
+    if truth is not None and answers is not None:
+        seen = confusion(truth[rows], answers, len(reading.model.labels))
+    return Trial(layout, reading, people.values, truth, people.dropped, seen)
 
 
-def _some_rows(count: int) -> NDArray[np.int64]:
+def confusion(truth: NDArray[np.int64], answers: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
+    """(labels, labels): how many rows have which true label and get which answer."""
+    counts: NDArray[np.int64] = np.bincount(truth * labels + answers, minlength=labels * labels)
+    return counts.reshape(labels, labels)
+
+
+def some_rows(count: int, most: int = MOST_ROWS) -> NDArray[np.int64]:
     """Rows spread over the whole table."""
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(np.int64))
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
-def _ask(model: Any, spec: Spec, values: NDArray[np.float64], limits: Limits | None) -> NDArray[np.int64]:
-    # Whoever calls named the model; a name in a spec file never comes here.
-    loaded = load_model(model, spec, limits, allow_python=True)
-    parts = [loaded.predict(part.astype(loaded.dtype)) for part in np.array_split(values, len(values) // 4096 + 1)]
+def load(model: Any, spec: Spec, limits: Limits | None) -> Model:
+    """The model behind this spec. Whoever calls named the model; a name in a spec file never comes here."""
+    return load_model(model, spec, limits, allow_python=True)
+
+
+def ask_rows(model: Model, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The label number that the model gives each row."""
+    parts = [model.predict(part.astype(model.dtype)) for part in np.array_split(values, len(values) // 4096 + 1)]
     return np.concatenate(parts).astype(np.int64)
 
 
@@ -154,7 +173,10 @@ def _in_order(trial: Trial) -> Trial:
     guesses = tuple(guess for guess in reading.guesses if guess.key != "model.labels")
     labels = tuple(reading.model.labels[place] for place in best)
     ordered = Reading(replace(reading.model, labels=labels), (*guesses, Guess("model.labels", why)), free=True)
-    return Trial(trial.layout, ordered, trial.values, trial.dropped, seen[best])
+    assert trial.truth is not None
+    # The label that is now at place i stood at best[i]; the true labels follow it.
+    truth = np.argsort(best)[trial.truth]
+    return Trial(trial.layout, ordered, trial.values, truth, trial.dropped, seen[best])
 
 
 def about_agreement(trial: Trial, label: str | None) -> Guess | None:
@@ -175,11 +197,8 @@ def about_agreement(trial: Trial, label: str | None) -> Guess | None:
 
 
 def _what_to_check(trial: Trial) -> str:
-    guessed = {guess.key for guess in trial.layout.guesses}
-    coded = [feature.name for feature in trial.layout.features if f"feature.{feature.name}" in guessed]
     checks = ["the order of labels in [model]"] if trial.reading.free else []
-    if coded:
-        more = ", ..." if len(coded) > 5 else ""
-        checks.append(f"the order of values of {', '.join(shown(name) for name in coded[:5])}{more}")
+    if any(guess.key == "feature" for guess in trial.layout.guesses):
+        checks.append("the order of the features")
     checks.append("scale = {...} of each number if the model was trained on scaled ones")
     return f"Check {'; '.join(checks)}."

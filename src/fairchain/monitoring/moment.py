@@ -65,9 +65,7 @@ def rows_unchanged(now: Decision, counts: GroupCounts, question: Question) -> in
 class _Search:
     """One search through the rows of a block."""
 
-    def __init__(
-        self, now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: Question
-    ) -> None:
+    def __init__(self, now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: Question) -> None:
         self._now, self._counts, self._question, self._size = DECISIONS.index(now), counts, question, len(codes)
         self._groups = int(existing(counts.asked, question).sum())
         self._rows = [np.flatnonzero(codes == group) for group in range(len(counts.names))]
@@ -126,16 +124,24 @@ def _may_change(now: int, before: Pair, after: Pair, question: Question, groups:
     first, last = existing(got + failed, question), existing(most_got + most_failed, question)
     # Rates and bounds are highest after all outcomes of a stretch and none of its other rows, and lowest the other
     # way round.
-    if now:
-        most, least = _rates(most_got, failed), _rates(got, most_failed)
-        if now == FAIR:
-            new = False if groups is None else last.sum(axis=-1) > groups
-            return new | (gap_between(most, least, last, question.kind) > question.limit - SLACK)
-        return np.asarray(gap_between(least, most, first, question.kind) <= question.limit + SLACK)
+    if now == FAIR:
+        came = last.sum(axis=-1) > groups if groups is not None else np.zeros(len(got), bool)
+        gaps = gap_between(
+            _rates(most_got, failed), _rates(got, most_failed), most_got + most_failed > 0, question.kind
+        )
+        return came | (gaps > question.limit - SLACK)
+    if now == UNFAIR:
+        gaps = gap_between(_rates(got, most_failed), _rates(most_got, failed), got + failed > 0, question.kind)
+        return np.asarray(gaps <= question.limit + SLACK)
     corners = np.stack([most_got, got]), np.stack([most_got + failed, got + most_failed])
-    (low_most, _), (_, high_least) = any_time(*corners, question.levels(got.shape[-1]))
-    low_most, high_least = _first_and_last(any_time(*corners, question.levels(got.shape[-1])))
+    low, high = any_time(*corners, question.levels(got.shape[-1]))
+    low_most, high_least = low[0], high[1]
     below = gap_between(low_most, high_least, last, question.kind)
     # Of groups that come within the stretch nothing is known but that they may be alike.
     above = np.where(first.sum(axis=-1) > 1, gap_between(high_least, low_most, first, question.kind), -np.inf)
     return np.asarray((below > question.limit - SLACK) | (above <= question.limit + SLACK))
+
+
+def _rates(got: Counts, failed: Counts) -> Floats:
+    rates: Floats = got / np.maximum(got + failed, 1)
+    return rates

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.evidence.interval import Interval
 from fairchain.evidence.rule import Decision
-from fairchain.monitoring.bounds import MOST_GROUPS, GroupCounts, Kind, Question, decisions
+from fairchain.monitoring.bounds import MOST_GROUPS, GroupCounts, Kind, Question, next_decisions
 from fairchain.monitoring.moment import first_change, rows_unchanged
 
 
@@ -49,6 +50,7 @@ class Monitor:
         self.question = Question(threshold=threshold, kind=kind, delta=delta, groups=tuple(map(str, groups or ())))
         self._counts = GroupCounts.none(self.question)
         self._places = {name: place for place, name in enumerate(self.question.groups)}
+        self._decision = Decision.UNDECIDED
         # For so many rows, if no new group comes, the decision is known to stay what it is.
         self._unchanged = 0
 
@@ -71,15 +73,24 @@ class Monitor:
             raise DataError("decisions: write True or 1 for a row that got the outcome, False or 0 for any other")
         places = self._placed(names)
         codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
-        counts, hits = self._counts.widened(tuple(places)), outcomes.astype(bool)
-        changed = None
-        if len(places) > len(self._places) or len(names) > self._unchanged:
-            changed = first_change(counts, codes, hits, self.question)
-            self._unchanged = 0
-        else:
-            self._unchanged -= len(names)
-        self._counts, self._places = counts.after(codes, hits), places
-        return changed
+        new = len(places) > len(self._places)
+        self._counts, self._places = self._counts.widened(tuple(places)), places
+        return self._take(codes, outcomes.astype(bool), new=new)
+
+    def _take(self, codes: NDArray[np.intp], hits: NDArray[np.bool_], *, new: bool) -> int | None:
+        """Go from change to change; the place of the first."""
+        if not new and len(codes) <= self._unchanged:
+            self._unchanged -= len(codes)
+            self._counts = self._counts.after(codes, hits)
+            return None
+        first, done = None, 0
+        while change := first_change(self._decision, self._counts, codes[done:], hits[done:], self.question):
+            upto = done + change[0] + 1
+            self._counts, self._decision = self._counts.after(codes[done:upto], hits[done:upto]), change[1]
+            first, done = upto - 1 if first is None else first, upto
+        self._counts = self._counts.after(codes[done:], hits[done:])
+        self._unchanged = rows_unchanged(self._decision, self._counts, self.question)
+        return first
 
     def _placed(self, names: Sequence[str]) -> dict[str, int]:
         """The place of every group, also of those that come with these rows."""
@@ -97,10 +108,10 @@ class Monitor:
 
     @property
     def decision(self) -> Decision:
-        """FAIR, UNFAIR or UNDECIDED, from all rows so far."""
-        if not self._unchanged:
-            self._decision = self._counts.decision(self.question)
-            self._unchanged = rows_unchanged(self._counts, self.question)
+        """FAIR, UNFAIR or UNDECIDED.
+
+        What was decided stands until the estimate contradicts it or, if it was FAIR, a new group comes.
+        """
         return self._decision
 
     @property
@@ -120,16 +131,17 @@ class Monitor:
 
     def to_dict(self) -> dict[str, Any]:
         """What is known, as plain JSON values; `Monitor.from_dict` goes on from there."""
-        return describe(self._counts, self.question)
+        return describe(self._decision, self._counts, self.question)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Monitor:
-        """Go on from what `to_dict` gave: only the question and the counts are read."""
+        """Go on from what `to_dict` gave: only the question, the verdict and the counts are read."""
         try:
             named = [group["name"] for group in data["groups"]] if data["named"] else None
             monitor = cls(data["threshold"], kind=data["kind"], delta=data["delta"], groups=named)
             asked, got = (np.array([group[key] for group in data["groups"]], np.int64) for key in ("rows", "got"))
             names = tuple(str(group["name"]) for group in data["groups"])
+            monitor._decision = Decision[data["verdict"]]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"monitor: not what Monitor.to_dict gives ({error!r}); start a new one") from None
         if not ((got >= 0) & (got <= asked)).all() or len(set(names)) < len(names) or len(names) > MOST_GROUPS:
@@ -191,13 +203,13 @@ def forecast(counts: GroupCounts, question: Question) -> int | None:
     times = 2 ** (np.arange(1, 81) / 4)[:, None]
     asked = np.round(counts.asked * times).astype(np.int64)
     got = np.round(counts.got / np.maximum(counts.asked, 1) * asked).astype(np.int64)
-    decided = decisions(asked, got, question) > 0
+    decided = next_decisions(0, 0, asked, got, question) > 0
     return int(asked[decided.argmax()].sum()) - counts.rows if decided.any() else None
 
 
-def describe(counts: GroupCounts, question: Question) -> dict[str, Any]:
+def describe(decision: Decision, counts: GroupCounts, question: Question) -> dict[str, Any]:
     """Everything that is known, as plain JSON values."""
-    decision, gap, widest = counts.decision(question), counts.gap(question), counts.widest()
+    gap, widest = counts.gap(question), counts.widest()
     more, less = widest or (None, None)
     ratio = measured(gap, question)
     return {

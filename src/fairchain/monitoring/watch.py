@@ -62,7 +62,8 @@ class Report:
         return {
             "event": self.event,
             "line": progress.place.lines,
-            **describe(progress.counts.seen(self.question), self.question),
+            "since": progress.now.rows,
+            **describe(Decision[self.verdict], progress.counts.seen(self.question), self.question),
             "left_out": progress.left_out,
             "skipped": progress.skipped,
         }
@@ -198,9 +199,9 @@ class Watch:
                 stop = min(stop, done + every - counts.rows % every)
             codes, hits = block.part(done, stop)
             change = self._first_change(counts, codes, hits)
-            upto = stop if change is None else done + change + 1
+            upto = stop if change is None else done + change[0] + 1
             counts, done = counts.after(*block.part(done, upto)), upto
-            progress = self._advanced(before, counts, block, done, changed=change is not None)
+            progress = self._advanced(before, counts, block, done, change[1] if change else None)
             if change is not None:
                 self._must_be_meant(progress)
             self.progress = progress
@@ -208,20 +209,21 @@ class Watch:
                 yield Report("change", progress, self.question)
             elif every and counts.rows % every == 0:
                 yield Report("every", self.progress, self.question)
-        self.progress = self._advanced(before, counts, block, None, changed=False)
+        self.progress = self._advanced(before, counts, block)
         if error is not None:
             line, problem = error
             raise DataError(f"{self._source.name}, line {first_line + line}: {problem}")
 
-    def _first_change(self, counts: GroupCounts, codes: Any, hits: Any) -> int | None:
+    def _first_change(self, counts: GroupCounts, codes: Any, hits: Any) -> tuple[int, Decision] | None:
         """As `first_change`, but without a search where none is needed."""
         if len(codes) <= self._unchanged:
             self._unchanged -= len(codes)
             return None
-        change = first_change(counts, codes, hits, self.question)
+        now = Decision[self.progress.now.verdict]
+        change = first_change(now, counts, codes, hits, self.question)
         # Worth its price only where rows come in small blocks.
         small = change is None and len(codes) < 256
-        self._unchanged = rows_unchanged(counts.after(codes, hits), self.question) if small else 0
+        self._unchanged = rows_unchanged(now, counts.after(codes, hits), self.question) if small else 0
         return change
 
     def _trouble(self, parsed: Parsed) -> tuple[int, str] | None:
@@ -232,7 +234,12 @@ class Watch:
         return line, f"{problem}; mend it, or pass over such lines with --skip-bad"
 
     def _advanced(
-        self, before: Progress, counts: GroupCounts, block: _Block, done: int | None, *, changed: bool
+        self,
+        before: Progress,
+        counts: GroupCounts,
+        block: _Block,
+        done: int | None = None,
+        changed: Decision | None = None,
     ) -> Progress:
         """What is known after so many counted rows of a block, or after all its lines."""
         size, left_out, skipped = block.until(done)
@@ -240,7 +247,7 @@ class Watch:
         fresh = block.raw[self.progress.place.size - before.place.size : size]
         now, first = self.progress.now, self.progress.first
         if changed:
-            now = Turn(verdict=VERDICTS[counts.decision(self.question)], rows=counts.rows)
+            now = Turn(verdict=VERDICTS[changed], rows=counts.rows)
             first = first or (None if now.verdict == "UNDECIDED" else now)
         return Progress(
             counts,
