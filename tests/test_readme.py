@@ -59,6 +59,27 @@ def test_the_python_shown_prints_what_it_says(tmp_path: Path) -> None:
     assert (tmp_path / "certificate.json").exists()
 
 
+def test_the_other_python_blocks_run_too(tmp_path: Path) -> None:
+    """On a frame with `sex` and `income`, a model of it, and 400 decisions."""
+    prepared = """
+import numpy as np, pandas as pd, fairchain
+from sklearn.linear_model import LogisticRegression
+rng = np.random.default_rng(0)
+frame = pd.DataFrame({"age": rng.integers(17, 90, 300), "sex": rng.integers(0, 2, 300)})
+frame["income"] = np.where(frame["age"] + rng.normal(0, 20, 300) > 50, "high", "low")
+model = LogisticRegression().fit(frame[["age", "sex"]], frame["income"])
+sex = ["Female"] * 200 + ["Male"] * 200
+y_pred = [1] * 50 + [0] * 150 + [1] * 100 + [0] * 100
+y_true = y_pred
+"""
+    frames, metrics = blocks("python")[1:]
+    result = run([sys.executable, "-c", prepared + frames + "\nprint(verdict.decision.name)"], tmp_path)
+    assert result.stdout.strip() in ("FAIR", "UNFAIR", "UNDECIDED"), result.stderr
+    said = re.search(r"print\(.*\) +# (.*)", metrics)
+    assert said is not None
+    assert run([sys.executable, "-c", prepared + metrics], tmp_path).stdout.strip() == said[1].strip()
+
+
 @pytest.mark.parametrize("page", [*sorted((README.parent / "docs").glob("*.md")), README], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))

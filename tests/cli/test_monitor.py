@@ -102,12 +102,12 @@ def test_the_word_the_moment_and_the_exit_code(
     assert report["gap"]["low"] <= report["gap"]["estimate"] <= report["gap"]["high"]
 
 
-@pytest.mark.parametrize("size", [1, 7, 50, 1000, 10**6])
+@pytest.mark.parametrize("size", [1, 60, 1000, 10**6])
 def test_nothing_depends_on_the_size_of_a_block(
     size: int, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fair, then unfair: two changes at least, each at its row, and the same state."""
-    rows = people(1500 if size > 1 else 200, (0.6, 0.2)) + people(100, (0.2, 0.6), seed=1)
+    rows = people(150, (0.9, 0.1)) + people(350, (0.1, 0.9), seed=1)
     path, state = tmp_path / "d.csv", tmp_path / "state.json"
     path.write_bytes(as_csv(rows))
     arguments = (path, *ASK, "--threshold", "0.3", "--keep-going", "--json", "--every", "170", "--state", state)

@@ -30,11 +30,11 @@ def counts_of(codes: Any, hits: Any, groups: int) -> GroupCounts:
     return empty.after(codes, hits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     groups=st.integers(2, 5),
-    size=st.integers(1, 700),
+    size=st.integers(1, 400),
     before=st.floats(0, 1),
     threshold=st.floats(0.05, 0.95),
     kind=st.sampled_from(["difference", "ratio"]),

@@ -60,8 +60,6 @@ NET: Net = random_net(np.random.default_rng(3), WORLD, 3)
 QUESTIONS: dict[str, dict[str, Any]] = {
     "difference": {"kind": "difference", "protected": ("sex",)},
     "ratio among some": {"kind": "ratio", "protected": ("sex",), "given": "not (sex == 's0' and hours == 0)"},
-    "combinations with everybody": {"kind": "difference", "protected": ("sex", "race"), "compare": "overall"},
-    "individual": {"kind": "individual", "protected": ("sex",), "given": "hours >= 1"},
 }
 
 
@@ -73,7 +71,7 @@ def test_intervals_contain_the_exact_probabilities_of_a_bayesian_network_in_all_
     asked = Answers(world=WORLD, net=NET, labels=3, **QUESTIONS[name])
     path = NET.save(tmp_path / "network.onnx")
     threshold = min(max(round(float(asked.measured()), 2), 0.01), 0.99)
-    spec = parse_spec(asked.spec(path, threshold, delta=1e-3, budget={"rounds": 400}))
+    spec = parse_spec(asked.spec(path, threshold, delta=1e-3, budget={"rounds": 300}))
     model, truth = OnnxModel(path, spec), asked.numbers()
     for seed in range(SEEDS):
         contains_the_truth(verify(model, spec, seed=seed, workers=1), truth)

@@ -14,8 +14,7 @@ import click
 from fairchain.cli.options import PATH, as_json, quiet
 
 if TYPE_CHECKING:
-    from fairchain.drafting import Draft
-    from fairchain.drafting.infer import Wishes
+    from fairchain.drafting import Draft, Wishes
 
 DECISIONS = ["argmax", "logit", "probability", "label"]
 

@@ -62,7 +62,7 @@ def monitor(
     every: int | None,
     keep_going: bool,
     skip_bad: bool,
-    form: str | None,
+    form: Any,
     delimiter: str,
     as_json: bool,
     quiet: bool,

@@ -5,8 +5,9 @@ spec: whatever reads it checks it again.
 """
 
 from fairchain.drafting.draft import Draft, Guess
-from fairchain.drafting.infer import Wishes, draft_spec, infer_spec
+from fairchain.drafting.infer import draft_spec, infer_spec
 from fairchain.drafting.protect import NobodyProtectedError
+from fairchain.drafting.wishes import Wishes
 from fairchain.drafting.write import must_be_free, save_spec, write_spec
 
 __all__ = [

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fairchain.drafting.draft import Guess
 from fairchain.drafting.layouts import Columns, match_inputs
-from fairchain.drafting.names import like_label, wanted
+from fairchain.drafting.names import like_label, like_protected, wanted
 from fairchain.drafting.profile import Profile
 from fairchain.drafting.takes import Class, Signature
 from fairchain.errors import DataError
@@ -38,7 +38,7 @@ class Reading:
 def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | None]:
     """The column with the true labels, guessed; None if no column looks like it."""
     inputs = (match_inputs(columns, taken) if taken.inputs else None) or dict.fromkeys(taken.columns)
-    rest = [name for name in columns if name not in inputs]
+    rest = [name for name in columns if name not in inputs and not like_protected([name])]
     able = {name: columns[name] for name in rest if _few(columns[name])}
     named = like_label(able)
     if named is not None:
@@ -48,9 +48,12 @@ def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | 
     if len(same) == 1:
         return same[0], _about_label(same[0], "since it holds the model's labels")
     width = taken.inputs[0].width if len(taken.inputs) == 1 else None
-    over = rest if inputs else columns if width == len(columns) - 1 else []
-    if (len(over) == 1 or not inputs) and over and list(over)[-1] in able:
-        return list(over)[-1], _about_label(list(over)[-1], "since it is no input")
+    if inputs:
+        over = rest if len(rest) == 1 else []
+    else:
+        over = list(columns)[-1:] if width == len(columns) - 1 else []
+    if over and over[0] in able:
+        return over[0], _about_label(over[0], "since it is no input")
     return None, None
 
 

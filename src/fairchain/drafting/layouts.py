@@ -13,7 +13,7 @@ from itertools import product
 from msgspec.structs import replace
 
 from fairchain.drafting.draft import Guess
-from fairchain.drafting.names import plain
+from fairchain.drafting.names import like_protected, plain
 from fairchain.drafting.profile import Profile
 from fairchain.drafting.takes import Input, Signature
 from fairchain.errors import DataError, ModelError
@@ -43,14 +43,13 @@ class _Way:
     without: frozenset[str] = frozenset()
 
 
-def layouts(columns: Columns, taken: Signature, more: Sequence[str] = ()) -> list[Layout]:
+def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -> list[Layout]:
     """Every way in which these columns can be what the model takes, the likeliest first; none fits: no layouts.
 
-    `more` are columns to show a model that takes frames although it was not fitted on them.
+    A flat network may have been trained without the protected columns: those named, or those whose names say so.
     """
     if taken.frame:
         names = _known(columns, taken.columns, taken) or tuple(columns)
-        names += tuple(name for name in more if name not in names)
         return [_made(columns[name] for name in names)]
     matched = match_inputs(columns, taken)
     if matched is not None:
@@ -58,7 +57,7 @@ def layouts(columns: Columns, taken: Signature, more: Sequence[str] = ()) -> lis
     flat = taken.inputs[0] if taken.inputs else None
     if flat is not None and flat.text:
         return [_texts(columns, flat)] if flat.width in (None, len(columns)) else []
-    return list(_fitting(columns, flat.width if flat is not None else None))
+    return list(_fitting(columns, flat.width if flat is not None else None, protected))
 
 
 def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
@@ -133,10 +132,10 @@ def _texts(columns: Columns, flat: Input) -> Layout:
     return Layout(tuple(category(profile, text=True) for profile in columns.values()), (guess,))
 
 
-def _fitting(columns: Columns, width: int | None) -> Iterator[Layout]:
+def _fitting(columns: Columns, width: int | None, protected: Sequence[str]) -> Iterator[Layout]:
     """The layouts of a flat input that have the right width."""
     seen: list[tuple[Feature, ...]] = []
-    for way in _ways(columns):
+    for way in _ways(columns, protected):
         features = tuple(
             feature_of(columns[name], one_hot=name in way.one_hot, keep_markers=name not in way.without)
             for name in way.columns
@@ -146,9 +145,12 @@ def _fitting(columns: Columns, width: int | None) -> Iterator[Layout]:
             yield Layout(features, tuple(_about_way(columns, way, features)))
 
 
-def _ways(columns: Columns) -> Iterator[_Way]:
-    people = tuple(name for name, profile in columns.items() if not profile.numbers_people)
-    for names in dict.fromkeys((tuple(columns), people)):
+def _ways(columns: Columns, protected: Sequence[str]) -> Iterator[_Way]:
+    numbering = {name for name, profile in columns.items() if profile.numbers_people}
+    likely = like_protected(columns)
+    blind = [set(protected) & set(columns), set(likely), *({name} for name in likely)]
+    left = [set(), numbering, *blind, *(numbering | each for each in blind)]
+    for names in dict.fromkeys(tuple(name for name in columns if name not in each) for each in left):
         texts = [name for name in names if columns[name].numbers is None]
         spread = frozenset(texts)
         wide = frozenset(name for name in texts if len(columns[name].counts) > 2)
@@ -166,7 +168,7 @@ def _about_way(columns: Columns, way: _Way, features: Sequence[Feature]) -> Iter
     yield Guess("feature", f"The network does not name its inputs; they are taken to be {order}, in this order.")
     left = [name for name in columns if name not in way.columns]
     if left:
-        yield Guess("feature", f"Left out, since they seem to name or number people: {_listed(left)}.")
+        yield Guess("feature", f"Guess: no inputs, since the network takes fewer values: {_listed(left)}.")
     for name, feature in zip(way.columns, features, strict=True):
         yield from _about_codes(columns[name], feature)
 
@@ -183,6 +185,11 @@ def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
     gone = [text for text in profile.markers if text not in feature.values]
     if gone:
         yield Guess(key, f"{_listed(gone)} is taken to be a missing value.")
+
+
+def unseen(profile: Profile) -> Feature:
+    """A column that the model does not take, which only says who belongs to which group."""
+    return replace(_made(iter([profile])).features[0], unseen=True)
 
 
 def feature_of(

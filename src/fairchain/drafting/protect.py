@@ -51,15 +51,11 @@ def choose(names: Sequence[str], others: Sequence[str], given: Sequence[str], so
 
     `names` are features, `others` columns of the table that the model does not take.
     """
+    every = [*names, *others]
     for name in given:
-        if name in others:
-            raise SpecError(
-                f"protected: {shown(name)} is a column of {source} but no input of the model, which cannot tell its "
-                "groups apart; record the model's decisions in a column and give that: verify --predictions"
-            )
-        if name not in names:
-            raise SpecError(f"protected: there is no feature {shown(name)} ({near(name, names)})")
-    likely = like_protected(names)
+        if name not in every:
+            raise SpecError(f"protected: {source} has no column {shown(name)} ({near(name, every)})")
+    likely = like_protected(every)
     if given or likely:
         return tuple(dict.fromkeys(given)) or (likely[0],)
     listed = ", ".join(shown(name) for name in names[:MOST_LISTED])
@@ -193,7 +189,7 @@ def _least_size(
     few = small if large >= 2 else int((counts == 0).sum())
     if not few:
         return None, ()
-    text = f"{few} of {len(counts)} groups have fewer rows than this and are left out."
+    text = f"Groups with fewer rows are left out: {few} of {len(counts)}."
     return float(least), (Guess("property.min_size", text),)
 
 

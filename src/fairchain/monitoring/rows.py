@@ -11,16 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import attrgetter, itemgetter
+from typing import Literal
 
 import msgspec
 
 from fairchain.errors import DataError
 
 Key = tuple[str, ...]
+Form = Literal["csv", "jsonl"]
 Scalar = str | int | float | bool
 # Some programs begin UTF-8 files with it.
 MARK = b"\xef\xbb\xbf"
-SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
+SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def _text(value: Scalar) -> str:
     return str(value)
 
 
-def format_of(suffix: str, start: bytes) -> str:
+def format_of(suffix: str, start: bytes) -> Form:
     """`csv` or `jsonl`, by the name of the input or else by its first character."""
     found = SUFFIXES.get(suffix.lower())
     return found or ("jsonl" if start.removeprefix(MARK).lstrip()[:1] == b"{" else "csv")

@@ -49,8 +49,9 @@ class GroupState(_Strict, frozen=True, kw_only=True):
 
 
 class Read(_Strict, frozen=True, kw_only=True):
-    """How much of a regular file was counted."""
+    """How much of a regular file was counted, and how it was read, if any of it was."""
 
+    format: Literal["csv", "jsonl"] | None
     bytes: Count
     sha256: str
 

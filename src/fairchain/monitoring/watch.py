@@ -21,7 +21,7 @@ from fairchain.monitoring.encode import Encoder
 from fairchain.monitoring.lines import Place, Source
 from fairchain.monitoring.moment import first_change, rows_unchanged
 from fairchain.monitoring.monitor import describe
-from fairchain.monitoring.rows import Columns, Parsed, Parser, csv_parser, format_of, json_parser
+from fairchain.monitoring.rows import Columns, Form, Parsed, Parser, csv_parser, format_of, json_parser
 from fairchain.monitoring.state import START, Asked, GroupState, Read, State, Turn, Verdict
 
 VERDICTS: dict[Decision, Verdict] = {
@@ -97,7 +97,7 @@ class Watch:
         state: State | None = None,
         *,
         resumable: bool = False,
-        form: str | None = None,
+        form: Form | None = None,
         delimiter: str = ",",
         skip_bad: bool = False,
     ) -> None:
@@ -123,7 +123,8 @@ class Watch:
                 "new --state"
             )
         place, start = self._source.skip(state.file.bytes, state.file.sha256) if state.file else (Place(), b"")
-        if start:
+        if state.file and start:
+            self._form = self._form or state.file.format
             self._parser = self._parser_for(start)[0]
         counts = GroupCounts(
             tuple(group.name for group in state.groups),
@@ -147,8 +148,15 @@ class Watch:
             skipped=progress.skipped,
             now=progress.now,
             first=progress.first,
-            file=Read(bytes=progress.place.size, sha256=progress.place.sha256) if self._source.regular else None,
+            file=self._read,
         )
+
+    @property
+    def _read(self) -> Read | None:
+        if not self._source.regular:
+            return None
+        place = self.progress.place
+        return Read(format=self._form if place.size else None, bytes=place.size, sha256=place.sha256)
 
     def reports(
         self, *, every: int | None = None, keep_going: bool = False, after_block: Callable[[], None] = lambda: None
@@ -178,7 +186,8 @@ class Watch:
 
     def _parser_for(self, start: bytes) -> tuple[Parser, int]:
         """The parser, and how many bytes at the start are a header."""
-        if (self._form or format_of(Path(self._source.name).suffix, start)) == "jsonl":
+        self._form = self._form or format_of(Path(self._source.name).suffix, start)
+        if self._form == "jsonl":
             return json_parser(self._columns), 0
         size = start.find(b"\n") + 1 or len(start)
         return csv_parser(start[:size], self._columns, self._delimiter, self._source.name), size

@@ -1,0 +1,119 @@
+"""The last steps of a draft: who is protected, the outcome, the property, and the spec checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from fairchain.drafting.draft import Draft, Guess
+from fairchain.drafting.labels import find_outcome
+from fairchain.drafting.layouts import Layout, unseen
+from fairchain.drafting.names import like_protected
+from fairchain.drafting.profile import Profile
+from fairchain.drafting.protect import Protection, choose, protect
+from fairchain.drafting.trial import Trial, spec_of
+from fairchain.drafting.wishes import Wishes
+from fairchain.spec import Difference, Spec, Table, Uniform, parse_spec
+from fairchain.spec.schema import Population
+from fairchain.tables import RawTable, people_of
+from fairchain.tables.wording import many, shown
+
+_TABLES = ("", "model", "feature", "population", "property")
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What a draft stands on: the table and what the caller said. `people` is how rows were read in trials."""
+
+    raw: RawTable
+    typed: bool
+    wishes: Wishes
+    people: Table
+    model_path: str | None
+    table_path: str | None
+
+
+def assemble(ground: Ground, trial: Trial, told: tuple[Guess, ...]) -> Draft:
+    """The draft, with what was told about it before and what is told here, in the order of the spec's tables."""
+    outcome, hoped = find_outcome(trial.reading.model.labels, ground.wishes.outcome)
+    who, dropped, about = _who(ground, trial)
+    uniform = ground.wishes.reading == "uniform"
+    spec = Spec(
+        model=msgspec.structs.replace(trial.reading.model, path=ground.model_path),
+        features=who.features,
+        property=Difference(
+            protected=who.protected,
+            outcome=outcome,
+            threshold=ground.wishes.threshold,
+            min_size=None if uniform else who.min_size,
+        ),
+        population=_population(ground, drop_missing=dropped > 0),
+    )
+    told += (*who.guesses, *about, *_about_rows(ground, who, dropped), *((hoped,) if hoped else ()))
+    if uniform:
+        told = tuple(guess for guess in told if not guess.key.startswith("population") and "min_size" not in guess.key)
+    order = sorted(told, key=lambda guess: _TABLES.index(guess.key.partition(".")[0]))
+    return Draft(parse_spec(msgspec.to_builtins(spec)), tuple(order), tuple(like_protected(ground.raw.names)))
+
+
+def _population(ground: Ground, *, drop_missing: bool) -> Population:
+    reading = ground.wishes.reading
+    if reading == "uniform":
+        return Uniform()
+    people = ground.people
+    return Table(
+        path=ground.table_path,
+        reading=reading,
+        label=people.label,
+        prediction=people.prediction,
+        drop_missing=drop_missing,
+    )
+
+
+def _who(ground: Ground, trial: Trial) -> tuple[Protection, int, tuple[Guess, ...]]:
+    """Who is compared, how many rows are left out, and what was guessed.
+
+    A protected column that the model does not take becomes a feature that it does not see.
+    """
+    features, values, dropped = trial.layout.features, trial.values, trial.dropped
+    raw, people = ground.raw, ground.people
+    names = [feature.name for feature in features]
+    others = [name for name in raw.names if name and name not in (*names, people.label, people.prediction)]
+    protected = choose(names, others, ground.wishes.protected, raw.source)
+    besides = [name for name in protected if name not in names]
+    if besides:
+        features += tuple(unseen(Profile(raw, name, ground.typed)) for name in besides)
+        found = people_of(raw, spec_of(Layout(features), trial.reading, people))
+        values, dropped = found.values, found.dropped
+    likely = like_protected(feature.name for feature in features)
+    who = protect(features, values, protected, likely, raw.source)
+    also = [name for name in like_protected([*names, *others]) if name not in protected]
+    return who, dropped, (*_about_protected(protected, also, ground.wishes), *map(_about_unseen, besides))
+
+
+def _about_protected(protected: Sequence[str], also: Sequence[str], wishes: Wishes) -> Iterator[Guess]:
+    text = "" if wishes.protected else f"Guess: {shown(protected[0])}, by its name."
+    if also:
+        text += f" Also likely: {', '.join(map(shown, also))}."
+    if text:
+        yield Guess("property.protected", text.strip())
+
+
+def _about_unseen(name: str) -> Guess:
+    return Guess(f"feature.{name}", "The model does not take this column; it only says who belongs to which group.")
+
+
+def _about_rows(ground: Ground, who: Protection, dropped: int) -> Iterator[Guess]:
+    if not dropped:
+        return
+    raw = ground.raw
+    lacking = [feature.name for feature in who.features if Profile(raw, feature.column or feature.name).missing]
+    owners = f" ({', '.join(map(shown, lacking[:5]))}{', ...' if len(lacking) > 5 else ''})" if lacking else ""
+    yield Guess(
+        "population.drop_missing",
+        f"{many(dropped, 'row')} of {raw.count:,} lack a value{owners} and are left out. To keep them, state "
+        "missing = ... in the [[feature]].",
+        loud=dropped > raw.count / 2,
+    )
