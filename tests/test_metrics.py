@@ -17,6 +17,7 @@ from scipy.stats import binom, norm
 from fairchain import metrics
 from fairchain.errors import DataError
 from fairchain.evidence import Interval
+from tests.child import run_child
 
 NAMES = [name for name in metrics.__all__ if name != "selection_rates"]
 METHODS = ["between_groups", "to_overall"]
@@ -165,6 +166,18 @@ def test_a_mistake_is_one_message_with_a_remedy(case: str) -> None:
 def test_a_positive_label_that_nobody_has() -> None:
     with pytest.raises(DataError, match="no row has the label 1, there is 'no', 'yes'; state pos_label"):
         metrics.selection_rates(["no", "yes"], ["F", "M"])
+
+
+def test_no_package_for_tables_is_needed() -> None:
+    """Also true where they are installed, as here: they are made impossible to import."""
+    code = """
+import sys
+for name in ("pandas", "polars", "sklearn", "fairlearn"):
+    sys.modules[name] = None
+from fairchain.metrics import demographic_parity_ratio
+print(demographic_parity_ratio([0, 1] * 9, [1, 1, 0] * 6, sensitive_features=["F", "M"] * 9).estimate)
+"""
+    assert run_child(code).strip() == "1.0"
 
 
 RUNS, DELTA = 400, 0.1

@@ -5,7 +5,9 @@
         ├── SpecError           the spec file or object
         ├── ModelError          the network's file, its shape or its outputs
         ├── DataError           a table or a data set
-        └── CertificateError    a certificate that cannot be read
+        ├── CertificateError    a certificate that cannot be read
+        ├── ChainError          something that is no Markov chain
+        └── QueryError          a question to a chain that cannot be asked
 
 Each message is one sentence or two that name the file, the key and what to write instead. Anything else that
 escapes is a bug of ours.
@@ -36,3 +38,11 @@ class DataError(InputError):
 
 class CertificateError(InputError):
     """A certificate cannot be read at all (one that can be read but is wrong fails its claims instead)."""
+
+
+class ChainError(InputError):
+    """A file or an object is no Markov chain, or one cannot be learned as asked."""
+
+
+class QueryError(InputError):
+    """A formula cannot be read, or asks for a label that the chain does not have."""

@@ -6,7 +6,7 @@ there are several layouts of the right width; the rows' own labels choose among 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -50,7 +50,7 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
     """
     if taken.frame:
         names = _known(columns, taken.columns, taken) or tuple(columns)
-        return [_made(columns[name] for name in names)]
+        return [_made([columns[name] for name in names], _left_out(columns, names))]
     matched = match_inputs(columns, taken)
     if matched is not None:
         return [_by_name(columns, matched)]
@@ -101,7 +101,7 @@ def _known(columns: Columns, wanted: tuple[str, ...], taken: Signature) -> tuple
 
 def _by_name(columns: Columns, matched: Mapping[str, Input]) -> Layout:
     features: list[Feature] = []
-    guesses: list[Guess] = []
+    guesses = [*_left_out(columns, tuple(matched))]
     for name, each in matched.items():
         profile = columns[name]
         filled = each.name if each.name != name else None
@@ -113,7 +113,12 @@ def _by_name(columns: Columns, matched: Mapping[str, Input]) -> Layout:
     return Layout(tuple(features), tuple(guesses))
 
 
-def _made(profiles: Iterator[Profile]) -> Layout:
+def _left_out(columns: Columns, names: Sequence[str]) -> tuple[Guess, ...]:
+    left = [name for name in columns if name not in names]
+    return (Guess("feature", f"Columns that the model does not take: {_listed(left)}."),) if left else ()
+
+
+def _made(profiles: Iterable[Profile], guesses: tuple[Guess, ...] = ()) -> Layout:
     """A column of a frame is what it is there: texts stay texts, also those that could be read as numbers."""
     features: list[Feature] = []
     for profile in profiles:
@@ -124,7 +129,7 @@ def _made(profiles: Iterator[Profile]) -> Layout:
             features.append(category(profile))
         else:
             features.append(feature_of(profile))
-    return Layout(tuple(features))
+    return Layout(tuple(features), guesses)
 
 
 def _texts(columns: Columns, flat: Input) -> Layout:
@@ -189,7 +194,7 @@ def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
 
 def unseen(profile: Profile) -> Feature:
     """A column that the model does not take, which only says who belongs to which group."""
-    return replace(_made(iter([profile])).features[0], unseen=True)
+    return replace(_made([profile]).features[0], unseen=True)
 
 
 def feature_of(
@@ -229,6 +234,8 @@ def category(
 
 def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:
     """The message if no layout has the width of the network's input."""
+    if not columns or not taken.inputs:
+        return ModelError(f"{taken.name}: the table has no column to show it besides the label; give its inputs too")
     texts = [profile for profile in columns.values() if profile.numbers is None]
     spread = len(columns) - len(texts) + sum(len(profile.counts) for profile in texts)
     besides = f'besides the label "{label}" ' if label is not None else ""

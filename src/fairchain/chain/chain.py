@@ -1,0 +1,149 @@
+"""A discrete-time Markov chain with labels, and with what is known about each of its transitions.
+
+A chain is data: states, labels, a sparse matrix of probabilities and, if it was learned, the counts behind them and
+an interval for each. How it is learned is in `learn`, how it is asked in `checker/`, how it is written in `formats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ChainError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+# How far the probabilities of a row may be from 1: files round them.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A Markov chain.
+
+    Transitions stand in three arrays of equal length, sorted by source and then by target; no pair stands twice.
+
+    Parameters
+    ----------
+    states
+        A name for each state, all different.
+    sources, targets, probabilities
+        The transitions. The probabilities of each source sum to 1; every state has at least one.
+    labels
+        For each label the states that have it. `Start`, `sex=Female`, `Y=>50K` in a chain of ours.
+    initial
+        The state to start from.
+    low, high
+        Bounds of each transition's probability, if they are known; they hold together as `about` says.
+    counts
+        How often each transition was seen, if it was learned.
+    unvisited
+        States of which nothing was ever seen: their rows are made up, and a query that depends on them says so.
+    about
+        What else there is to say: kind, estimator, discretisers, fidelity. Plain JSON values.
+    """
+
+    states: tuple[str, ...]
+    sources: Indices
+    targets: Indices
+    probabilities: Floats
+    labels: Mapping[str, frozenset[int]]
+    initial: int = 0
+    low: Floats | None = None
+    high: Floats | None = None
+    counts: NDArray[np.int64] | None = None
+    unvisited: frozenset[int] = frozenset()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Chain) and _comparable(self) == _comparable(other)
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, and holds arrays
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """The probabilities as a sparse matrix, (states, states)."""
+        from scipy.sparse import csr_array
+
+        size = len(self.states)
+        return csr_array((self.probabilities, self.targets, self.starts), shape=(size, size))
+
+    @cached_property
+    def starts(self) -> Indices:
+        """Where the transitions of each state begin, and one past the end: the row pointer of the matrix."""
+        starts: Indices = np.searchsorted(self.sources, np.arange(len(self.states) + 1)).astype(np.intp)
+        return starts
+
+    def index(self, state: str) -> int:
+        """The number of a state."""
+        try:
+            return self._numbers[state]
+        except KeyError:
+            raise ChainError(f'there is no state "{state}"') from None
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.states)}
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether bounds of the transitions are known."""
+        return self.low is not None and self.high is not None
+
+
+def _check(chain: Chain) -> None:
+    """Raise a ChainError for what is no Markov chain."""
+    size, count = len(chain.states), len(chain.sources)
+    if not size:
+        raise ChainError("a chain needs at least one state")
+    if len(set(chain.states)) != size:
+        raise ChainError("two states have the same name")
+    for name in ("targets", "probabilities", "low", "high", "counts"):
+        array = getattr(chain, name)
+        if array is not None and len(array) != count:
+            raise ChainError(f"{len(array)} {name} for {count} transitions")
+    if count and not (
+        min(chain.sources.min(), chain.targets.min()) >= 0 and max(chain.sources.max(), chain.targets.max()) < size
+    ):
+        raise ChainError("a transition leads from or to a state that does not exist")
+    order = chain.sources.astype(np.int64) * size + chain.targets
+    if (np.diff(order) <= 0).any():
+        raise ChainError("transitions are not sorted, or one stands twice")
+    if not np.isfinite(chain.probabilities).all() or (chain.probabilities < 0).any():
+        raise ChainError("a probability is negative or not a number")
+    sums = np.bincount(chain.sources, chain.probabilities, minlength=size)
+    wrong = np.flatnonzero(np.abs(sums - 1) > ROUNDING)
+    if wrong.size:
+        state = int(wrong[0])
+        raise ChainError(f'the probabilities of state "{chain.states[state]}" sum to {sums[state]:.9g}, not to 1')
+    if not 0 <= chain.initial < size:
+        raise ChainError("the initial state does not exist")
+    for label, states in chain.labels.items():
+        if any(not 0 <= state < size for state in states):
+            raise ChainError(f'label "{label}" stands at a state that does not exist')
+
+
+def _comparable(chain: Chain) -> tuple[Any, ...]:
+    arrays = (chain.sources, chain.targets, chain.probabilities, chain.low, chain.high, chain.counts)
+    return (
+        chain.states,
+        *(None if array is None else array.tolist() for array in arrays),
+        {label: states for label, states in chain.labels.items() if states},
+        chain.initial,
+        chain.unvisited,
+        dict(chain.about),
+    )
