@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.cli import app as application
-from fairchain.cli.monitor import monitor
+from fairchain.cli.app import run
 from fairchain.monitoring import Monitor, lines
 
 ASK = ("--protected", "sex", "--prediction", "decision", "--outcome", "yes", "--threshold", "0.1")
@@ -40,14 +39,13 @@ Command = Callable[..., Ended]
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """The command line within this process."""
-    application.app.add_command(monitor)
 
     def call(*arguments: object, stdin: bytes = b"") -> Ended:
         monkeypatch.setattr(sys, "argv", ["fairchain", "monitor", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         monkeypatch.delenv("FAIRCHAIN_TRACEBACK", raising=False)
         with pytest.raises(SystemExit) as caught:
-            application.run()
+            run()
         captured = capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return Ended(caught.value.code, captured.out, captured.err)
@@ -106,12 +104,16 @@ def test_the_word_the_moment_and_the_exit_code(
 def test_nothing_depends_on_the_size_of_a_block(
     size: int, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fair, then unfair: two changes at least, each at its row, and the same state."""
-    rows = people(150, (0.9, 0.1)) + people(350, (0.1, 0.9), seed=1)
+    """Fair until a third group comes, then fair again, then unfair: each change at its row, and the same state."""
+    rows = [*people(350, EQUAL), *[("Other", "White", "yes"), ("Other", "Black", "no")] * 60]
+    rows += people(800, (0.0, 1.0), seed=1)
     path, state = tmp_path / "d.csv", tmp_path / "state.json"
     path.write_bytes(as_csv(rows))
-    arguments = (path, *ASK, "--threshold", "0.3", "--keep-going", "--json", "--every", "170", "--state", state)
+    arguments = (path, *ASK, "--threshold", "0.5", "--keep-going", "--json", "--every", "25", "--state", state)
     whole = command(*arguments)
+    changes = [(report["verdict"], report["rows"]) for report in whole.reports if report["event"] == "change"]
+    assert [verdict for verdict, _ in changes] == ["FAIR", "UNDECIDED", "FAIR", "UNDECIDED", "UNFAIR"]
+    assert changes[1] == ("UNDECIDED", 351)
     kept = state.read_bytes()
     state.unlink()
     monkeypatch.setattr(lines, "BLOCK", size)
@@ -323,14 +325,7 @@ class TestState:
         assert command(path, *ASK, "--state", state, "--json").reports[-1]["rows"] == 61
 
 
-PROGRAM = """
-import sys
-from fairchain.cli.app import app, run
-from fairchain.cli.monitor import monitor
-app.add_command(monitor)
-sys.argv[0] = "fairchain"
-run()
-"""
+PROGRAM = "from fairchain.cli import main; main()"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -50,13 +50,13 @@ def one_score(end: str | None = None, factor: float = 1.0) -> bytes:
     return bytes(linear([[0], [factor], [0]], [-30 * factor], end=end).SerializeToString())
 
 
-def with_jobs(width: int, hours: int, jobs: dict[int, float]) -> bytes:
-    """A flat network that knows hours at one place and adds something for what stands at others."""
+def with_jobs(width: int, hours: int, jobs: dict[int, float], cut: float = 37) -> bytes:
+    """A flat network that hires above a cut of hours at one place, with points for what stands at others."""
     weights = np.zeros((width, 2))
     weights[hours] = (0, 1)
     for place, points in jobs.items():
         weights[place] = (0, points)
-    return bytes(linear(weights, [0, -37]).SerializeToString())
+    return bytes(linear(weights, [0, -cut]).SerializeToString())
 
 
 def named(path: Path, text: tuple[str, ...] = ("sex", "job"), order: tuple[str, ...] = ("hours", "age", "sex")) -> Path:

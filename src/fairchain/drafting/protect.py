@@ -146,9 +146,10 @@ def _round_edges(low: float, high: float, whole: bool) -> list[float]:
     for exponent in range(power, power + 3):
         for digit in (1, 2, 5):
             step = digit * 10.0**exponent
-            first, last = math.floor(low / step), math.floor(high / step)
-            if last - first < MOST_RANGES and (not whole or step >= 1):
-                edges = [float(f"{place * step:.12g}") for place in range(first, last + 1)]
+            # What ends at a round number needs no range for that number alone.
+            first, last = math.floor(low / step), math.ceil(high / step)
+            if last - first <= MOST_RANGES and (not whole or step >= 1):
+                edges = [float(f"{place * step:.12g}") for place in range(first, last)]
                 return [low, *(edge for edge in edges if edge > low)]
     return [low]
 

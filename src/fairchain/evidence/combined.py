@@ -72,7 +72,7 @@ def _widest(high: Floats, low: Floats, measure: str) -> Floats:
     more, less = high[..., :-1], low[..., ::-1][..., 1:]
     if measure == "difference":
         return more - less
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(more > 0, 1 - less / more, 0.0)
 
 
@@ -81,5 +81,5 @@ def _narrowest(low: Floats, high: Floats, measure: str) -> Floats:
     more, less = low[..., :-1], high[..., ::-1][..., 1:]
     if measure == "difference":
         return more - less
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(more > 0, 1 - less / more, -np.inf)

@@ -85,7 +85,7 @@ def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
     if measure == "difference":
         gaps: Floats = more[:, :, None] - less[:, None, :]
         return gaps
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = 1 - less[:, None, :] / more[:, :, None]
     return np.where(more[:, :, None] > 0, relative, 0.0)
 

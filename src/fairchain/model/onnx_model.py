@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
@@ -28,7 +29,7 @@ from fairchain.model.asking import (
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
 from fairchain.model.in_memory import check_bytes
-from fairchain.model.untrusted import Limits, TrustedBytes, read_network
+from fairchain.model.untrusted import Limits, TrustedBytes, parse, read_network
 from fairchain.model.watchdog import Watchdog
 from fairchain.spec import Spec
 
@@ -151,12 +152,49 @@ class OnnxModel:
                 raise NoDecisionError(start + min(problem.row, len(part) - 1), str(problem)) from None
         return labels
 
+    def with_outputs(self, tensors: Sequence[str]) -> OnnxModel:
+        """The same network, which can also show these inner tensors."""
+        network = parse(self.path, self.content)
+        known = {output.name for output in network.graph.output}
+        for tensor in tensors:
+            if tensor not in known:
+                network.graph.output.add().name = tensor
+        model = replace(self._spec.model, output=self._rule.output)
+        spec = replace(self._spec, model=model)
+        return OnnxModel.from_bytes(network.SerializeToString(), self.name, spec, self.limits)
+
+    def predict_and_show(
+        self, values: NDArray[np.floating], tensors: Sequence[str]
+    ) -> tuple[Labels, list[NDArray[np.floating]]]:
+        """The class number of each row, and the units of these inner tensors, (rows, units) each."""
+        if self._fixed_batch is not None:
+            raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to look inside")
+        answer, *shown = self._run_all(self._feed(values), [self._rule.output, *tensors])
+        check_shape(self.name, self._rule, answer, len(values))
+        for tensor, hidden in zip(tensors, shown, strict=True):
+            if hidden.ndim < 1 or len(hidden) != len(values) or not np.issubdtype(hidden.dtype, np.floating):
+                raise ModelError(
+                    f'{self.path}: tensor "{tensor}" has shape {hidden.shape} and type {hidden.dtype} for '
+                    f"{len(values)} inputs; only numbers with the batch first can be looked at"
+                )
+        try:
+            return self._rule(answer, len(values)), [hidden.reshape(len(values), -1) for hidden in shown]
+        except NoDecisionError as problem:
+            raise ModelError(
+                f"{self.path}: {problem}; the input was {describe_input(self._features, values[problem.row])}"
+            ) from None
+
     def _run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        answer = self._run_all(feed, [self._rule.output])[0]
+        check_shape(self.name, self._rule, answer, len(next(iter(feed.values()))))
+        return answer
+
+    def _run_all(self, feed: dict[str, NDArray[Any]], outputs: list[str]) -> list[NDArray[Any]]:
         options = self._new_options()
         options.log_severity_level = 4
         call = self._watchdog.begin(options)
         try:
-            answer = self._session.run([self._rule.output], feed, options)[0]
+            answers: list[NDArray[Any]] = self._session.run(outputs, feed, options)
         except Exception as error:  # onnxruntime raises a dozen types of its own, all derived from Exception
             if options.terminate:
                 raise ModelError(
@@ -165,8 +203,7 @@ class OnnxModel:
             raise ModelError(f"{self.path}: the network cannot be run: {first_line(error)}") from None
         finally:
             self._watchdog.end(call)
-        check_shape(self.name, self._rule, answer, len(next(iter(feed.values()))))
-        return answer  # type: ignore[no-any-return]  # an array: checked just above
+        return answers
 
 
 def _run_options() -> type[RunOptions]:

@@ -1,7 +1,7 @@
 """The loop: blocks of rows in, reports out, and at every moment a state that belongs to whole rows.
 
-What is known is replaced in one step after each block, so that an interrupt between two of them loses at most the
-rows of one block, which are then read again.
+What is known is replaced in one step, so that an interrupt loses at most the rows of one block; of a file they are
+read again.
 """
 
 from __future__ import annotations
@@ -200,8 +200,6 @@ class Watch:
         error = block.cut_at_trouble(self._trouble(block.parsed))
         first_line, before = self.progress.place.lines + 1, self.progress
         counts, done = before.counts.widened(self._encoder.names), 0
-        if len(counts.names) > len(before.counts.names):
-            self._unchanged = 0
         while done < len(block.counted):
             stop = len(block.counted)
             if every:
@@ -224,8 +222,8 @@ class Watch:
             raise DataError(f"{self._source.name}, line {first_line + line}: {problem}")
 
     def _first_change(self, counts: GroupCounts, codes: Any, hits: Any) -> tuple[int, Decision] | None:
-        """As `first_change`, but without a search where none is needed."""
-        if len(codes) <= self._unchanged:
+        """As `first_change`, but without a search where none is needed: that takes known groups only."""
+        if len(codes) <= self._unchanged and counts.asked[codes].all():
             self._unchanged -= len(codes)
             return None
         now = Decision[self.progress.now.verdict]

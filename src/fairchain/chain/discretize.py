@@ -1,0 +1,163 @@
+"""From a number, or several, to a few named states: fitted once on a pilot sample, then frozen.
+
+A discretiser is data: its names, and the edges or centres that divide the values. It is saved with the chain, and
+its names are made to be read: `capital-gain >= 5`, `education=Masters`, `layer3[2] off`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ChainError
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, domain_of
+
+Method = Literal["values", "bins", "width", "quantiles", "kmeans", "sign"]
+METHODS: tuple[Method, ...] = ("values", "bins", "width", "quantiles", "kmeans", "sign")
+# Integers with more values than this are divided unless somebody asks for all of them.
+FEW_VALUES = 12
+DEFAULT_PARTS = 4
+MOST_CLUSTERS = 8
+# What share of the spread clusters must explain when their number is chosen.
+EXPLAINED = 0.8
+# Just above zero: an activation is on if it is positive.
+ON = float(np.nextafter(0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Discretizer:
+    """Names of the states, and what divides them: edges of one number, or centres of several.
+
+    State `i` of `edges` holds values with exactly `i` edges at or below them; state `i` of `centres` those that are
+    nearest to centre `i`.
+    """
+
+    names: tuple[str, ...]
+    method: str
+    edges: tuple[float, ...] | None = None
+    centres: tuple[tuple[float, ...], ...] | None = None
+
+    def __call__(self, values: NDArray[np.floating]) -> NDArray[np.int64]:
+        """The state of each row of (rows, numbers)."""
+        if self.edges is not None:
+            place: NDArray[np.intp] = np.searchsorted(np.asarray(self.edges), values[:, 0], side="right")
+            return place.astype(np.int64)
+        centres = np.asarray(self.centres)
+        # Nearest by |x - c|^2 = |x|^2 - 2 x.c + |c|^2; the first term is the same for all.
+        distance = (centres**2).sum(axis=1) - 2 * values.astype(np.float64) @ centres.T
+        nearest: NDArray[np.intp] = distance.argmin(axis=1)
+        return nearest.astype(np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"names": list(self.names), "method": self.method, "edges": self.edges, "centres": self.centres}
+
+
+def fit_feature(
+    feature: Feature, pilot: NDArray[np.floating], method: Method | None, parts: int | None, edges: Sequence[float]
+) -> Discretizer:
+    """A discretiser for an input feature; by default its values if they are few, else quantiles."""
+    name = feature.name
+    domain = domain_of(feature)
+    few = isinstance(feature, CategoryFeature) or (isinstance(feature, IntegerFeature) and domain.size <= FEW_VALUES)
+    method = method or ("bins" if edges else "values" if few and parts is None else "quantiles")
+    if method == "values":
+        if domain.real:
+            raise ChainError(f'{name}: "values" needs a category or whole numbers; use bins, width or quantiles')
+        values = np.arange(int(domain.low), int(domain.high) + 1)
+        words = feature.values if isinstance(feature, CategoryFeature) else values.tolist()
+        return Discretizer(tuple(f"{name}={word}" for word in words), method, tuple(values[1:].tolist()))
+    if isinstance(feature, CategoryFeature):
+        raise ChainError(f'{name}: a category has no order; leave the method out, or use "values"')
+    return fit_number(name, pilot, method, parts, edges, whole=isinstance(feature, IntegerFeature))
+
+
+def fit_number(
+    name: str,
+    pilot: NDArray[np.floating],
+    method: Method | None,
+    parts: int | None,
+    edges: Sequence[float] = (),
+    *,
+    whole: bool = False,
+) -> Discretizer:
+    """A discretiser for one number, from its values in a pilot sample."""
+    method = method or ("bins" if edges else "sign" if parts is None else "kmeans")
+    if method == "sign":
+        return Discretizer((f"{name} off", f"{name} on"), method, (ON,))
+    if method == "bins":
+        if not edges or list(edges) != sorted(set(map(float, edges))):
+            raise ChainError(f"{name}: bins must be edges in rising order, for example bins = [5, 10]")
+        return Discretizer(_named(name, edges), method, tuple(map(float, edges)))
+    _enough_values(name, pilot, parts or 2)
+    if method == "width":
+        found = np.linspace(pilot.min(), pilot.max(), (parts or DEFAULT_PARTS) + 1)[1:-1]
+    elif method == "quantiles":
+        found = np.quantile(pilot, np.linspace(0, 1, (parts or DEFAULT_PARTS) + 1)[1:-1])
+    else:
+        centres = np.sort(_cluster(name, pilot.reshape(-1, 1), parts)[:, 0])
+        found = (centres[1:] + centres[:-1]) / 2
+    # Whole numbers are cut between two of them, and no part may be empty for certain.
+    found = np.unique(np.ceil(found) if whole else found)
+    found = found[(found > pilot.min()) & (found <= pilot.max())]
+    return Discretizer(_named(name, found.tolist()), method, tuple(found.tolist()))
+
+
+def fit_layer(name: str, pilot: NDArray[np.floating], parts: int | None) -> Discretizer:
+    """A discretiser for a whole layer: clusters of its activations."""
+    _enough_values(name, pilot, parts or 2)
+    centres = _cluster(name, pilot, parts)
+    centres = centres[np.lexsort(centres.T[::-1])]
+    names = tuple(f"{name} cluster {number}" for number in range(1, len(centres) + 1))
+    return Discretizer(names, "kmeans", centres=tuple(tuple(map(float, centre)) for centre in centres))
+
+
+def _enough_values(name: str, pilot: NDArray[np.floating], parts: int) -> None:
+    distinct = len(np.unique(pilot, axis=0))
+    if distinct < parts:
+        raise ChainError(
+            f"{name}: {parts} parts were asked for, and it has {distinct} distinct value{'s' * (distinct != 1)} in the "
+            "pilot sample; ask for fewer"
+        )
+
+
+def _cluster(name: str, pilot: NDArray[np.floating], parts: int | None) -> NDArray[np.float64]:
+    """Centres by k-means; without a number, as few as explain most of the spread."""
+    points = pilot.astype(np.float64)
+    spread = float(points.var(axis=0).sum())
+    for count in [parts] if parts is not None else range(2, MOST_CLUSTERS + 1):
+        centres, label = _kmeans(points, count)
+        left = float(((points - centres[label]) ** 2).sum(axis=1).mean())
+        if parts is not None or left <= (1 - EXPLAINED) * spread:
+            break
+    if len(np.unique(label)) < len(centres):
+        raise ChainError(f"{name}: {len(centres)} clusters cannot be told apart; ask for fewer")
+    return centres
+
+
+def _kmeans(points: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    import warnings
+
+    from scipy.cluster.vq import kmeans2
+
+    with warnings.catch_warnings():
+        # An empty cluster is found and said by the caller.
+        warnings.simplefilter("ignore")
+        centres, label = kmeans2(points, count, minit="++", rng=0, iter=30)
+    return centres, label
+
+
+def _named(name: str, edges: Sequence[float]) -> tuple[str, ...]:
+    """`x < 5`, `5 <= x < 10`, `x >= 10`."""
+    if not edges:
+        return (name,)
+    shown = [f"{edge:g}" for edge in edges]
+    if len(set(shown)) < len(shown):
+        shown = [repr(float(edge)) for edge in edges]
+    middle = [f"{low} <= {name} < {high}" for low, high in pairwise(shown)]
+    return (f"{name} < {shown[0]}", *middle, f"{name} >= {shown[-1]}")

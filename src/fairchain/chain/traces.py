@@ -1,0 +1,105 @@
+"""Traces counted: Start -> group -> states in the order of the network -> label, as integer columns.
+
+Only how often one state followed another is kept, for each group; counts add, in any order. A path of several units
+is counted link by link, and a family of single units each as group -> unit -> label, from the same people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.chain.units import Hidden, Unit
+
+Counts = NDArray[np.int64]
+# Tables up to this size are counted densely.
+DENSE = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """How often a state of one column was followed by a state of the next, in each group.
+
+    Sorted codes `(group * width + state) * next_width + next_state`, and how often each was seen.
+    """
+
+    width: int
+    next_width: int
+    codes: NDArray[np.int64]
+    counts: Counts
+
+    def __add__(self, other: Link) -> Link:
+        codes = np.concatenate([self.codes, other.codes])
+        codes, place = np.unique(codes, return_inverse=True)
+        totals = np.bincount(place, np.concatenate([self.counts, other.counts]).astype(np.float64), len(codes))
+        return Link(self.width, self.next_width, codes, totals.astype(np.int64))
+
+    def triples(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Group, state and next state of each code."""
+        first, following = np.divmod(self.codes, self.next_width)
+        group, state = np.divmod(first, self.width)
+        return group, state, following
+
+
+def count_link(
+    group: int, groups: int, columns: tuple[NDArray[np.int64], NDArray[np.int64]], widths: tuple[int, int]
+) -> Link:
+    """The link between two columns of one group's people."""
+    state, following = columns
+    code = (group * widths[0] + state) * widths[1] + following
+    if groups * widths[0] * widths[1] <= DENSE:
+        dense = np.bincount(code, minlength=groups * widths[0] * widths[1])
+        codes = np.flatnonzero(dense)
+        return Link(*widths, codes.astype(np.int64), dense[codes].astype(np.int64))
+    codes, counts = np.unique(code, return_counts=True)
+    return Link(*widths, codes, counts.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class PathCounts:
+    """The links of a path: group -> first unit -> ... -> last unit -> label; without units, group -> label."""
+
+    links: tuple[Link, ...]
+
+    def __add__(self, other: PathCounts) -> PathCounts:
+        return PathCounts(tuple(one + two for one, two in zip(self.links, other.links, strict=True)))
+
+
+def count_path(
+    group: int,
+    groups: int,
+    units: Sequence[Unit],
+    labels: NDArray[np.integer],
+    classes: int,
+    values: NDArray[np.floating],
+    hidden: Hidden,
+) -> PathCounts:
+    """Count the traces of one group's people through all units, in order."""
+    columns = [np.zeros(len(labels), np.int64)]
+    widths = [1]
+    for unit in units:
+        columns.append(unit.states(values, hidden))
+        widths.append(len(unit.discretizer.names))
+    columns.append(labels.astype(np.int64))
+    widths.append(classes)
+    links = [
+        count_link(group, groups, (columns[place], columns[place + 1]), (widths[place], widths[place + 1]))
+        for place in range(len(columns) - 1)
+    ]
+    return PathCounts(tuple(links))
+
+
+def count_family(
+    group: int,
+    groups: int,
+    units: Sequence[Unit],
+    labels: NDArray[np.integer],
+    classes: int,
+    values: NDArray[np.floating],
+    hidden: Hidden,
+) -> tuple[PathCounts, ...]:
+    """Count group -> unit -> label for every unit on its own, from the same people."""
+    return tuple(count_path(group, groups, [unit], labels, classes, values, hidden) for unit in units)

@@ -1,0 +1,115 @@
+"""What the states of a chain are made from: input features, hidden neurons and whole layers, each with its name.
+
+A unit is written `capital-gain`, `layer3[2]`, `layer3` or a tensor's name, with how to divide it after a colon:
+`capital-gain:bins=5,10`, `age:quantiles=3`, `layer3[2]:kmeans=3`, `layer3:kmeans`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.chain.discretize import METHODS, Discretizer, Method, fit_feature, fit_layer, fit_number
+from fairchain.errors import ChainError
+from fairchain.spec import Spec
+
+Hidden = Mapping[str, NDArray[np.floating]]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A unit as somebody asks for it: a feature, or a tensor with or without a unit, and how to divide it."""
+
+    text: str
+    feature: int | None
+    tensor: str | None
+    unit: int | None
+    method: Method | None
+    parts: int | None
+    edges: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """The unit without how it is divided."""
+        return self.text.partition(":")[0] if self.method or self.parts or self.edges else self.text
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit with its discretiser: where its numbers come from, and the states they become."""
+
+    wish: Wish
+    discretizer: Discretizer
+
+    def states(self, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.int64]:
+        """The state of each person."""
+        return self.discretizer(numbers_of(self.wish, values, hidden))
+
+
+def parse_wish(text: str, spec: Spec) -> Wish:
+    """Read `capital-gain:bins=5,10`; whether a tensor exists is for the network to say."""
+    name, colon, how = text.rpartition(":")
+    found = re.fullmatch(r"(\w+)(?:=(.*))?", how) if colon else None
+    if found is None or found[1] not in METHODS:
+        if found is not None and get_close_matches(found[1], METHODS, n=1) and found[2] is not None:
+            raise ChainError(f'{text}: there is no way "{found[1]}" to divide it; there is {", ".join(METHODS)}')
+        # A tensor's name may have colons of its own.
+        name, found = text, None
+    method, parts, edges = _how(text, found)
+    names = [feature.name for feature in spec.features]
+    if name in names:
+        return Wish(text, names.index(name), None, None, method, parts, edges)
+    unit = re.fullmatch(r"(.+)\[(\d+)\]", name)
+    if unit is not None:
+        return Wish(text, None, unit[1], int(unit[2]), method, parts, edges)
+    return Wish(text, None, name, None, method, parts, edges)
+
+
+def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | None, tuple[float, ...]]:
+    if found is None:
+        return None, None, ()
+    method: Method = found[1]  # type: ignore[assignment]  # one of METHODS, see the caller
+    try:
+        numbers = [float(number) for number in found[2].split(",")] if found[2] else []
+    except ValueError:
+        raise ChainError(f"{text}: {found[2]} is no number; write for example bins=5,10 or kmeans=3") from None
+    if method == "bins":
+        return method, None, tuple(numbers)
+    if len(numbers) > 1 or any(number != int(number) or number < 2 for number in numbers):
+        raise ChainError(f"{text}: {method} takes one whole number of parts, 2 or more")
+    return method, int(numbers[0]) if numbers else None, ()
+
+
+def numbers_of(wish: Wish, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
+    """The numbers behind a unit, (rows, 1) or for a whole layer (rows, units)."""
+    if wish.feature is not None:
+        return values[:, wish.feature : wish.feature + 1]
+    assert wish.tensor is not None
+    layer = hidden[wish.tensor]
+    return layer if wish.unit is None else layer[:, wish.unit : wish.unit + 1]
+
+
+def fit_units(
+    wishes: Sequence[Wish], spec: Spec, values: NDArray[np.floating], hidden: Hidden, widths: Mapping[str, int]
+) -> tuple[Unit, ...]:
+    """Fit every discretiser on a pilot sample; from then on they are frozen."""
+    units = []
+    for wish in wishes:
+        if wish.tensor is not None and wish.unit is not None and wish.unit >= widths[wish.tensor]:
+            raise ChainError(f'{wish.text}: "{wish.tensor}" has {widths[wish.tensor]} units, numbered from 0')
+        pilot = numbers_of(wish, values, hidden)
+        if wish.feature is not None:
+            made = fit_feature(spec.features[wish.feature], pilot[:, 0], wish.method, wish.parts, wish.edges)
+        elif pilot.shape[1] == 1:
+            made = fit_number(wish.name, pilot[:, 0], wish.method, wish.parts, wish.edges)
+        else:
+            if wish.method not in (None, "kmeans"):
+                raise ChainError(f'{wish.text}: a whole layer is divided by "kmeans"; name one unit: {wish.name}[0]')
+            made = fit_layer(wish.name, pilot, wish.parts)
+        units.append(Unit(wish, made))
+    return tuple(units)
