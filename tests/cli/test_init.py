@@ -1,4 +1,4 @@
-"""`fairchain init` as a person and a program meet it: a file that verifies, what was guessed, and nothing overwritten."""
+"""`fairchain init` as a person and a program meet it: a file that verifies, and what was guessed."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_at_a_terminal_only_what_cannot_be_guessed_is_asked(
     nobody_protected(tmp_path)
     asked: list[Any] = []
 
-    def prompt(text: str, *, type: Any, err: bool) -> str:  # noqa: A002  # click's own name
+    def prompt(text: str, *, type: Any, err: bool) -> str:
         asked.append((text, list(type.choices), err))
         return "kind"
 
@@ -157,7 +157,10 @@ def test_a_model_in_python_is_named_again_in_the_next_command(cli: Cli, tmp_path
         (["network.onnx", "people.csv", "--protected", "sx"], 'has no column "sx" (did you mean "sex"?)'),
         (["network.onnx", "people.csv", "--outcome", "perhaps"], '"perhaps" is none of the labels'),
         (["network.onnx", "people.csv", "--threshold", "7"], "property.threshold: found 7.0"),
-        (["network.onnx", "people.csv", "--ignore", "hours"], "takes 3 values and the table has 2 columns"),
+        (
+            ["network.onnx", "people.csv", "--ignore", "hours", "--label", "hired"],
+            "takes 3 values and the table has 2 columns",
+        ),
         (["network.onnx", "people.csv", "-o", "no/spec.toml"], "name a file in a folder that exists"),
         (["network.onnx", "people.csv", "-o", "spec.json"], 'give a name that ends in ".toml"'),
         (["network.onnx", "people.csv", "--decision", "label"], 'remove decision = "label"'),

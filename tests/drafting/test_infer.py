@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from fairchain.drafting import NobodyProtectedError, infer_spec
 from fairchain.errors import DataError, InputError, ModelError, SpecError
 from fairchain.spec import CategoryFeature, IntegerFeature, RealFeature, Table, Uniform
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score, with_jobs
-from tests.networks import INT64, graph, node, value
+from tests.networks import INT64, constant, graph, node, value
+from tests.tables.builders import write_csv
 
 
 def test_a_flat_network_gets_the_columns_with_the_ranges_of_the_table() -> None:
@@ -108,6 +110,7 @@ def test_a_column_that_sounds_like_a_label_may_be_an_input() -> None:
     assert list(features(made)) == ["age", "hours", "sex", "status"]
     assert made.spec.population.label is None  # type: ignore[union-attr]
     assert made.spec.model.labels == ("0", "1")
+    assert '"status" seems to hold the true labels' in made.warnings[0]
 
 
 def test_labels_in_another_order_than_the_sorted_one_are_noticed() -> None:
@@ -133,8 +136,6 @@ def test_labels_that_the_network_returns_as_other_numbers_get_codes() -> None:
         node("ArgMax", ["score"], ["place"], axis=1, keepdims=0),
         node("Add", ["place", "one"], ["label"]),
     ]
-    from tests.networks import constant
-
     weights = [constant("w", [[0, 0], [0, 1], [0, 0]]), constant("b", [0, -30]), constant("one", 1, np.int64)]
     network = graph(nodes, [value("x", shape=("N", 3))], [value("label", INT64, ("N",))], weights)
     made = draft(people, network)
@@ -185,8 +186,6 @@ def test_a_decision_that_is_given_stays() -> None:
 
 def test_several_outputs_are_chosen_from_by_name() -> None:
     one, other = value("a", shape=("N", 2)), value("b", shape=("N", 2))
-    from tests.networks import constant
-
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Neg", ["a"], ["b"])]
     network = graph(nodes, [value("x", shape=("N", 3))], [one, other], [constant("w", [[0, 0], [-1, 1], [0, 0]])])
     with pytest.raises(ModelError, match=r"outputs a, b; choose one with --output"):
@@ -436,3 +435,49 @@ def test_labels_that_do_not_fit_the_network_are_refused() -> None:
 def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"nowhere\.onnx: no such file; give the model's file"):
         draft(numbers(), tmp_path / "nowhere.onnx")
+
+
+# Every kind of table, and of file
+
+
+def test_every_kind_of_table_gives_the_same_spec(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    people = numbers()
+    polars.DataFrame(people).write_parquet(tmp_path / "people.parquet")
+    write_csv(tmp_path / "people.csv", people)
+    tables = [polars.DataFrame(people), pandas.DataFrame(people), str(tmp_path / "people.parquet"), people]
+    expected = infer_spec(tmp_path / "people.csv", by_hours())
+    for table in tables:
+        spec = infer_spec(table, by_hours())
+        assert (spec.features, spec.property, spec.model) == (expected.features, expected.property, expected.model)
+
+
+def test_labels_with_a_needless_fraction_are_whole_numbers(tmp_path: Path) -> None:
+    people = {**numbers(), "hired": [float(each == "yes") for each in numbers()["hired"]]}
+    path = write_csv(tmp_path / "people.csv", people)
+    made = draft(path, by_hours())
+    assert made.spec.model.labels == ("0", "1")
+    assert made.warnings == ()
+
+
+def test_a_network_in_the_socrates_format(tmp_path: Path) -> None:
+    layer = {"type": "linear", "weights": "[[0, 0, 0], [0, 1, 0]]", "bias": "[0, -30]"}
+    path = tmp_path / "network.json"
+    path.write_text(json.dumps({"model": {"shape": "(1,3)", "bounds": "[(0, 1)]", "layers": [layer]}}))
+    made = draft(numbers(), path)
+    assert list(features(made)) == ["age", "hours", "sex"]
+    assert made.warnings == ()
+
+
+def test_uniform_people_cannot_be_asked_about_what_the_model_does_not_see() -> None:
+    people = applicants()
+    del people["job"]
+    made = draft(people, by_hours(2), reading="uniform")
+    assert "there can be no gap" in made.warnings[0]
+
+
+def test_too_many_groups_are_refused_before_they_are_counted() -> None:
+    many = [f"c{row % 3000}" for row in range(6000)]
+    with pytest.raises(SpecError, match='"race" has 3000 values, more than 500 groups'):
+        draft({**applicants(6000), "race": many, "religion": many}, protected=("race", "religion", "sex"))

@@ -53,7 +53,7 @@ def assemble(ground: Ground, trial: Trial, told: tuple[Guess, ...]) -> Draft:
     )
     told += (*who.guesses, *about, *_about_rows(ground, who, dropped), *((hoped,) if hoped else ()))
     if uniform:
-        told = tuple(guess for guess in told if not guess.key.startswith("population") and "min_size" not in guess.key)
+        told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
     order = sorted(told, key=lambda guess: _TABLES.index(guess.key.partition(".")[0]))
     return Draft(parse_spec(msgspec.to_builtins(spec)), tuple(order), tuple(like_protected(ground.raw.names)))
 
@@ -90,7 +90,8 @@ def _who(ground: Ground, trial: Trial) -> tuple[Protection, int, tuple[Guess, ..
     likely = like_protected(feature.name for feature in features)
     who = protect(features, values, protected, likely, raw.source)
     also = [name for name in like_protected([*names, *others]) if name not in protected]
-    return who, dropped, (*_about_protected(protected, also, ground.wishes), *map(_about_unseen, besides))
+    about = (*_about_protected(protected, also, ground.wishes), *(_about_unseen(name, ground) for name in besides))
+    return who, dropped, about
 
 
 def _about_protected(protected: Sequence[str], also: Sequence[str], wishes: Wishes) -> Iterator[Guess]:
@@ -101,7 +102,14 @@ def _about_protected(protected: Sequence[str], also: Sequence[str], wishes: Wish
         yield Guess("property.protected", text.strip())
 
 
-def _about_unseen(name: str) -> Guess:
+def _about_unseen(name: str, ground: Ground) -> Guess:
+    if ground.wishes.reading == "uniform":
+        return Guess(
+            "population",
+            f"The model does not take {shown(name)}, and nothing depends on it in people who are drawn uniformly: there "
+            "can be no gap. Ask about the rows: --as sample or --as population.",
+            loud=True,
+        )
     return Guess(f"feature.{name}", "The model does not take this column; it only says who belongs to which group.")
 
 

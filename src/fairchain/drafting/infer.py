@@ -34,7 +34,7 @@ def infer_spec(
     model: Any = None,
     *,
     label: str | None = None,
-    protected: str | Sequence[str] = (),
+    protected: str | Sequence[str] | None = None,
     outcome: str | None = None,
     threshold: float = 0.1,
     reading: Reading = "sample",
@@ -144,8 +144,15 @@ def _labelled(columns: Columns, taken: Signature, wishes: Wishes) -> tuple[str |
     for each in (label,) if guess is None else (label, None):
         inputs = {name: profile for name, profile in columns.items() if name != each}
         ways = layouts(inputs, taken, wishes.protected) if inputs else []
+        if ways and each is None and label is not None:
+            guess = Guess(
+                "population.label",
+                f"Column {shown(label)} seems to hold the true labels, but the model takes as many values as there are "
+                "columns with it, so it is taken for an input. If it is none, give the column that is missing.",
+                loud=True,
+            )
         if ways:
-            return each, (guess,) if guess is not None and each is not None else (), ways
+            return each, (guess,) if guess is not None else (), ways
     raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
 
 

@@ -15,6 +15,7 @@ from fairchain.drafting.takes import Class, Signature
 from fairchain.errors import DataError
 from fairchain.spec import ModelSpec
 from fairchain.spec.schema import NOT_KNOWN, Decision
+from fairchain.tables.columns import plain_text
 from fairchain.tables.wording import near, shown
 
 # More different cells than this are no labels.
@@ -89,7 +90,7 @@ def readings(
 def _names(truth: Profile | None) -> tuple[str, ...]:
     if truth is None:
         return ()
-    names = [text for text in truth.texts if text not in NOT_KNOWN]
+    names = list(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NOT_KNOWN))
     if not 2 <= len(names) <= MOST_LABELS:
         raise DataError(
             f"{truth.table.source}: column {shown(truth.name)} holds {len(names):,} different labels, and there must "

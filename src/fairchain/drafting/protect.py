@@ -179,18 +179,13 @@ def _least_size(
 ) -> tuple[float | None, tuple[Guess, ...]]:
     """A least size if some group, or combination of groups, has few rows or none."""
     by_name = {feature.name: feature for feature in features}
-    sizes = [_group_count(by_name[name]) for name in protected]
-    place = np.ravel_multi_index(tuple(members), tuple(sizes))
-    counts = np.bincount(place, minlength=math.prod(sizes))
-    small = int((counts < ENOUGH).sum())
-    if not small:
-        return None, ()
-    large = int((counts >= ENOUGH).sum())
-    least = ENOUGH if large >= 2 else 1
-    few = small if large >= 2 else int((counts == 0).sum())
+    total = math.prod(_group_count(by_name[name]) for name in protected)
+    _, counts = np.unique(np.stack(members), axis=1, return_counts=True)
+    least = ENOUGH if (counts >= ENOUGH).sum() >= 2 else 1
+    few = total - int((counts >= least).sum())
     if not few:
         return None, ()
-    text = f"Groups with fewer rows are left out: {few} of {len(counts)}."
+    text = f"Groups with fewer rows are left out: {few:,} of {total:,}."
     return float(least), (Guess("property.min_size", text),)
 
 

@@ -1,0 +1,67 @@
+"""A chain from any traces, also such that come back to a state: sequences of state names, each from start to end.
+
+Reaching a last state has, in such a chain, exactly the frequency with which traces ended there: at every other state
+as much flows in as out, so visits divided by the number of traces solve the equations of reachability.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairchain.chain.chain import Chain
+from fairchain.errors import ChainError
+
+
+def chain_of_traces(
+    traces: Iterable[Sequence[str]],
+    labels: Mapping[str, Iterable[str]] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Chain:
+    """The chain of these traces by frequency; every state is a label of its own, besides the `labels` given.
+
+    The first state of all traces must be the same, and a state in which a trace ends must not occur inside one.
+
+    >>> chain = chain_of_traces([["Start", "a", "a", "yes"], ["Start", "a", "no"]])
+    >>> chain.states
+    ('Start', 'a', 'yes', 'no')
+    """
+    pairs: Counter[tuple[str, str]] = Counter()
+    ends: set[str] = set()
+    starts: set[str] = set()
+    for trace in traces:
+        if len(trace) < 2:
+            raise ChainError("a trace needs at least two states")
+        starts.add(trace[0])
+        ends.add(trace[-1])
+        pairs.update(zip(trace, trace[1:], strict=False))
+    if len(starts) != 1:
+        raise ChainError(
+            "no traces" if not starts else f"traces start in {len(starts)} different states; add a first one"
+        )
+    inside = {first for first, _ in pairs}
+    if ends & inside:
+        raise ChainError(f'traces both end in "{min(ends & inside)}" and go on from it; name the two differently')
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    number = {name: place for place, name in enumerate(names)}
+    edges = {(number[one], number[two]): count for (one, two), count in pairs.items()}
+    edges |= {(number[end], number[end]): 0 for end in ends}
+    order = sorted(edges)
+    sources, targets = np.array(order, np.intp).T
+    counts = np.array([edges[edge] for edge in order], np.int64)
+    visits = np.bincount(sources, counts, minlength=len(names))
+    absorbing = visits[sources] == 0
+    return Chain(
+        states=tuple(names),
+        sources=sources,
+        targets=targets,
+        probabilities=np.where(absorbing, 1.0, counts / np.maximum(visits[sources], 1)),
+        labels={name: frozenset({place}) for name, place in number.items()}
+        | {label: frozenset(number[name] for name in members) for label, members in (labels or {}).items()},
+        initial=number[starts.pop()],
+        counts=counts,
+        about={"kind": "traces", "estimator": "frequency", **(about or {})},
+    )
