@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairchain.cli.app import run
+from tests.cli.test_bad_inputs import Ended, says
 from tests.networks import linear, save
 from tests.questions import category, changed, integer, question
 
@@ -28,13 +28,6 @@ def draw(rng, count): return np.stack([rng.integers(0, 10, count), rng.integers(
 """
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-
 Command = Callable[..., Ended]
 
 
@@ -43,7 +36,8 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """`fairchain verify` in a folder with a spec, a network, forty people and a module, within this process."""
     save(linear([[0, 1], [0, -1]], [4.5, 0]), tmp_path / "network.onnx")
     rows = [
-        f"{i % 10},{'Male' if i % 3 else 'Female'},{('no', 'yes')[i % 2]},{('no', 'yes')[i % 10 > 4]}" for i in range(40)
+        f"{i % 10},{'Male' if i % 3 else 'Female'},{('no', 'yes')[i % 2]},{('no', 'yes')[i % 10 > 4]}"
+        for i in range(40)
     ]
     (tmp_path / "people.csv").write_text(HEADER + "\n".join(rows) + "\n")
     (tmp_path / "their_code.py").write_text(MODULE)
@@ -63,17 +57,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     yield call
     sys.modules.pop("their_code", None)
-
-
-def says(ended: Ended, *words: str) -> None:
-    """Exit code 2, nothing on standard output, and one line with these words."""
-    assert ended.code == 2, ended
-    assert ended.out == ""
-    assert ended.err.startswith("fairchain: ")
-    assert ended.err.count("\n") == 1
-    assert "Traceback" not in ended.err
-    for word in words:
-        assert word in ended.err
 
 
 def ask(*changes: tuple[str, Any]) -> dict[str, Any]:
@@ -138,7 +121,11 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [],
         ["audit.json", "property.given", "holds for 0 of", "weaken"],
     ),
-    "a condition that is no condition": (ask(("property.given", "age >")), [], ["audit.json", "property.given", "column 6"]),
+    "a condition that is no condition": (
+        ask(("property.given", "age >")),
+        [],
+        ["audit.json", "property.given", "column 6"],
+    ),
     "a condition about nothing": (
         ask(("property.given", "agee > 3")),
         [],
@@ -186,7 +173,11 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "no share large enough": (ask(("property.min_size", 0.9)), [], ["audit.json", "min_size", "0 of 2 groups", "0.5"]),
     "rows where there are none": (ask(("property.min_size", 10)), [], ["property.min_size", "no table", "below 1"]),
     "half a row": (ask(rows(), ("property.min_size", 10.5)), [], ["property.min_size", "whole number"]),
-    "a population of no kind": (ask(("population", {"kind": "people"})), [], ["population.kind", '"people"', '"table"']),
+    "a population of no kind": (
+        ask(("population", {"kind": "people"})),
+        [],
+        ["population.kind", '"people"', '"table"'],
+    ),
     "a function that nobody gave": (
         ask(("population", {"kind": "callable"})),
         [],
@@ -265,10 +256,22 @@ def test_a_question_that_cannot_be_answered(name: str, command: Command) -> None
 # What is wrong -> the rows, the population, and words that the message must have.
 TABLES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "a missing value": ("1,Male,no,no\n,Female,no,no\n", {}, ['"age"', "row 2", "missing =", "drop_missing = true"]),
-    "a missing label": ("1,Male,no,no\n2,Female,,no\n", {"label": "truth"}, ['"truth"', "row 2", "drop_missing = true"]),
+    "a missing label": (
+        "1,Male,no,no\n2,Female,,no\n",
+        {"label": "truth"},
+        ['"truth"', "row 2", "drop_missing = true"],
+    ),
     "an unseen category": ("1,Male,no,no\n2,Femal,no,no\n", {}, ['"sex"', "row 2", '"Femal"', 'did you mean "Female"']),
-    "an unseen label": ("1,Male,no,no\n2,Female,never,no\n", {"label": "truth"}, ['"truth"', "row 2", '"never"', "codes"]),
-    "a number out of range": ("1,Male,no,no\n99,Female,no,no\n", {}, ['"age"', "row 2", "99", "high = 9", "clip = true"]),
+    "an unseen label": (
+        "1,Male,no,no\n2,Female,never,no\n",
+        {"label": "truth"},
+        ['"truth"', "row 2", '"never"', "codes"],
+    ),
+    "a number out of range": (
+        "1,Male,no,no\n99,Female,no,no\n",
+        {},
+        ['"age"', "row 2", "99", "high = 9", "clip = true"],
+    ),
     "half a year": ("1,Male,no,no\n2.5,Female,no,no\n", {}, ['"age"', "row 2", "2.5", "whole numbers"]),
     "a group without rows": ("1,Male,no,no\n2,Male,no,no\n", {}, ['"sex=Female"', "0 of the 2 rows", "min_size"]),
     "a group without a true label": (

@@ -32,6 +32,11 @@ def test_few_whole_numbers_are_groups_of_their_own() -> None:
     assert member.tolist() == [0, 2, 1, 1]
 
 
+def test_numbered_categories_are_not_put_into_ranges() -> None:
+    made, _ = group(IntegerFeature(name="native-country", low=0, high=41), np.arange(42).repeat(40).astype(float))
+    assert len(made.groups) == 42
+
+
 def test_numbers_that_crowd_at_one_end_are_divided_all_the_same() -> None:
     wealth = np.array([0] * 900 + [*range(1, 100_000, 1000)], float)
     made, member = group(IntegerFeature(name="wealth", low=0, high=99_001), wealth)
@@ -56,7 +61,7 @@ def test_a_category_has_a_group_for_each_value_already() -> None:
 NUMBERS = st.lists(st.integers(-(10**6), 10**6), min_size=8, max_size=300)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(NUMBERS, st.sampled_from([1.0, 0.01, 1e-7]))
 def test_every_person_is_in_the_one_group_that_the_spec_would_put_them_in(cells: list[int], unit: float) -> None:
     from fairchain.spec.groups import check_groups
@@ -78,6 +83,14 @@ def test_every_person_is_in_the_one_group_that_the_spec_would_put_them_in(cells:
     for value, number in zip(column, member, strict=True):
         low, high = ranges[number]
         assert low <= value <= high  # type: ignore[operator]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.floats(-1.7e308, 1.7e308), min_size=2, max_size=50, unique=True))
+def test_numbers_of_any_size_are_divided_or_left_in_one_range(cells: list[float]) -> None:
+    column = np.array(cells)
+    made, member = group(RealFeature(name="x", low=min(cells), high=max(cells)), column)
+    assert len(np.unique(member)) == len(made.groups) >= 1
 
 
 @pytest.mark.parametrize("seed", range(5))

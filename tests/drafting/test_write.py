@@ -27,7 +27,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS, VALUES)
 def test_toml_reads_back_whatever_is_written(name: str, item: Any) -> None:
     assert tomllib.loads(f"{key(name)} = {value(item)}") == {name: item}
@@ -134,7 +134,7 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path, name: str, words: str
         save_spec(draft(numbers(), by_hours()), tmp_path / name)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.dictionaries(
         st.text("abcxyz -_\"'#.", min_size=1, max_size=6).filter(lambda name: name == name.strip()),

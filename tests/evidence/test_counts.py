@@ -97,7 +97,9 @@ def _estimates(successes: np.ndarray, trials: np.ndarray, _level: Level) -> tupl
 @MEASURES
 @pytest.mark.parametrize("unsound", [_wald, _estimates])
 def test_approximate_bounds_fail_this_very_test(measure: str, unsound: Bounds) -> None:
-    assert max(worst(*every_table(lambda counts: gap_bounds(counts, TWO, measure, DELTA, unsound)), measure)) > DELTA / 2
+    assert (
+        max(worst(*every_table(lambda counts: gap_bounds(counts, TWO, measure, DELTA, unsound)), measure)) > DELTA / 2
+    )
 
 
 @pytest.mark.parametrize("disjoint", [False, True])

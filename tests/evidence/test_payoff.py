@@ -20,7 +20,7 @@ from fairchain.evidence.bets import log_wealth
 from fairchain.evidence.interval import largest_above, largest_below
 from fairchain.evidence.tally import Counts
 
-RATIO_MET, DELTA, RUNS, ROUNDS, STRIDE = 0.8, 0.1, 1000, 480, 80
+RATIO_MET, DELTA, RUNS, ROUNDS, STRIDE = 0.8, 0.1, 800, 480, 80
 GAP = 1 - RATIO_MET
 # Rates of the group that gets the outcome more often: near 0, in the middle, near 1, and 1.
 RATES = (0.05, 0.3, 0.55, 0.95, 1.0)
@@ -38,7 +38,9 @@ def factors(growths: np.ndarray, payoff: Payoff) -> np.ndarray:
 @payoffs
 @settings(deadline=None)
 @given(weights=cells, slack=st.floats(0, 1))
-def test_no_stake_can_win_on_average_against_a_true_hypothesis(payoff: Payoff, weights: list[float], slack: float) -> None:
+def test_no_stake_can_win_on_average_against_a_true_hypothesis(
+    payoff: Payoff, weights: list[float], slack: float
+) -> None:
     """The theorem itself, for any joint law of two groups: wealth never turns negative, and its mean never grows."""
     chances = np.array(weights) / sum(weights)
     first, second = chances[0] + chances[1], chances[1] + chances[2]
@@ -52,7 +54,11 @@ def test_no_stake_can_win_on_average_against_a_true_hypothesis(payoff: Payoff, w
 
 
 @payoffs
-@given(counts=st.lists(st.integers(0, 500), min_size=3, max_size=3), one=st.floats(-0.99, 0.99), other=st.floats(-0.99, 0.99))
+@given(
+    counts=st.lists(st.integers(0, 500), min_size=3, max_size=3),
+    one=st.floats(-0.99, 0.99),
+    other=st.floats(-0.99, 0.99),
+)
 def test_wealth_is_monotone_in_the_gap_so_that_bisection_finds_all_that_is_refuted(
     payoff: Payoff, counts: list[int], one: float, other: float
 ) -> None:
@@ -156,7 +162,9 @@ class _Estimate(BettingRule):
     ],
     ids=["neither as both", "both forgotten", "difference", "estimate"],
 )
-def test_rules_that_take_a_ratio_for_something_else_fail_this_very_test(make: type[BettingRule], payoff: Payoff) -> None:
+def test_rules_that_take_a_ratio_for_something_else_fail_this_very_test(
+    make: type[BettingRule], payoff: Payoff
+) -> None:
     runs = 200
     assert wrong_verdicts(2, runs, make, payoff) > binom.ppf(1 - 1e-6, runs, DELTA)
 

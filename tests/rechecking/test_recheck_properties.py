@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fairchain.evidence.counts import ArmCounts, fixed_sample, gap_bounds
 from fairchain.evidence.interval import largest_above, largest_below
 from fairchain.evidence.rule import every_pair
 from fairchain.rechecking import Recheck, arithmetic
+from fairchain.tables import RawTable, read_table
 from tests.networks import linear, save
 from tests.questions import category, integer
 
@@ -34,7 +36,11 @@ FEATURES = [integer("hours", 0, 4), category("sex", *SEXES), category("race", *R
 NODES = [
     {"name": "sex", "probabilities": [0.5, 0.42, 0.08]},
     {"name": "race", "parents": ["sex"], "probabilities": {"s0": [0.3, 0.7], "s1": [0.6, 0.4], "s2": [0.5, 0.5]}},
-    {"name": "hours", "parents": ["race"], "probabilities": {"r0": [0.1, 0.2, 0.3, 0.2, 0.2], "r1": [0.4, 0.3, 0.1, 0.1, 0.1]}},
+    {
+        "name": "hours",
+        "parents": ["race"],
+        "probabilities": {"r0": [0.1, 0.2, 0.3, 0.2, 0.2], "r1": [0.4, 0.3, 0.1, 0.1, 0.1]},
+    },
 ]
 BIF = """network people {}
 variable sex { type discrete [3] { s0, s1, s2 }; }
@@ -53,7 +59,13 @@ POPULATIONS: dict[str, dict[str, Any]] = {
     "population": {"kind": "table", "path": "people.csv", "as": "population", "label": "truth"},
     "sample": {"kind": "table", "path": "people.csv", "as": "sample", "label": "truth"},
     "recorded": {"kind": "table", "path": "people.csv", "as": "population", "label": "truth", "prediction": "decision"},
-    "recorded sample": {"kind": "table", "path": "people.csv", "as": "sample", "label": "truth", "prediction": "decision"},
+    "recorded sample": {
+        "kind": "table",
+        "path": "people.csv",
+        "as": "sample",
+        "label": "truth",
+        "prediction": "decision",
+    },
 }
 ASKED: dict[str, dict[str, Any]] = {
     "difference": {},
@@ -64,14 +76,18 @@ ASKED: dict[str, dict[str, Any]] = {
     "given": {"given": "hours >= 1 or sex == 's1'", "outcome": "yes"},
     "overall": {"compare": "overall"},
     "average ratio": {"kind": "ratio", "compare": "average", "threshold": 0.7, "outcome": "no"},
-    "combinations": {"protected": ["sex", "race"], "outcome": "yes", "min_size": 0.07},
+    "combinations": {"protected": ["sex", "race"], "outcome": "yes", "min_size": 0.09},
     "equal opportunity": {"criterion": "equal_opportunity"},
     "equalized odds": {"criterion": "equalized_odds", "compare": "overall", "outcome": "yes", "min_size": 5},
 }
 
 
 # Of populations that differ from another in where they are written only, a few questions are enough.
-FEW = {"stated": ("ratio", "overall"), "bif": ("difference", "individual"), "recorded sample": ("every ratio", "equal opportunity")}
+FEW = {
+    "stated": ("ratio", "overall"),
+    "bif": ("difference", "individual"),
+    "recorded sample": ("every ratio", "equal opportunity"),
+}
 
 
 def sensible(population: str, asked: str) -> bool:
@@ -83,6 +99,10 @@ def sensible(population: str, asked: str) -> bool:
 
 
 PAIRS = [(population, asked) for population in POPULATIONS for asked in ASKED if sensible(population, asked)]
+
+
+# The table of a folder, read once.
+_PEOPLE: dict[Path, RawTable] = {}
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +119,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines.append(",".join(map(str, picks)))
     (folder / "people.csv").write_text("\n".join(lines) + "\n")
     (folder / "people.bif").write_text(BIF)
+    _PEOPLE[folder] = read_table(folder / "people.csv")
     return folder
 
 
@@ -132,7 +153,7 @@ def check(folder: Path, content: Content, *, model: str = "network.onnx", table:
     path.write_text(json.dumps({**content, "digest": digest(content)}))
     people = content["spec"]["population"]
     needs = people["kind"] == "table" or (people["kind"] == "marginals" and people.get("path"))
-    rows = folder / "people.csv" if needs and table is None else table
+    rows = _PEOPLE[folder] if needs and table is None else table
     return recheck(path, None if people.get("prediction") else folder / model, table=rows)
 
 
@@ -190,12 +211,23 @@ def recorded(rows: list[tuple[str, str]], **asked: Any) -> tuple[dict[str, Any],
     ],
     ids=["8/10 - 7/10", "3/10 - 2/10", "ties"],
 )
-def test_a_gap_at_the_threshold_and_ties_are_read_alike_by_both(counts: dict[str, tuple[int, ...]], folder: Path) -> None:
+def test_a_gap_at_the_threshold_and_ties_are_read_alike_by_both(
+    counts: dict[str, tuple[int, ...]], folder: Path
+) -> None:
     """Floating numbers tell 8/10 - 7/10 from 3/10 - 2/10; a certificate must not."""
     rows = [(race, LABELS[label]) for race, each in counts.items() for label, n in enumerate(each) for _ in range(n)]
     data, table = recorded(rows)
     content = json.loads(dump(make_certificate(verify(None, parse_spec(data), table=table))))
     assert content["claims"]["verdict"] == "FAIR"
+    assert failing(check(folder, content, table=table)) == set()
+
+
+def test_a_number_in_a_sentence_is_rounded_alike_by_both(folder: Path) -> None:
+    """2/3 and 17/48 have the ratio 0.53125, half way between two numbers of four digits."""
+    rows = [("r0", LABELS[2 * (place < 2)]) for place in range(3)]
+    rows += [("r1", LABELS[2 * (place < 17)]) for place in range(48)]
+    data, table = recorded(rows, kind="ratio", outcome="yes", threshold=0.5)
+    content = json.loads(dump(make_certificate(verify(None, parse_spec(data), table=table))))
     assert failing(check(folder, content, table=table)) == set()
 
 
@@ -332,7 +364,7 @@ SWAPPED: dict[str, tuple[str, str, Callable[[Content], None]]] = {
     "condition dropped": ("population", "given", _question(given=...)),
     "condition added": ("sample", "difference", _question(given="hours >= 1")),
     "least size": ("population", "combinations", _question(min_size=...)),
-    "larger least size": ("population", "combinations", _question(min_size=0.12)),
+    "larger least size": ("population", "combinations", _question(min_size=0.2)),
     "threshold of a ratio": ("population", "ratio", _question(threshold=0.3)),
     "threshold of a ratio by rounds": ("uniform", "ratio", _question(threshold=0.3)),
     "protected": ("population", "difference", _question(protected=["race"])),
@@ -341,7 +373,11 @@ SWAPPED: dict[str, tuple[str, str, Callable[[Content], None]]] = {
     "true labels for decisions": ("recorded", "difference", _population(prediction="truth")),
     "frequencies": ("stated", "difference", _population(frequencies={"race": {"r0": 0.5, "r1": 0.5}})),
     "nodes": ("network", "combinations", _other_nodes),
-    "uniform for marginals": ("uniform", "difference", _population(kind="marginals", frequencies={"race": {"r0": 1.0}})),
+    "uniform for marginals": (
+        "uniform",
+        "difference",
+        _population(kind="marginals", frequencies={"race": {"r0": 1.0}}),
+    ),
 }
 
 
@@ -367,10 +403,8 @@ UNANSWERABLE: dict[str, Callable[[Content], None]] = {
 def test_a_question_that_rows_cannot_answer_is_refused_not_a_crash(name: str, population: str, folder: Path) -> None:
     content = certificate(folder, population, "difference")
     UNANSWERABLE[name](content)
-    try:
+    with suppress(FairchainError):
         assert not check(folder, content).holds
-    except FairchainError as error:
-        assert str(error)
 
 
 def test_what_verify_refuses_cannot_be_certified_by_hand(folder: Path) -> None:
@@ -381,8 +415,7 @@ def test_what_verify_refuses_cannot_be_certified_by_hand(folder: Path) -> None:
     content = json.loads(dump(make_certificate(verify(None, parse_spec(data)))))
     assert check(folder, content).holds
     content["spec"]["feature"][0]["groups"] = {"few": [0, 2], "many": [3, 4]}
-    with pytest.raises(FairchainError, match="several values"):
-        check(folder, content)
+    assert not check(folder, content).holds
 
 
 def test_the_second_arithmetic_agrees_with_the_first_about_ratios_and_about_pairs_of_rates() -> None:

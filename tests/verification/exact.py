@@ -66,8 +66,10 @@ def _marginals(rng: np.random.Generator, sizes: tuple[int, ...], everybody: list
     rows = 9
     # Every value at least once, since a group that nobody belongs to is an error.
     columns = [[*range(size), *rng.integers(0, size, rows - size).tolist()] for size in (sizes[0], sizes[3])]
-    counted = [[Fraction(column.count(each), rows) for each in range(size)] for column, size in
-               zip(columns, (sizes[0], sizes[3]), strict=True)]
+    counted = [
+        [Fraction(column.count(each), rows) for each in range(size)]
+        for column, size in zip(columns, (sizes[0], sizes[3]), strict=True)
+    ]
     laws = [counted[0], *stated, counted[1]]
     shares = {person: _product(laws[place][each] for place, each in enumerate(person)) for person in everybody}
     frequencies = {
@@ -183,7 +185,9 @@ class Answers:
     def groups(self) -> dict[str, tuple[int, ...]]:
         """Name -> the values of the protected features."""
         places = [NAMES.index(name) for name in self.protected]
-        values = [[(f"{NAMES[at]}={NAMES[at][0]}{each}", each) for each in range(self.world.sizes[at])] for at in places]
+        values = [
+            [(f"{NAMES[at]}={NAMES[at][0]}{each}", each) for each in range(self.world.sizes[at])] for at in places
+        ]
         return {
             " & ".join(name for name, _ in choice): tuple(each for _, each in choice) for choice in product(*values)
         }

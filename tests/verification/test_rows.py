@@ -23,7 +23,9 @@ SEXES = ["Female", "Male", "Other"]
 Table = dict[str, list[Any]]
 
 
-def audit(kind: str = "difference", threshold: float = 0.1, reading: str = "population", **asked: Any) -> dict[str, Any]:
+def audit(
+    kind: str = "difference", threshold: float = 0.1, reading: str = "population", **asked: Any
+) -> dict[str, Any]:
     """A question about decisions that a table records."""
     data = question(integer("age", 0, 99), category("sex", *SEXES))
     data["model"] = {"labels": LABELS}
@@ -53,7 +55,7 @@ def theirs(table: Table, metric: Any, **options: Any) -> float:
     return float(metric(coded(table, "truth"), coded(table, "decision"), sensitive_features=table["sex"], **options))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_rates_of_groups_are_fairlearns_to_the_last_digit(seed: int) -> None:
     table = people(seed)
     metrics = {"selection": fairlearn.selection_rate, "yes": fairlearn.true_positive_rate}
@@ -65,7 +67,9 @@ def test_rates_of_groups_are_fairlearns_to_the_last_digit(seed: int) -> None:
         sensitive_features=table["sex"],
     )
     plain = verify(None, parse_spec(audit(compare="overall", outcome="yes")), table=table)
-    expected = {f"sex={sex}": frame.by_group["selection"][sex] for sex in SEXES} | {"everybody": frame.overall["selection"]}
+    expected = {f"sex={sex}": frame.by_group["selection"][sex] for sex in SEXES} | {
+        "everybody": frame.overall["selection"]
+    }
     assert {group.name: group.probability.estimate for group in plain.groups} == expected
     odds = verify(None, parse_spec(audit(criterion="equalized_odds", outcome="yes")), table=table)
     assert {group.name: group.probability.estimate for group in odds.groups} == {
@@ -74,7 +78,17 @@ def test_rates_of_groups_are_fairlearns_to_the_last_digit(seed: int) -> None:
     assert all(group.probability.low == group.probability.high for group in (*plain.groups, *odds.groups))
 
 
-@pytest.mark.parametrize("seed", range(5))
+def test_rates_of_the_label_that_was_not_counted_are_to_the_last_digit_too() -> None:
+    """Of two labels one is counted; 1 - 1/3 is not the floating number 2/3."""
+    data = changed(audit(), "feature.1.values", SEXES[:2])
+    verdict = verify(None, parse_spec(data), table=counted({"Female": (1, 3), "Male": (3, 10)}))
+    found = {(group.name, group.outcome): group.probability for group in verdict.groups}
+    assert found["sex=Female", "no"].estimate == 2 / 3
+    assert found["sex=Male", "no"].estimate == 7 / 10
+    assert all(each.low == each.estimate == each.high for each in found.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("compare", ["groups", "overall"])
 def test_differences_are_fairlearns_to_the_last_digit(compare: str, seed: int) -> None:
     table, method = people(seed), "between_groups" if compare == "groups" else "to_overall"
@@ -90,7 +104,7 @@ def test_differences_are_fairlearns_to_the_last_digit(compare: str, seed: int) -
         assert verdict.rule == "exact"
 
 
-@pytest.mark.parametrize("seed", [0, 6, 8, 12, 14])
+@pytest.mark.parametrize("seed", [0, 6, 12])
 def test_ratios_are_fairlearns_to_the_last_digit(seed: int) -> None:
     table = people(seed)
     metrics = {
@@ -197,30 +211,30 @@ def resampled(table: Table, rng: np.random.Generator, rows: int) -> Table:
     ids=["difference", "ratio", "overall", "average"],
 )
 def test_intervals_from_samples_of_a_known_population_contain_its_gap(asked: dict[str, Any], truth: float) -> None:
-    """40 tables at delta 0.1; the threshold is the gap, so that any verdict would be wrong too."""
+    """30 tables at delta 0.1; the threshold is the gap, so that any verdict would be wrong too."""
     threshold = truth or 0.5
     data = audit(threshold=threshold, reading="sample", outcome="yes", **asked)
     spec = parse_spec(changed(data, "guarantee.delta", 0.1))
     rng, missed, wrong = np.random.default_rng(1), 0, 0
-    for _ in range(40):
+    for _ in range(30):
         verdict = verify(None, spec, table=resampled(everybody(), rng, 120), workers=1)
         missed += truth not in verdict.gap
         wrong += verdict.decision is not Decision.UNDECIDED
         assert verdict.gap.low <= verdict.gap.estimate <= verdict.gap.high
-    assert missed <= 0.1 * 40
+    assert missed <= 0.1 * 30
     if truth:
-        assert wrong <= 0.1 * 40
+        assert wrong <= 0.1 * 30
 
 
 def test_all_rates_of_a_sample_are_within_their_intervals_together() -> None:
-    """40 tables at delta 0.2: some rate of some group lies outside in at most a fifth of them."""
+    """30 tables at delta 0.2: some rate of some group lies outside in at most a fifth of them."""
     truths = {"sex=Female": 0.6, "sex=Male": 0.4, "sex=Other": 0.5}
     spec = parse_spec(changed(audit(reading="sample", outcome="yes"), "guarantee.delta", 0.2))
     rng, missed = np.random.default_rng(2), 0
-    for _ in range(40):
+    for _ in range(30):
         verdict = verify(None, spec, table=resampled(everybody(), rng, 90), workers=1)
         missed += any(truths[group.name] not in group.probability for group in verdict.groups)
-    assert missed <= 0.2 * 40
+    assert missed <= 0.2 * 30
 
 
 def test_a_sample_that_is_too_small_says_how_many_times_as_many_rows_would_do() -> None:
@@ -229,7 +243,9 @@ def test_a_sample_that_is_too_small_says_how_many_times_as_many_rows_would_do() 
     assert (small.decision, small.stopped) == (Decision.UNDECIDED, "rows")
     assert small.forecast is not None
     times = small.forecast
-    many = counted({"Female": (60 * times, 100 * times), "Male": (40 * times, 100 * times), "Other": (25 * times, 50 * times)})
+    many = counted(
+        {"Female": (60 * times, 100 * times), "Male": (40 * times, 100 * times), "Other": (25 * times, 50 * times)}
+    )
     assert verify(None, spec, table=many).decision is Decision.FAIR
 
 
@@ -241,7 +257,9 @@ def network(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("reading", ["population", "sample"])
-@pytest.mark.parametrize("asked", [{}, {"criterion": "equalized_odds"}, {"compare": "average"}, {"given": "age < 60"}], ids=str)
+@pytest.mark.parametrize(
+    "asked", [{}, {"criterion": "equalized_odds"}, {"compare": "average"}, {"given": "age < 60"}], ids=str
+)
 def test_recorded_decisions_give_the_numbers_of_the_network_that_made_them(
     asked: dict[str, Any], reading: str, tmp_path: Path
 ) -> None:
@@ -250,7 +268,9 @@ def test_recorded_decisions_give_the_numbers_of_the_network_that_made_them(
     recorded = parse_spec(data)
     data = changed(changed(data, "population.prediction", ...), "model.path", str(network(tmp_path)))
     spec = parse_spec(data)
-    values = np.array([[age, SEXES.index(sex)] for age, sex in zip(table["age"], table["sex"], strict=True)], np.float32)
+    values = np.array(
+        [[age, SEXES.index(sex)] for age, sex in zip(table["age"], table["sex"], strict=True)], np.float32
+    )
     labels = OnnxModel(data["model"]["path"], spec).predict(values)
     by_network = verify(None, spec, table=table)
     by_record = verify(None, recorded, table=table | {"decision": [LABELS[label] for label in labels]})
@@ -315,6 +335,16 @@ def test_the_statement_says_that_groups_were_left_out() -> None:
         assert "left out" in verdict.statement
 
 
+@pytest.mark.parametrize("reading", ["population", "sample"])
+def test_the_statement_says_that_rows_were_left_out(reading: str) -> None:
+    """A table of 15 rows, of which 3 lack a value, is not "the 12 rows" of it."""
+    table = counted({"Female": (3, 7), "Male": (3, 5), "Other": (1, 3)})
+    table["age"][:3] = [None] * 3
+    verdict = verify(None, parse_spec(changed(audit(reading=reading), "population.drop_missing", True)), table=table)
+    assert "the 12 rows of" in verdict.statement
+    assert "3 were left out" in verdict.statement
+
+
 def test_a_group_that_nobody_belongs_to_is_named_with_its_count() -> None:
     table = counted({"Female": (3, 6), "Male": (3, 6)})
     with pytest.raises(DataError, match=r'"sex=Other" has 0 of the 12 rows'):
@@ -366,5 +396,7 @@ def test_rows_give_the_same_counts_whatever_the_workers(workers: int, tmp_path: 
     verdict = verify(None, parse_spec(data), table=table, workers=workers)
     limits = np.where(table["sex"] == "Female", 39.5, np.where(table["sex"] == "Male", 44.5, 49.5))
     expected = {f"sex={sex}": int(((table["age"] > limits) & (table["sex"] == sex)).sum()) for sex in SEXES}
-    found = {group.name: group.probability.estimate * group.evaluations for group in verdict.groups if group.outcome == "yes"}
+    found = {
+        group.name: group.probability.estimate * group.evaluations for group in verdict.groups if group.outcome == "yes"
+    }
     assert found == pytest.approx(expected)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def chain_of_traces(
             raise ChainError("a trace needs at least two states")
         starts.add(trace[0])
         ends.add(trace[-1])
-        pairs.update(zip(trace, trace[1:], strict=False))
+        pairs.update(pairwise(trace))
     if len(starts) != 1:
         raise ChainError(
             "no traces" if not starts else f"traces start in {len(starts)} different states; add a first one"

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from fairchain._version import __version__
+from fairchain.cli.init import init
 from fairchain.cli.monitor import monitor
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.cli.verify import run_verify, verify
@@ -33,8 +34,8 @@ def app() -> None:
     """Decides whether a neural network treats groups of people alike, with a guarantee anybody can check."""
 
 
-app.add_command(verify)
-app.add_command(monitor)
+for command in (init, verify, monitor):
+    app.add_command(command)
 
 
 @app.command(
@@ -140,19 +141,36 @@ def data_list(as_json: bool) -> None:
         show_datasets(found)
 
 
-@data.command("get", epilog="Example: fairchain data get census")
+@data.command("get", epilog="Example: fairchain data get census --csv census.csv")
 @click.argument("names", nargs=-1, required=True)
 @click.option("--file", "files", type=PATH, multiple=True, help="Use this file instead of fetching; repeatable.")
+@click.option("--csv", "table", type=PATH, help="Write one data set as a table of people with a header.")
+@click.option("--encoded", is_flag=True, help="With --csv: the whole numbers that the example network takes.")
+@click.option("--force", is_flag=True, help="With --csv: overwrite the file.")
 @as_json
-def data_get(names: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> None:
+def data_get(
+    names: tuple[str, ...], files: tuple[Path, ...], table: Path | None, encoded: bool, force: bool, as_json: bool
+) -> None:
     """Fetch the data sets NAMES from the Python package registry into the cache, checked by their checksums."""
     from fairchain.datasets import get
+
+    if table is None and (encoded or force):
+        raise click.UsageError("--encoded and --force say how to write a table; name its file with --csv")
+    if table is not None and len(names) != 1:
+        raise click.UsageError("--csv writes one table; give one data set")
 
     def note(message: str) -> None:
         if not as_json:
             print(message, file=sys.stderr)
 
-    paths = {name: [str(path) for path in get(name, file=files or None, progress=note)] for name in names}
+    if table is None:
+        paths = {name: [str(path) for path in get(name, file=files or None, progress=note)] for name in names}
+    else:
+        from fairchain.datasets.tables import write_table
+
+        count = write_table(names[0], table, file=files or None, encoded=encoded, progress=note, force=force)
+        note(f"{names[0]}: {count:,} rows")
+        paths = {names[0]: [str(table)]}
     if as_json:
         print(json.dumps(paths, indent=1))
     else:

@@ -40,6 +40,19 @@ def verify_progress(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
 
 
 @contextmanager
+def learn_progress(quiet: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Shows how many rounds a chain was learned from so far."""
+    if not wanted(quiet):
+        yield None
+        return
+    status = _Status()
+    try:
+        yield lambda done, _: status.show(f"{done:,} rounds")
+    finally:
+        status.stop()
+
+
+@contextmanager
 def recheck_progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """Shows how much of the re-run is done."""
     if not wanted(quiet):

@@ -1,8 +1,8 @@
 """The real data sets behind the examples and benchmarks.
 
-`sources` is the table of what there is, `fetch` brings files into the user's cache, and `encode` (imported by
-its own name, since it needs numpy) turns three of them into the integer inputs of the example networks. None
-of the data ships with the package.
+`sources` is the table of what there is, and `fetch` brings files into the user's cache. Imported by their own names,
+since they need numpy: `encode` turns three of them into the integer inputs of the example networks, and `tables` writes
+four of them as CSV files. None of the data ships with the package.
 """
 
 from fairchain.datasets.fetch import Description, cache_dir, describe, get

@@ -33,6 +33,7 @@ def write_table(
     *,
     encoded: bool = False,
     cache: Path | str | None = None,
+    file: Path | str | Sequence[Path | str] | None = None,
     progress: Progress | None = None,
     force: bool = False,
 ) -> int:
@@ -46,7 +47,7 @@ def write_table(
         The file to write, in one step; one that is there already stays unless `force` is true.
     encoded
         The integer inputs of the example network, under the names in its spec, and the label; not for compas.
-    cache, progress
+    cache, file, progress
         As for `get`.
     force
         Overwrite.
@@ -57,9 +58,11 @@ def write_table(
         raise DataError(f"there is no table of people {name!r}; there is {known}")
     if encoded and name not in TASKS:
         raise DataError(f"data set {name!r} has no encoding; encoded are {', '.join(TASKS)}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise DataError(f"{path}: cannot be written; name a file in a folder that exists")
     if path.exists() and not force:
         raise DataError(f"{path}: exists already; give another name, or --force to overwrite it")
-    header, rows = table_of(name, get(name, cache=cache, progress=progress), encoded=encoded)
+    header, rows = table_of(name, get(name, cache=cache, file=file, progress=progress), encoded=encoded)
     _write(path, header, rows)
     return len(rows)
 
@@ -127,4 +130,4 @@ def _write(path: Path, header: Sequence[str], rows: Sequence[Cells]) -> None:
         finally:
             Path(file.name).unlink(missing_ok=True)
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); name a file in a folder that exists") from None
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from None

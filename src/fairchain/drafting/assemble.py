@@ -12,9 +12,10 @@ from fairchain.drafting.labels import find_outcome
 from fairchain.drafting.layouts import Layout, unseen
 from fairchain.drafting.names import like_protected
 from fairchain.drafting.profile import Profile
-from fairchain.drafting.protect import Protection, choose, protect
+from fairchain.drafting.protect import Protection, candidates, protect
 from fairchain.drafting.trial import Trial, spec_of
 from fairchain.drafting.wishes import Wishes
+from fairchain.errors import SpecError
 from fairchain.spec import Difference, Spec, Table, Uniform, parse_spec
 from fairchain.spec.schema import Population
 from fairchain.tables import RawTable, people_of
@@ -81,17 +82,24 @@ def _who(ground: Ground, trial: Trial) -> tuple[Protection, int, tuple[Guess, ..
     raw, people = ground.raw, ground.people
     names = [feature.name for feature in features]
     others = [name for name in raw.names if name and name not in (*names, people.label, people.prediction)]
-    protected = choose(names, others, ground.wishes.protected, raw.source)
-    besides = [name for name in protected if name not in names]
-    if besides:
-        features += tuple(unseen(Profile(raw, name, ground.typed)) for name in besides)
-        found = people_of(raw, spec_of(Layout(features), trial.reading, people))
-        values, dropped = found.values, found.dropped
-    likely = like_protected(feature.name for feature in features)
-    who = protect(features, values, protected, likely, raw.source)
-    also = [name for name in like_protected([*names, *others]) if name not in protected]
-    about = (*_about_protected(protected, also, ground.wishes), *(_about_unseen(name, ground) for name in besides))
-    return who, dropped, about
+    problem: SpecError | None = None
+    for protected in candidates(names, others, ground.wishes.protected, raw.source):
+        besides = [name for name in protected if name not in names]
+        if besides:
+            features = trial.layout.features + tuple(unseen(Profile(raw, name, ground.typed)) for name in besides)
+            found = people_of(raw, spec_of(Layout(features), trial.reading, people))
+            values, dropped = found.values, found.dropped
+        try:
+            who = protect(features, values, protected, like_protected(names), raw.source)
+        except SpecError as error:
+            problem = problem or error
+            features, values, dropped = trial.layout.features, trial.values, trial.dropped
+            continue
+        also = [name for name in like_protected([*names, *others]) if name not in protected]
+        about = (*_about_protected(protected, also, ground.wishes), *(_about_unseen(name, ground) for name in besides))
+        return who, dropped, about
+    assert problem is not None
+    raise problem
 
 
 def _about_protected(protected: Sequence[str], also: Sequence[str], wishes: Wishes) -> Iterator[Guess]:
@@ -106,8 +114,8 @@ def _about_unseen(name: str, ground: Ground) -> Guess:
     if ground.wishes.reading == "uniform":
         return Guess(
             "population",
-            f"The model does not take {shown(name)}, and nothing depends on it in people who are drawn uniformly: there "
-            "can be no gap. Ask about the rows: --as sample or --as population.",
+            f"The model does not take {shown(name)}, and nothing depends on it in people who are drawn uniformly: "
+            "there can be no gap. Ask about the rows: --as sample or --as population.",
             loud=True,
         )
     return Guess(f"feature.{name}", "The model does not take this column; it only says who belongs to which group.")

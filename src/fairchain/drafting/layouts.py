@@ -133,12 +133,13 @@ def _made(profiles: Iterable[Profile], guesses: tuple[Guess, ...] = ()) -> Layou
 
 
 def _texts(columns: Columns, flat: Input) -> Layout:
-    guess = Guess("feature", f"The {len(columns)} columns fill the input {shown(flat.name)} in the order of the table.")
+    guess = Guess("feature", f"Guess: the columns fill the input {shown(flat.name)} in the order of the table.")
     return Layout(tuple(category(profile, text=True) for profile in columns.values()), (guess,))
 
 
 def _fitting(columns: Columns, width: int | None, protected: Sequence[str]) -> Iterator[Layout]:
     """The layouts of a flat input that have the right width."""
+    columns = {name: profile for name, profile in columns.items() if profile.counts}
     seen: list[tuple[Feature, ...]] = []
     for way in _ways(columns, protected):
         features = tuple(
@@ -170,7 +171,7 @@ def _ways(columns: Columns, protected: Sequence[str]) -> Iterator[_Way]:
 def _about_way(columns: Columns, way: _Way, features: Sequence[Feature]) -> Iterator[Guess]:
     in_order = [name for name in columns if name in way.columns] == list(way.columns)
     order = "the columns of the table" if in_order else "one kind of columns first"
-    yield Guess("feature", f"The network does not name its inputs; they are taken to be {order}, in this order.")
+    yield Guess("feature", f"Guess: the inputs, which the network does not name, are {order}, in this order.")
     left = [name for name in columns if name not in way.columns]
     if left:
         yield Guess("feature", f"Guess: no inputs, since the network takes fewer values: {_listed(left)}.")
@@ -184,12 +185,12 @@ def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
         return
     key = f"feature.{feature.name}"
     if feature.one_hot:
-        yield Guess(key, "The network's inputs for the values are taken to be in sorted order.")
+        yield Guess(key, "Guess: the network has one input for each value, in sorted order.")
     else:
-        yield Guess(key, "The network takes a number; the values are taken to be 0, 1, ... in sorted order.")
+        yield Guess(key, "Guess: the network takes a number, and the values are 0, 1, ... in sorted order.")
     gone = [text for text in profile.markers if text not in feature.values]
     if gone:
-        yield Guess(key, f"{_listed(gone)} is taken to be a missing value.")
+        yield Guess(key, f"Guess: {_listed(gone)} is a missing value.")
 
 
 def unseen(profile: Profile) -> Feature:

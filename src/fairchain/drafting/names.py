@@ -68,6 +68,16 @@ def like_protected(names: Iterable[str]) -> list[str]:
     return [name for *_, name in sorted(ranked)]
 
 
+def is_quantity(name: str) -> bool:
+    """Whether neighbouring numbers of a feature are alike: true of ages and hours, not of numbered countries.
+
+    >>> [is_quantity(name) for name in ("age", "hours", "race", "native-country", "age at marriage")]
+    [True, True, False, False, True]
+    """
+    words = words_of(name)
+    return "age" in words or not any(word in PROTECTED_WORDS for word in words)
+
+
 def wanted(labels: Sequence[str]) -> str | None:
     """The label that people hope for, by its name; None if no name tells.
 

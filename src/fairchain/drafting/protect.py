@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.drafting.draft import Guess
-from fairchain.drafting.names import like_protected
+from fairchain.drafting.names import is_quantity, like_protected
 from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
 from fairchain.spec.schema import GroupExpr
@@ -23,8 +23,8 @@ from fairchain.tables.columns import number_text
 from fairchain.tables.wording import MOST_LISTED, near, shown
 
 ENOUGH = 30
-# Up to so many different whole numbers each is a group of its own.
-FEW_VALUES = 12
+# Up to so many different whole numbers each is a group of its own; numbered categories are many more.
+FEW_VALUES, MANY_VALUES = 12, 100
 MOST_RANGES = 10
 
 
@@ -46,8 +46,8 @@ class Protection:
     guesses: tuple[Guess, ...]
 
 
-def choose(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> tuple[str, ...]:
-    """The protected features: those given, or the one whose name says most.
+def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> list[tuple[str, ...]]:
+    """What may be protected, the likeliest first: what is given and nothing else, or one by its name.
 
     `names` are features, `others` columns of the table that the model does not take.
     """
@@ -55,9 +55,11 @@ def choose(names: Sequence[str], others: Sequence[str], given: Sequence[str], so
     for name in given:
         if name not in every:
             raise SpecError(f"protected: {source} has no column {shown(name)} ({near(name, every)})")
+    if given:
+        return [tuple(dict.fromkeys(given))]
     likely = like_protected(every)
-    if given or likely:
-        return tuple(dict.fromkeys(given)) or (likely[0],)
+    if likely:
+        return [(name,) for name in likely]
     listed = ", ".join(shown(name) for name in names[:MOST_LISTED])
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     raise NobodyProtectedError(
@@ -105,7 +107,7 @@ def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArr
         return feature, column.astype(np.int64)
     levels = np.unique(column)
     whole = isinstance(feature, IntegerFeature)
-    if whole and len(levels) <= FEW_VALUES:
+    if whole and len(levels) <= (FEW_VALUES if is_quantity(feature.name) else MANY_VALUES):
         groups: dict[str, GroupExpr] = {number_text(level): int(level) for level in levels}
         return replace(feature, groups=groups), np.searchsorted(levels, column)
     starts = np.array(_starts(column, whole))
@@ -130,19 +132,33 @@ def _range_name(low: float, high: float, whole: bool) -> str:
 def _starts(column: NDArray[np.float64], whole: bool) -> list[float]:
     """Where the ranges begin: round numbers, or quantiles where round ones would leave everybody in one range."""
     enough = min(ENOUGH, max(1, len(column) // 4))
-    starts = _joined(_round_edges(float(column.min()), float(column.max()), whole), column, enough)
-    if len(starts) > 1:
-        return starts
-    quantiles = np.quantile(column, [0.25, 0.5, 0.75], method="higher").tolist()
-    # Where most rows hold the least number, the next one still divides them.
-    above = column[column > column.min()]
-    edges = sorted({float(column.min()), *quantiles, *([float(above.min())] if len(above) else [])})
-    return _joined(edges, column, enough)
+    rough, fine = _round_edges(float(column.min()), float(column.max()), whole), _quantiles(column, whole)
+    for edges, least in ((rough, enough), (fine, enough), (fine, 1)):
+        starts = _joined(edges, column, least)
+        if len(starts) > 1:
+            break
+    return starts
+
+
+def _quantiles(column: NDArray[np.float64], whole: bool) -> list[float]:
+    """Edges at the quarters, and above the least number, which may be what most rows hold."""
+    levels = np.unique(column)
+    quarters = np.searchsorted(levels, np.quantile(column, [0.25, 0.5, 0.75], method="higher"))
+    begins = np.array(sorted({1, *quarters.tolist()} - {0, len(levels)}), int)
+    if whole:
+        return [float(levels[0]), *levels[begins].tolist()]
+    # A range of real numbers needs some width: it begins half way from the number below.
+    edges = levels[begins] / 2 + levels[begins - 1] / 2
+    return [float(levels[0]), *(edge for edge in edges.tolist() if levels[0] < edge < levels[-1])]
 
 
 def _round_edges(low: float, high: float, whole: bool) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten: the closest ones that make no more ranges than wanted."""
-    power = math.floor(math.log10((high - low) / MOST_RANGES)) if high > low else 0
+    width = (high - low) / MOST_RANGES
+    # Beyond these, steps and their multiples are no numbers any more.
+    if not 1e-290 < width < 1e290 or max(abs(low), abs(high)) / width > 1e15:
+        return [low]
+    power = math.floor(math.log10(width))
     for exponent in range(power, power + 3):
         for digit in (1, 2, 5):
             step = digit * 10.0**exponent

@@ -180,7 +180,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
         return graph.output[0]
     if len(names) == 2 and len(labels) == 1:
         return labels[0]
-    raise ModelError(f"{name}: the network has outputs {', '.join(names)}; choose one with --output (output=...)")
+    raise ModelError(f"{name}: the network has outputs {', '.join(names)}; choose one with --model-output (output=...)")
 
 
 def _classes(graph: Any, output: str) -> tuple[Class, ...]:

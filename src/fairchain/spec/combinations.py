@@ -20,12 +20,6 @@ def check_combinations(spec: Spec) -> None:
 def _check_source(spec: Spec) -> None:
     """Where people and decisions come from."""
     population = spec.population
-    recorded = isinstance(population, Table) and population.prediction is not None
-    if spec.model.path is None and not recorded and isinstance(population, Table):
-        raise SpecError(
-            'model.path: missing; name the network\'s file, for example path = "model.onnx", or give the column of '
-            'recorded decisions: prediction = "..." in [population]'
-        )
     if isinstance(population, Marginals) and population.path is None and not population.frequencies:
         raise SpecError(
             'population: has neither path nor frequencies; name a table, path = "people.csv", or state '

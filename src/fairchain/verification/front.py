@@ -132,5 +132,8 @@ def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | 
         return None
     source = model if model is not None else spec.model.path
     if source is None:
-        raise SpecError('model.path: missing; name the network\'s file, for example path = "model.onnx"')
+        raise SpecError(
+            'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
+            'decisions: prediction = "..." in [population]'
+        )
     return load_model(source, spec, limits, allow_python=model is not None, weights=weights)

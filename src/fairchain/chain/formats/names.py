@@ -1,0 +1,117 @@
+"""Names in files of other programs: PRISM and Storm ask only about labels that are identifiers of theirs.
+
+So `sex=Female` is written as `sex_Female`, in every such file alike, and a note beside it says what it stands for. A
+note is JSON at a place that the other program skips; with it a chain is read back under its own names.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from fairchain.chain.chain import Chain
+
+# A note begins like this, as nobody else's comment does.
+NOTE = '{"name":'
+_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_LONGEST = 80
+_SPELLED = (
+    (re.compile(r">="), " ge "),
+    (re.compile(r"<="), " le "),
+    (re.compile(r"!="), " ne "),
+    (re.compile(r">"), " gt "),
+    (re.compile(r"<"), " lt "),
+    (re.compile(r"&"), " and "),
+    (re.compile(r"(?<!\w)-(?=[\d.])"), " minus "),
+)
+# Words of the PRISM language, of its properties and of its later versions; "init" and "deadlock" are labels of its own.
+_RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """A C E F G I P Pmax Pmin R Rmax Rmin S U W X bool clock const csg ctmc deadlock double dtmc endinit
+        endinvariant endmodule endobservables endplayer endrewards endsystem false filter formula func global idtmc
+        imdp init int invariant label lts ma max mdp min module nondeterministic observable observables of player
+        pomdp popta prob probabilistic pta rate rewards smg stochastic stpg system true""",
+    )
+)
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a file of another program says beside a state, for us alone.
+
+    `labels` are identifiers in the file and what they stand for; each stands at the first state that has it, and at
+    state 0 if none has.
+    """
+
+    name: str
+    unvisited: bool = False
+    labels: dict[str, str] = {}
+    estimates: tuple[float, ...] = ()
+
+
+def note_text(note: Note) -> str:
+    """A note on one line."""
+    return msgspec.json.encode(note).decode()
+
+
+def read_note(text: str) -> Note | None:
+    """The note in a text; None if what looks like one is damaged."""
+    try:
+        return msgspec.json.decode(text, type=Note)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def notes_of(chain: Chain, identifiers: Mapping[str, str]) -> list[Note]:
+    """A note for each state."""
+    stands_for: dict[int, dict[str, str]] = {}
+    for label, identifier in identifiers.items():
+        states = chain.labels[label]
+        if identifier != label or not states:
+            stands_for.setdefault(min(states, default=0), {})[identifier] = label
+    return [
+        Note(name=name, unvisited=state in chain.unvisited, labels=stands_for.get(state, {}))
+        for state, name in enumerate(chain.states)
+    ]
+
+
+def identifiers_of(labels: Iterable[str]) -> dict[str, str]:
+    """A legal identifier of PRISM and Storm for each label, all different; a legal label stays as it is."""
+    labels = list(labels)
+    chosen = {label: label for label in labels if _LEGAL.fullmatch(label) and label not in _RESERVED}
+    used, count = set(chosen), dict[str, int]()
+    for label in labels:
+        if label in chosen:
+            continue
+        base = name = _spelled(label)
+        while name in used or name in _RESERVED:
+            count[base] = count.get(base, 1) + 1
+            name = f"{base}_{count[base]}"
+        used.add(name)
+        chosen[label] = name
+    return {label: chosen[label] for label in labels}
+
+
+def labels_by_state(chain: Chain, identifiers: Mapping[str, str]) -> dict[int, list[str]]:
+    """The identifiers of each state that has labels, in the order of the labels."""
+    of: dict[int, list[str]] = {}
+    for label, states in chain.labels.items():
+        for state in states:
+            of.setdefault(state, []).append(identifiers[label])
+    return of
+
+
+def comment(text: str) -> str:
+    """A name in a comment, which must not end the line."""
+    return text if text.isprintable() else ascii(text)
+
+
+def _spelled(label: str) -> str:
+    for pattern, word in _SPELLED:
+        label = pattern.sub(word, label)
+    plain = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode()
+    name = re.sub(r"\W+", "_", plain).strip("_")[:_LONGEST] or "label"
+    return f"_{name}" if name[0].isdigit() else name

@@ -1,0 +1,178 @@
+"""A chain for people: a table with the transitions of each state, as text and for notebooks.
+
+Names may come from anybody's file, so nothing in them reaches a terminal or a page unescaped.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairchain.chain.chain import Chain
+
+MOST = 60
+# A wider name does not push all others aside.
+WIDEST = 48
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """One line of the table: a transition, or a remark about a state in place of its target."""
+
+    source: str
+    target: str = ""
+    value: str = ""
+    count: str = ""
+    remark: str = ""
+
+
+def chain_table(chain: Chain, most: int | None = MOST) -> str:
+    """A chain as a table, state by state.
+
+    Parameters
+    ----------
+    chain
+        The chain.
+    most
+        At most so many lines of transitions; None for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> coin = Chain(("Start", "heads", "tails"), np.array([0, 0, 1, 2]), np.array([1, 2, 1, 2]),
+    ...              np.array([0.5, 0.5, 1, 1]), {})
+    >>> print(chain_table(coin))
+    Markov chain: 3 states, 4 transitions
+    Start -> heads 0.500
+          -> tails 0.500
+    heads stays
+    tails stays
+    """
+    rows, left = _some_rows(chain, most)
+    wide = min(max((len(row.source) for row in rows), default=0), WIDEST)
+    wide_target = min(max((len(row.target) for row in rows), default=0), WIDEST)
+    lines = [heading(chain)]
+    previous = None
+    for row in rows:
+        source = row.source if row.source != previous else ""
+        previous = row.source
+        if row.target:
+            text = f"{source:<{wide}} -> {row.target:<{wide_target}} {row.value} {row.count}"
+        else:
+            text = f"{source:<{wide}} {row.remark}" if row.remark.startswith("->") else f"{source} {row.remark}"
+        lines.append(text.rstrip())
+    return "\n".join([*lines, *_more(left)])
+
+
+def chain_html(chain: Chain, most: int | None = MOST) -> str:
+    """The same table for notebooks."""
+    rows, left = _some_rows(chain, most)
+    previous, lines = None, []
+    for row in rows:
+        cells = (
+            row.source if row.source != previous else "",
+            f"-> {row.target}" if row.target else row.remark,
+            row.value,
+            row.count,
+        )
+        previous = row.source
+        lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    more = "".join(f"<p>{html.escape(text)}</p>" for text in _more(left))
+    head = "<tr><th>state</th><th></th><th>probability</th><th>seen</th></tr>"
+    return f"<p><b>{html.escape(heading(chain))}</b></p><table>{head}{''.join(lines)}</table>{more}"
+
+
+def heading(chain: Chain) -> str:
+    """What the chain is, in a line: kind, size, and how far it may be from what it was learned from."""
+    about = chain.about
+    kind = " ".join(plain(about[key]) for key in ("kind", "estimator") if isinstance(about.get(key), str))
+    parts = [f"{len(chain):,} states", f"{int((chain.probabilities > 0).sum()):,} transitions"]
+    if isinstance(about.get("rounds"), int):
+        parts.append(f"{about['rounds']:,} rounds")
+    if chain.unvisited:
+        parts.append(f"{len(chain.unvisited):,} states never seen")
+    text = f"Markov chain{f' ({kind})' if kind else ''}: {', '.join(parts)}"
+    fidelity = _fidelity(about.get("fidelity"))
+    return f"{text}; {fidelity}" if fidelity else text
+
+
+def _fidelity(value: Any) -> str:
+    """How far P(label | group) is off, if it was measured; `about` may hold anything."""
+    if not isinstance(value, dict):
+        return ""
+    numbers = [value.get(key) for key in ("estimate", "low", "high")]
+    if not all(isinstance(number, int | float) for number in numbers):
+        return ""
+    where = " ".join(f"for {plain(value[key])}" for key in ("group", "label") if isinstance(value.get(key), str))
+    return (
+        f"P(label | group) off by {numbers[0]:.3f} [{numbers[1]:.3f}, {numbers[2]:.3f}]{f' ({where})' if where else ''}"
+    )
+
+
+def _some_rows(chain: Chain, most: int | None) -> tuple[list[_Row], int]:
+    """The first rows, and how many states are not shown whole."""
+    rows: list[_Row] = []
+    for state in range(len(chain)):
+        for row in _rows(chain, state):
+            if most is not None and len(rows) >= most:
+                return rows, len(chain) - state
+            rows.append(row)
+    return rows, 0
+
+
+def _more(left: int) -> list[str]:
+    if not left:
+        return []
+    return [f"... and the rest of {left:,} states; chain_table(chain, most=None) shows all"]
+
+
+def _rows(chain: Chain, state: int) -> Iterator[_Row]:
+    source = plain(chain.states[state])
+    begin, end = int(chain.starts[state]), int(chain.starts[state + 1])
+    real = [place for place in range(begin, end) if chain.probabilities[place] > 0]
+    if state in chain.unvisited:
+        yield _Row(source=source, remark="was never seen: its transitions are made up")
+        return
+    if [int(chain.targets[place]) for place in real] == [state]:
+        yield _Row(source=source, remark="stays")
+    else:
+        for place in real:
+            target = plain(chain.states[chain.targets[place]])
+            yield _Row(source=source, target=target, value=_value(chain, place), count=_count(chain, place))
+    hidden = end - begin - len(real)
+    if hidden and chain.high is not None:
+        highest = float(np.delete(chain.high[begin:end], [place - begin for place in real]).max())
+        yield _Row(source=source, remark=f"-> {hidden:,} never seen, each at most {digits(highest)}")
+
+
+def _value(chain: Chain, place: int) -> str:
+    text = digits(chain.probabilities[place])
+    if chain.low is None or chain.high is None or chain.low[place] == chain.high[place]:
+        return text
+    return f"{text} [{digits(chain.low[place])}, {digits(chain.high[place])}]"
+
+
+def _count(chain: Chain, place: int) -> str:
+    """How often it was seen; shares of groups are declared and not counted, which their bounds tell."""
+    if chain.counts is None or (
+        chain.low is not None and chain.high is not None and chain.low[place] == chain.high[place]
+    ):
+        return ""
+    return f"(n={int(chain.counts[place])})"
+
+
+def digits(value: float) -> str:
+    """Three decimals, or more where they would say 0 or 1 of what is neither."""
+    text = f"{value:.3f}"
+    if text in ("0.000", "1.000") and value not in (0, 1):
+        return f"{value:.2e}" if value < 0.5 else f"{value:.7f}".rstrip("0")
+    return text
+
+
+def plain(text: str) -> str:
+    """A name that cannot move the cursor or break the line."""
+    return text if text.isprintable() else ascii(text)[1:-1]
