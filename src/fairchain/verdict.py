@@ -112,6 +112,7 @@ class Verdict:
             kind=kind_of(self.spec),
             measured=f"{self.gap.estimate:.4f}" if self.exact else f"{self.gap:.4f}",
             threshold=self.spec.property.threshold,
+            at_threshold=self.exact and self.fair and abs(self.gap.estimate - self.spec.property.threshold) < 1e-12,
         )
 
     @property
@@ -231,7 +232,7 @@ def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
     def pair(i: int, j: int, outcome: int) -> Pair:
         return Pair(names[i], names[j], outcome_names(spec, comparison)[outcome])
 
-    gap = _in_own_unit(spec, answer.gap())
+    gap = _in_own_unit(spec, answer)
     verdict = Verdict(
         decision=answer.decision,
         gap=gap,
@@ -266,9 +267,13 @@ def limit_of(spec: Spec) -> Fraction:
     return 1 - threshold if isinstance(spec.property, Ratio) else threshold
 
 
-def _in_own_unit(spec: Spec, gap: tuple[float, float, float]) -> Interval:
-    estimate, low, high = gap
-    return Interval(1 - estimate, 1 - high, 1 - low) if isinstance(spec.property, Ratio) else Interval(*gap)
+def _in_own_unit(spec: Spec, answer: Answer) -> Interval:
+    """A gap as the property measures it; of counted rows the ratio is one rate over the other, to the last digit."""
+    estimate, low, high = answer.gap()
+    if not isinstance(spec.property, Ratio):
+        return Interval(estimate, low, high)
+    ratio: float = answer.ratio() if hasattr(answer, "ratio") else 1 - estimate
+    return Interval(ratio, ratio, ratio) if low == high else Interval(ratio, 1 - high, 1 - low)
 
 
 def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
@@ -284,7 +289,12 @@ def _statement(inquiry: Inquiry, answer: Answer, gap: Interval) -> str:
     decision = answer.decision.name
     if isinstance(population, Table) and population.reading == "population":
         return exact_statement(
-            decision, kind=kind, measured=gap.estimate, threshold=threshold, population=inquiry.population
+            decision,
+            kind=kind,
+            measured=gap.estimate,
+            threshold=threshold,
+            population=inquiry.population,
+            left_out=len(inquiry.left_out),
         )
     return statement(
         decision,
@@ -295,6 +305,7 @@ def _statement(inquiry: Inquiry, answer: Answer, gap: Interval) -> str:
         within=spec.guarantee.epsilon if inquiry.stopped == "decided" else None,
         kind=kind,
         run="sample" if isinstance(population, Table) else "run",
+        left_out=len(inquiry.left_out),
     )
 
 
@@ -329,5 +340,10 @@ def _probabilities(answer: Answer, spec: Spec, comparison: Comparison) -> tuple[
 
 
 def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
-    p = group.probability
-    return GroupProbability(group.name, outcome, Interval(1 - p.estimate, 1 - p.high, 1 - p.low), group.evaluations)
+    p, asked = group.probability, group.evaluations
+    if p.low == p.high:
+        # 1 - 1/3 is not the floating number 2/3; a mean over groups is no such fraction.
+        got = round(p.estimate * asked)
+        exact = (asked - got) / asked if got / asked == p.estimate else 1 - p.estimate
+        return GroupProbability(group.name, outcome, Interval(exact, exact, exact), asked)
+    return GroupProbability(group.name, outcome, Interval(1 - p.estimate, 1 - p.high, 1 - p.low), asked)

@@ -34,7 +34,7 @@ def find_witnesses(
         shown = population.rounds(ledger.seed, first, rounds).inputs(asked)
         labels = model.predict(shown).reshape(len(asked), rounds)
         people = shown.reshape(len(asked), rounds, -1)
-        found += _flips(spec, [comparison.arms[arm].name for arm in asked], labels, people)
+        found += _flips(spec, comparison, [comparison.arms[arm].name for arm in asked], labels, people)
         if len(found) >= WITNESSES:
             break
     return tuple(found[:WITNESSES])
@@ -52,20 +52,25 @@ def changed_rows(
     names = [arm.name for arm in comparison.arms]
     flips = np.flatnonzero(comparison.fold(labels)[0])[:WITNESSES]
     rows = values[flips]
-    return tuple(_flips(spec, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
+    return tuple(_flips(spec, comparison, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
 
 
 def _flips(
-    spec: Spec, names: Sequence[str], labels: NDArray[np.integer], people: NDArray[np.floating]
+    spec: Spec,
+    comparison: Comparison,
+    names: Sequence[str],
+    labels: NDArray[np.integer],
+    people: NDArray[np.floating],
 ) -> list[Witness]:
-    """One witness for each person whose class is not the same in all of these arms.
+    """One witness for each person whose class, or whose outcome if that is asked, is not the same in all these arms.
 
     Where features depend on each other two arms may show different people; these are no witnesses.
     """
     columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
     found = []
-    for row in np.flatnonzero((labels != labels[0]).any(axis=0)):
-        other = int((labels[:, row] != labels[0, row]).argmax())
+    seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
+    for row in np.flatnonzero((seen != seen[0]).any(axis=0)):
+        other = int((seen[:, row] != seen[0, row]).argmax())
         if np.array_equal(people[0, row, columns], people[other, row, columns]):
             classes = spec.model.labels[int(labels[0, row])], spec.model.labels[int(labels[other, row])]
             found.append(Witness((names[0], names[other]), classes, _unprotected(spec, people[0, row])))

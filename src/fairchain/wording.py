@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use its answer for comparison only."
 
+ONE_LEFT_OUT = " One group too small to be compared was left out."
 NO_CERTIFICATE = (
     "no certificate: it would speak of a Python function, which nobody else could check; "
     "save the network as ONNX (fairchain.to_onnx), and describe the people in the spec"
@@ -39,6 +40,7 @@ def statement(
     within: float | None = None,
     kind: str = "difference",
     run: str = "run",
+    left_out: int = 0,
 ) -> str:
     """The sentence that belongs to a verdict; `within` is epsilon if an estimate of that accuracy was reached.
 
@@ -47,6 +49,7 @@ def statement(
     """
     if not sound:
         return NOT_SOUND
+    without = _without(left_out)
     if decision == "FAIR":
         claim = f"If {NOT_FAIR[kind].format(threshold)} under {population}, a {run} like this would have said FAIR"
     elif decision == "UNFAIR":
@@ -59,10 +62,19 @@ def statement(
             f" Every probability and every gap is within {within:g} of its estimate, all of them together "
             f"with probability at least 1 - {delta:g}."
         )
-    return claim
+    return claim + without
 
 
-def exact_statement(decision: str, *, kind: str, measured: float, threshold: float, population: str) -> str:
+def _without(left_out: int) -> str:
+    """What a statement does not speak of."""
+    if not left_out:
+        return ""
+    return f" {left_out} groups too small to be compared were left out." if left_out > 1 else ONE_LEFT_OUT
+
+
+def exact_statement(
+    decision: str, *, kind: str, measured: float, threshold: float, population: str, left_out: int = 0
+) -> str:
     """The sentence for rows that are everybody: nothing is left to chance.
 
     >>> exact_statement("FAIR", kind="ratio", measured=0.9, threshold=0.8, population="the 40 rows of a.csv")
@@ -71,15 +83,17 @@ def exact_statement(decision: str, *, kind: str, measured: float, threshold: flo
     meets = "meets" if decision == "FAIR" else "fails"
     return (
         f"Counted, not estimated: over {population} {MEASURED[kind]} is {measured:.4f}, which {meets} the threshold "
-        f"{threshold:g}."
+        f"{threshold:g}.{_without(left_out)}"
     )
 
 
-def headline(decision: str, *, kind: str, measured: str, threshold: float) -> str:
+def headline(decision: str, *, kind: str, measured: str, threshold: float, at_threshold: bool = False) -> str:
     """The verdict in a line, after its name: `: the largest gap is 0.05, below the threshold 0.1`."""
     relation = {"FAIR": "below", "UNFAIR": "above", "UNDECIDED": "not separated from"}[decision]
     if kind == "ratio" and decision != "UNDECIDED":
         relation = {"FAIR": "above", "UNFAIR": "below"}[decision]
+    if at_threshold:
+        relation = "exactly"
     return f"{MEASURED[kind]} is {measured}, {relation} the threshold {threshold:g}"
 
 
@@ -100,7 +114,7 @@ def scope(model_sha256: str, seed: int) -> str:
     )
 
 
-def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None = None) -> str:
+def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None = None, dropped: int = 0) -> str:
     """The population of a table: its rows themselves, or where they come from.
 
     Of a path only the file's name is said: folders are nobody's business.
@@ -108,7 +122,8 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
     >>> rows_phrase(1200, "audit/people.csv", exact=False)
     'the distribution that the 1,200 rows of people.csv were independently drawn from'
     """
-    rows = f"the {count:,} rows of {table_name(path)}"
+    without = f" ({dropped:,} were left out: a value is missing)" if dropped else ""
+    rows = f"the {count:,} rows of {table_name(path)}{without}"
     whole = rows if exact else f"the distribution that {rows} were independently drawn from"
     return f"{whole}, among people for whom {given}" if given else whole
 

@@ -64,7 +64,7 @@ def test_whole_numbers_may_name_categories() -> None:
 
 def test_a_real_group_is_a_range_and_ranges_may_touch() -> None:
     found = groups(real("x", 0, 1), {"low": [0, 0.5], "high": {"low": 0.5, "high": 1}})
-    assert found == {"x=low": Domain(0, 0.5, real=True), "x=high": Domain(0.5, 1, real=True)}
+    assert found == {"x=low": Domain(0, 0.5, real=True, open_high=True), "x=high": Domain(0.5, 1, real=True)}
 
 
 def test_several_protected_features_make_combinations_in_the_stated_order() -> None:

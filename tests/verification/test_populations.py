@@ -264,6 +264,29 @@ def test_a_group_below_the_least_share_is_left_out_and_named(network: Path) -> N
     assert {group.name for group in verdict.groups} == {"job=j0", "job=j1"}
 
 
+@pytest.mark.parametrize("population", ["uniform", "network"])
+def test_a_least_share_can_be_asked_for_whatever_is_measured(population: str, network: Path) -> None:
+    verdict = verify(
+        None, parse_spec(asked_of(network, population, kind="individual", protected=["job"], min_size=0.28))
+    )
+    assert [name for name, _ in verdict.left_out] == (["job=j2"] if population == "network" else [])
+
+
+def test_rows_that_give_no_frequencies_are_mentioned(network: Path) -> None:
+    data = asked_of(network, "marginals")
+    table = ROWS | {"hours": [None, *ROWS["hours"][1:]]}
+    verdict = verify(None, parse_spec(changed(data, "population.drop_missing", True)), table=table)
+    assert any("1 row" in note and "missing" in note for note in verdict.notes)
+
+
+def test_a_share_of_nothing_is_not_called_rows(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from fairchain.cli.show import show_verdict
+
+    data = asked_of(network, "stated", protected=["job"], min_size=0.1)
+    show_verdict(verify(None, parse_spec(data)))
+    assert "job=j1 (share 0)" in capsys.readouterr().out
+
+
 def test_the_seed_and_the_population_are_said_in_the_statement(network: Path) -> None:
     for population, words in {
         "uniform": "independent uniform inputs",

@@ -88,6 +88,16 @@ def test_rates_of_the_label_that_was_not_counted_are_to_the_last_digit_too() -> 
     assert all(each.low == each.estimate == each.high for each in found.values())
 
 
+def test_the_rate_of_the_other_label_is_right_for_a_mean_of_groups_too() -> None:
+    """A mean of rates is no count over a count."""
+    data = changed(audit(compare="average"), "feature.1.values", SEXES[:2])
+    verdict = verify(None, parse_spec(data), table=counted({"Female": (1, 3), "Male": (3, 10)}))
+    found = {(group.name, group.outcome): group.probability.estimate for group in verdict.groups}
+    assert found["mean of the groups", "yes"] == pytest.approx((1 / 3 + 3 / 10) / 2)
+    assert found["mean of the groups", "no"] == pytest.approx((2 / 3 + 7 / 10) / 2)
+    assert found["everybody", "no"] == 9 / 13
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("compare", ["groups", "overall"])
 def test_differences_are_fairlearns_to_the_last_digit(compare: str, seed: int) -> None:
@@ -356,6 +366,17 @@ def test_a_condition_that_holds_for_nobody_of_a_group_is_named_as_the_reason() -
     """The group has six rows; that the condition leaves none of them is what must be said."""
     with pytest.raises(DataError, match="given"):
         verify(None, parse_spec(audit(given="sex != 'Other'")), table=everybody())
+
+
+def test_what_is_shown_has_every_label_that_is_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    """A ratio looks at both of two labels, and the one that fails it must be among those shown."""
+    from fairchain.cli.show import show_verdict
+
+    data = changed(audit("ratio", threshold=0.8), "feature.1.values", SEXES[:2])
+    show_verdict(verify(None, parse_spec(data), table=counted({"Female": (95, 100), "Male": (90, 100)})))
+    shown = capsys.readouterr().out
+    assert "the smallest ratio is 0.5000" in shown
+    assert "0.0500 of 100" in shown
 
 
 def test_individual_shows_every_row_as_each_group(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def chain_html(chain: Chain, most: int | None = MOST) -> str:
 def heading(chain: Chain) -> str:
     """What the chain is, in a line: kind, size, and how far it may be from what it was learned from."""
     about = chain.about
-    kind = " ".join(plain(about[key]) for key in ("kind", "estimator") if isinstance(about.get(key), str))
+    kind = ", ".join(plain(about[key]) for key in ("kind", "estimator") if isinstance(about.get(key), str))
     parts = [f"{len(chain):,} states", f"{int((chain.probabilities > 0).sum()):,} transitions"]
     if isinstance(about.get("rounds"), int):
         parts.append(f"{about['rounds']:,} rounds")
@@ -107,10 +107,9 @@ def _fidelity(value: Any) -> str:
     numbers = [value.get(key) for key in ("estimate", "low", "high")]
     if not all(isinstance(number, int | float) for number in numbers):
         return ""
-    where = " ".join(f"for {plain(value[key])}" for key in ("group", "label") if isinstance(value.get(key), str))
-    return (
-        f"P(label | group) off by {numbers[0]:.3f} [{numbers[1]:.3f}, {numbers[2]:.3f}]{f' ({where})' if where else ''}"
-    )
+    where = " and ".join(plain(value[key]) for key in ("group", "label") if isinstance(value.get(key), str))
+    phi = f"fidelity Phi = {numbers[0]:.3f} [{numbers[1]:.3f}, {numbers[2]:.3f}]"
+    return f"{phi}, the error of P(label | group){f' for {where}' if where else ''}"
 
 
 def _some_rows(chain: Chain, most: int | None) -> tuple[list[_Row], int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairchain.checker.graph import Floats, Indices, components_of
 
@@ -48,7 +47,7 @@ def system(inner: csr_array, leaving: Floats) -> csr_array:
 
 
 def solve(matrix: csr_array, right: Floats) -> Floats:
-    """x with matrix @ x = right, for a matrix that `system` made, or its transpose.
+    """X with matrix @ x = right, for a matrix that `system` made, or its transpose.
 
     Raises
     ------

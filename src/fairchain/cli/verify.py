@@ -143,6 +143,19 @@ def _changed(
         "label": label,
         "prediction": prediction,
     }
+    if people["kind"] != "table" and (label or prediction):
+        option = "--label" if label else "--prediction"
+        raise SpecError(
+            f"population.kind: {option} names a column, and there is no table; give one with --data FILE --as sample "
+            "(or --as population), or --predictions FILE"
+        )
+    if predictions is not None and data is not None:
+        raise SpecError("--predictions and --data are two tables; give one, with the decisions in it")
+    if data is not None and people["kind"] == "network":
+        raise SpecError(
+            "population.kind: the spec draws people from a Bayesian network and --data gives rows; say what they are: "
+            "--as population (everybody) or --as sample (of a larger population)"
+        )
     people |= {key: value for key, value in given.items() if value is not None}
     if data is not None and people["kind"] == "uniform":
         raise SpecError(

@@ -21,6 +21,8 @@ from fairchain.evidence.tally import Counts
 Level = float | Floats
 # Pairs up to which a forecast is worth its time.
 MOST_PAIRS = 5000
+# Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
+NEAR = 1e-9
 # (successes, trials, level) -> lower and upper bounds, each of which fails with probability at most `level`.
 Bounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
 
@@ -149,24 +151,27 @@ def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
 def widest_of(counts: ArmCounts, compared: NDArray[np.bool_], measure: str) -> tuple[int, int, int]:
     """(i, j, outcome) of the largest gap; the first of equals."""
     gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
-    outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
-    return int(i), int(j), int(outcome)
+    near = [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(gaps >= gaps.max() - NEAR)]
+    # Rounding can make equal gaps differ.
+    return max(near, key=lambda pair: exact_pair(counts, measure, pair))
 
 
 def exact_gap(counts: ArmCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
     """The largest gap as a fraction, for rows that are everybody there is."""
     rates = counts.rates
     gaps = np.where(compared, gaps_of(rates, rates, measure), -np.inf)
-    largest = Fraction(0)
-    # Rounding of the floating gaps is below 1e-12, so only these can be the largest.
-    for outcome, i, j in np.argwhere(gaps >= gaps.max() - 1e-9):
-        more, less = (_exact_rate(counts, int(outcome), int(arm)) for arm in (i, j))
-        if measure == "ratio":
-            gap = 1 - less / more if more else Fraction(0)
-        else:
-            gap = more - less
-        largest = max(largest, gap)
-    return largest
+    near = np.argwhere(gaps >= gaps.max() - NEAR)
+    pairs = ((int(i), int(j), int(outcome)) for outcome, i, j in near)
+    return max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
+
+
+def exact_pair(counts: ArmCounts, measure: str, pair: tuple[int, int, int]) -> Fraction:
+    """The gap of one pair (i, j, outcome) as a fraction."""
+    i, j, outcome = pair
+    more, less = (_exact_rate(counts, outcome, arm) for arm in (i, j))
+    if measure == "ratio":
+        return 1 - less / more if more else Fraction(0)
+    return more - less
 
 
 def _exact_rate(counts: ArmCounts, outcome: int, arm: int) -> Fraction:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from fairchain.evidence.bets import Floats
 from fairchain.evidence.counts import (
+    NEAR,
     ArmCounts,
     exact_gap,
+    exact_pair,
     fixed_sample,
     gap_bounds,
     gaps_of,
@@ -88,6 +90,12 @@ class RowsAnswer:
         """Estimate, lower and upper bound of the largest gap."""
         return self._gap
 
+    def ratio(self) -> float:
+        """The smaller rate of the widest pair over the larger; 1 where nobody got the outcome."""
+        i, j, outcome = self.widest()
+        rates = self.counts.rates
+        return float(rates[outcome, j] / rates[outcome, i]) if rates[outcome, i] else 1.0
+
     def probabilities(self) -> tuple[Floats, Floats]:
         """Bounds of the rates, (outcomes, arms); of a sample all hold together with probability 1 - delta."""
         rates = self.counts.rates
@@ -106,8 +114,12 @@ class RowsAnswer:
         gaps = gaps_of(self.counts.rates, self.counts.rates, self._measure)
         if self._delta:
             gaps = surely(self.counts, self._compared, self._measure, self._delta, disjoint=self._disjoint)
-        above = (gaps > float(self._limit)) & self._compared
-        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above)]
+        above = [
+            (int(i), int(j), int(o)) for o, i, j in np.argwhere((gaps > float(self._limit) - NEAR) & self._compared)
+        ]
+        if self._delta:
+            return [(i, j, o) for i, j, o in above if gaps[o, i, j] > self._limit]
+        return [(i, j, o) for i, j, o in above if exact_pair(self.counts, self._measure, (i, j, o)) > self._limit]
 
     def forecast(self) -> int | None:
         """About how many times as many rows would decide it; None if that cannot be said."""

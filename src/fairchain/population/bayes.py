@@ -23,7 +23,7 @@ from fairchain.population.bayes_plan import Plan, make_plan
 from fairchain.population.bayes_read import STATED, read_nodes, source_of
 from fairchain.population.streams import Address, unit_reals
 from fairchain.spec.arms import Arm
-from fairchain.spec.groups import Domain, Group
+from fairchain.spec.groups import Group
 from fairchain.spec.schema import Network, Spec
 
 __all__ = ["BayesDesk", "BayesPopulation", "BayesRounds", "read_nodes"]
@@ -153,7 +153,7 @@ class BayesPopulation:
             return None
         accepted = np.ones(len(values), bool)
         for name, domain in zip(self._protected, group.domains, strict=True):
-            accepted &= _belongs(domain, values[:, self._names.index(name)])
+            accepted &= domain.holds(values[:, self._names.index(name)])
         return accepted
 
     def exact_people(self, arm: int) -> tuple[Inputs, Reals] | None:
@@ -235,12 +235,3 @@ class BayesDesk:
             self._scratch = Scratch.of(rows)
         states = {name: state[:rows] for name, state in self._states.items()}
         return self._people[:rows], states, self._scratch.first(rows)
-
-
-def _belongs(domain: Domain, values: Inputs) -> NDArray[np.bool_]:
-    """Whether values are in a domain whose ends were rounded as the values were."""
-    if domain.points:
-        return np.isin(values, np.array(domain.points, values.dtype))
-    low, high = values.dtype.type(domain.low), values.dtype.type(domain.high)
-    inside: NDArray[np.bool_] = (low <= values) & (values <= high)
-    return inside

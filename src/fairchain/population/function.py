@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError
-from fairchain.population.uniform import Inputs, arms_of, columns_of, inside, shown_groups
+from fairchain.population.uniform import Inputs, arms_of, columns_of, shown_groups
 from fairchain.spec import CategoryFeature, Feature, Group, Spec, domain_of
 from fairchain.spec.arms import Arm
 from fairchain.spec.near import suggest
@@ -130,7 +130,7 @@ class FunctionPopulation:
     def _belong(self, arm: int, values: Inputs) -> NDArray[np.bool_]:
         belong = np.ones(len(values), bool)
         for column, domain in zip(self.protected_columns, self.groups[arm].domains, strict=True):
-            belong &= inside(domain, values[:, column])
+            belong &= domain.holds(values[:, column])
         return belong
 
     def _try(self) -> None:
@@ -201,7 +201,7 @@ class FunctionPopulation:
             values = column.astype(np.float64)
         except (TypeError, ValueError):
             raise DataError(f'{self.name}: column "{feature.name}" must hold numbers only') from None
-        wrong = ~inside(domain, values)
+        wrong = ~domain.holds(values)
         if not domain.real:
             wrong |= values != np.floor(values)
         if wrong.any():

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.population.streams import Address, HalfWords, scaled, surplus, unit_reals
-from fairchain.population.uniform import Inputs, inside
+from fairchain.population.uniform import Inputs
 from fairchain.spec import Domain
 
 # A list of so many entries stays in the processor's cache, where a look into it is the fastest way to draw; with more
@@ -207,7 +207,7 @@ class Counted:
 
     def within(self, domain: Domain) -> Counted:
         """The part in a domain."""
-        inner = inside(domain, self.values)
+        inner = domain.holds(self.values)
         return Counted(self.values[inner], self.counts[inner])
 
     def ready(self) -> Listed | Ranges:

@@ -219,14 +219,6 @@ def shown_groups(spec: Spec, arms: Sequence[Arm]) -> tuple[Group, ...]:
     return tuple(Group(arm.name, whole if arm.group is None else arm.group.domains) for arm in arms)
 
 
-def inside(domain: Domain, values: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Which of these values belong to a domain, both ends included."""
-    if domain.points:
-        return np.isin(values, domain.points)
-    within: NDArray[np.bool_] = (values >= domain.low) & (values <= domain.high)
-    return within
-
-
 def _share(part: Domain, whole: Domain) -> Fraction:
     """What part of a uniform feature this is."""
     if whole.real:

@@ -196,7 +196,7 @@ class _Checker:
             return Recheck(str(said.get("verdict")), tuple(claims), 0, 0.0)
         try:
             count = count_rows(self.people, self.asked, self.model, progress)
-        except ModelError as error:
+        except (ModelError, CertificateError) as error:
             return Recheck(str(said.get("verdict")), (*claims, Claim("re-run", False, str(error))), 0, 0.0)
         found = [evidence.asked, evidence.got, evidence.outcomes, evidence.rows]
         same = found == [count.asked, count.got, list(count.comparison.rows), len(self.people.values)]

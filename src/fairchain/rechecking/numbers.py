@@ -61,6 +61,7 @@ def expected_claims(replay: Replay, sources: Sources, model_sha256: str, stopped
             sound=True,
             within=question.epsilon if reached else None,
             kind=sources.kind,
+            left_out=len(sources.left_out),
         ),
         "scope": scope(model_sha256, guarantee.seed),
     }
@@ -83,7 +84,8 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
             for place in differences(one, other, f"{where}[{number}]")
         ]
     numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (found, expected)]
-    same = math.isclose(found, expected, rel_tol=1e-12, abs_tol=CLOSE) if all(numbers) else found == expected
+    close = 0.0 if where == "delta" else CLOSE
+    same = math.isclose(found, expected, rel_tol=1e-12, abs_tol=close) if all(numbers) else found == expected
     return [] if same else [where]
 
 

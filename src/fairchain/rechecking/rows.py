@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.errors import CertificateError
 from fairchain.model import Model
 from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
 from fairchain.rechecking.sources import fair_limit, kind_of, outcome_words
-from fairchain.spec import Comparison, Domain, Group, Spec, Table, comparison_of, groups_of
+from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.given import predicate_of
 from fairchain.tables import People
 from fairchain.wording import exact_statement, rows_phrase, rows_scope, statement
@@ -64,6 +65,8 @@ def count_rows(
     concerned = np.ones(len(people.values), bool) if predicate is None else predicate.holds(people.values)
     inside = {group.name: concerned & _in_group(people, spec, group) for group in groups_of(spec)}
     groups, left_out = _kept(people, spec, inside)
+    if not concerned.any() or len(groups) < 2:
+        raise CertificateError(f"{people.source}: these rows cannot answer the question inside the certificate")
     comparison = comparison_of(spec, groups)
     if comparison.individual:
         assert model is not None
@@ -76,6 +79,8 @@ def count_rows(
         masks = masks or [of_truth if arm.group is None else inside[arm.group.name] & of_truth]
         parts.append(list(range(len(columns), len(columns) + len(masks))))
         columns += masks
+    if not all(mask.any() for mask in columns):
+        raise CertificateError(f"{people.source}: a group that the certificate speaks of has no rows")
     needed = np.logical_or.reduce(columns)
     if people.recorded is not None:
         labels = people.recorded.astype(np.int64)
@@ -96,20 +101,10 @@ def count_rows(
 def _in_group(people: People, spec: Spec, group: Group) -> NDArray[np.bool_]:
     names = [feature.name for feature in spec.features]
     inside = np.ones(len(people.values), bool)
-    for place, (protected, domain) in enumerate(zip(spec.property.protected, group.domains, strict=True)):
-        column = people.values[:, names.index(protected)]
-        others = {other.domains[place] for other in groups_of(spec)}
-        inside &= np.array([_lies_in(value, domain, others) for value in np.unique(column)])[
-            np.unique(column, return_inverse=True)[1]
-        ]
+    for protected, domain in zip(spec.property.protected, group.domains, strict=True):
+        values, place = np.unique(people.values[:, names.index(protected)], return_inverse=True)
+        inside &= np.array([domain.contains(value) for value in values.tolist()])[place]
     return inside
-
-
-def _lies_in(value: float, domain: Domain, others: set[Domain]) -> bool:
-    """Where one real range ends and another begins, a value belongs to the one that begins."""
-    if domain.real and value == domain.high and any(other.low == value for other in others):
-        return False
-    return domain.contains(value)
 
 
 def _kept(
@@ -142,7 +137,9 @@ def _count_changes(
     seen = []
     for arm in comparison.arms:
         shown = everybody.copy()
-        for protected, domain in zip(spec.property.protected, arm.group.domains if arm.group else (), strict=True):
+        if arm.group is None or any(domain.size != 1 for domain in arm.group.domains):
+            raise CertificateError(f'{people.source}: nobody can be shown as "{arm.name}", which has several values')
+        for protected, domain in zip(spec.property.protected, arm.group.domains, strict=True):
             shown[:, names.index(protected)] = domain.low
         labels = _ask(model, shown, progress)
         seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
@@ -176,15 +173,25 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
     limit, kind = fair_limit(asked), kind_of(asked)
     gaps = _Gaps(count, delta)
     decision, gap = gaps.decision(limit), gaps.largest()
-    if kind == "ratio":
-        gap = 1 - gap[0], 1 - gap[2], 1 - gap[1]
     words = outcome_words(asked, comparison)
     outcome, more, less = gaps.widest()
-    phrase = rows_phrase(len(people.values), population.path, exact=exact, given=asked.property.given)
+    if kind == "ratio":
+        rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
+        ratio = rates[0] / rates[1] if rates[1] else 1.0
+        gap = (ratio, ratio, ratio) if exact else (ratio, 1 - gap[2], 1 - gap[1])
+    phrase = rows_phrase(
+        len(people.values), population.path, exact=exact, given=asked.property.given, dropped=people.dropped
+    )
     names = comparison.counted
+    model_sha256 = "" if people.recorded is not None else model_sha256
     if exact:
         said = exact_statement(
-            decision, kind=kind, measured=gap[0], threshold=asked.property.threshold, population=phrase
+            decision,
+            kind=kind,
+            measured=gap[0],
+            threshold=asked.property.threshold,
+            population=phrase,
+            left_out=len(count.left_out),
         )
     else:
         said = statement(
@@ -195,6 +202,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
             sound=True,
             kind=kind,
             run="sample",
+            left_out=len(count.left_out),
         )
     return {
         "verdict": decision,
@@ -223,7 +231,12 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         "table_sha256": people.sha256,
         "population": phrase,
         "statement": said,
-        "scope": rows_scope(model_sha256, people.sha256, exact=exact, recorded=population.prediction),
+        "scope": rows_scope(
+            "" if people.recorded is not None else model_sha256,
+            people.sha256,
+            exact=exact,
+            recorded=population.prediction,
+        ),
     }
 
 
@@ -280,11 +293,11 @@ class _Gaps:
         return "FAIR" if high < limit else "UNFAIR" if low > limit else "UNDECIDED"
 
     def widest(self) -> tuple[int, int, int]:
-        return max(self._pairs, key=lambda pair: float(self.exact[pair]))
+        return max(self._pairs, key=lambda pair: self.exact[pair])
 
     def violators(self, limit: Fraction) -> list[tuple[int, int, int]]:
         gaps = self.below if self._delta else self.exact
-        return [pair for pair in self._pairs if float(gaps[pair]) > float(limit)]
+        return [pair for pair in self._pairs if gaps[pair] > (limit if not self._delta else float(limit))]
 
 
 def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array, Array]]:

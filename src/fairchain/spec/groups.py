@@ -7,8 +7,11 @@ Category values are drawn as their index; what the network gets for an index is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.spec.schema import CategoryFeature, Feature, GroupExpr, Members, RealFeature, Spec
@@ -18,12 +21,16 @@ MOST_GROUPS = 500
 
 @dataclass(frozen=True)
 class Domain:
-    """Uniform over `low..high` (integers, or reals if `real`), or over `points` where they are given."""
+    """Uniform over `low..high` (integers, or reals if `real`), or over `points` where they are given.
+
+    Of two ranges of reals that touch, the lower one is `open_high`: the border belongs to the one that begins there.
+    """
 
     low: float
     high: float
     real: bool = False
     points: tuple[float, ...] = ()
+    open_high: bool = False
 
     @property
     def size(self) -> int:
@@ -44,7 +51,17 @@ class Domain:
 
     def contains(self, value: float) -> bool:
         """Whether this value can be drawn."""
-        return value in self.points if self.points else self.low <= value <= self.high
+        if self.points:
+            return value in self.points
+        return self.low <= value <= self.high and not (self.open_high and value == self.high)
+
+    def holds(self, values: NDArray[np.floating]) -> NDArray[np.bool_]:
+        """Which of these values belong to it; its ends are rounded as the values are."""
+        if self.points:
+            return np.isin(values, np.array(self.points, values.dtype))
+        low, high = values.dtype.type(self.low), values.dtype.type(self.high)
+        inside: NDArray[np.bool_] = (values >= low) & ((values < high) if self.open_high else (values <= high))
+        return inside
 
 
 @dataclass(frozen=True)
@@ -108,7 +125,11 @@ def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
                 f'feature "{feature.name}".groups: "{first}" and "{second}" share values; '
                 "give every value to one group at most"
             )
-    return [(f"{feature.name}={name}", domain) for name, domain in named]
+    starts = {domain.low for _, domain in named if domain.real}
+    return [
+        (f"{feature.name}={name}", replace(domain, open_high=domain.real and domain.high in starts))
+        for name, domain in named
+    ]
 
 
 def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Domain]]:

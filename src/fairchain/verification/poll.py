@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.evidence.counts import ArmCounts
 from fairchain.evidence.sampling import Model
-from fairchain.spec import Arm, Comparison, Domain, Group, Spec, comparison_of, groups_of
+from fairchain.spec import Arm, Comparison, Group, Spec, comparison_of, groups_of
 from fairchain.spec.given import predicate_of
 from fairchain.tables import People
 
@@ -40,31 +40,14 @@ class Poll:
     evaluations: int
 
 
-def members(domains: Sequence[Domain], values: NDArray[np.floating]) -> Mask:
-    """(domains, rows): who lies in which of some disjoint domains of a feature.
-
-    Where one real range ends and another begins, the value belongs to the one that begins.
-    """
-    inside = np.empty((len(domains), len(values)), bool)
-    starts = {domain.low for domain in domains if domain.real}
-    for mask, domain in zip(inside, domains, strict=True):
-        if domain.points:
-            mask[:] = np.isin(values, domain.points)
-        else:
-            mask[:] = (values >= domain.low) & (values <= domain.high)
-            if domain.real and domain.high in starts:
-                mask[values == domain.high] = False
-    return inside
-
-
 def group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
     """(groups, rows): who belongs to which group."""
     names = [feature.name for feature in spec.features]
     masks = np.ones((len(groups), len(values)), bool)
     for place, protected in enumerate(spec.property.protected):
-        distinct = list(dict.fromkeys(group.domains[place] for group in groups))
-        inside = members(distinct, values[:, names.index(protected)])
-        masks &= inside[[distinct.index(group.domains[place]) for group in groups]]
+        column = values[:, names.index(protected)]
+        inside = {domain: domain.holds(column) for domain in {group.domains[place] for group in groups}}
+        masks &= [inside[group.domains[place]] for group in groups]
     return masks
 
 
@@ -85,7 +68,7 @@ def poll(
     if comparison.individual:
         return _poll_changes(people, spec, model, comparison, concerned, left_out, pool, progress)
     columns, weights = _columns(comparison, groups, masks, concerned, people.truth)
-    _none_empty(people, columns)
+    _none_empty(people, spec, columns)
     needed = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     labels = np.zeros(len(people.values), np.int64)
     if people.recorded is not None:
@@ -170,13 +153,14 @@ def _columns(
     return columns, weights
 
 
-def _none_empty(people: People, columns: Sequence[tuple[str, Mask]]) -> None:
+def _none_empty(people: People, spec: Spec, columns: Sequence[tuple[str, Mask]]) -> None:
     empty = [name for name, mask in columns if not mask.any()]
     if empty:
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+        given = f' for whom property.given "{spec.property.given}" holds' if spec.property.given else ""
         raise DataError(
-            f'{people.source}: group "{empty[0]}"{more} has 0 of the {len(people.values):,} rows; remove it from the '
-            "groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
+            f'{people.source}: group "{empty[0]}"{more} has 0 of the {len(people.values):,} rows{given}; remove it '
+            "from the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
         )
 
 

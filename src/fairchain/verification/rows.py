@@ -46,7 +46,9 @@ def verify_rows(model: Model | None, spec: Spec, people: People, workers: int, p
         rounds=0,
         evaluations=found.evaluations,
         stopped="rows" if answer.decision is Decision.UNDECIDED else "decided",
-        population=rows_phrase(len(people.values), population.path, exact=exact, given=spec.property.given),
+        population=rows_phrase(
+            len(people.values), population.path, exact=exact, given=spec.property.given, dropped=people.dropped
+        ),
         model_sha256=model.sha256 if model is not None else "",
         table_sha256=people.sha256,
         witnesses=changed_rows(spec, comparison, people.values[found.rows], found.labels),

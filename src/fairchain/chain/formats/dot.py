@@ -57,12 +57,13 @@ def _node(chain: Chain, state: int, colour: str) -> str:
 
 def _edges(chain: Chain, columns: Indices, colours: list[str]) -> Iterator[str]:
     flow = flows_of(chain, columns)
+    stays = [_stays(chain, state) for state in range(len(chain))]
     edges = zip(
         chain.sources.tolist(), chain.targets.tolist(), chain.probabilities.tolist(), flow.tolist(), strict=True
     )
     for place, (source, target, probability, through) in enumerate(edges):
         # A state that is never left has a double border instead of a loop.
-        if probability == 0 or (source == target and _stays(chain, source)):
+        if probability == 0 or (source == target and stays[source]):
             continue
         style = ", style=dashed" if probability < RARE or source in chain.unvisited else ""
         back = ", constraint=false" if columns[target] <= columns[source] else ""

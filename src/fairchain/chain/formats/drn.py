@@ -123,7 +123,8 @@ class _Body:
     initial: int | None = None
     acted: bool = False
     noted: bool = False
-    estimates: Iterator[float] = field(default_factory=lambda: iter(()))
+    estimates: tuple[float, ...] = ()
+    first: int = 0
 
     def __post_init__(self) -> None:
         self.draft = Draft(self.lines)
@@ -148,9 +149,9 @@ class _Body:
         number, _, rest = text.partition(" ")
         if state_number(self.lines, number, self.size) != len(self.names):
             raise self.lines.error(f"found state {number}; state {len(self.names)} comes next, write them in order")
+        self._close()
         state = len(self.names)
         self.names.append(default_name(state))
-        self.acted, self.estimates = False, iter(())
         rewards = _REWARDS.match(rest)
         for label in self._labels(rest[rewards.end() :] if rewards else rest):
             if label != INIT:
@@ -159,6 +160,16 @@ class _Body:
                 self.initial = state
             else:
                 raise self.lines.error(f"states {self.initial} and {state} are both init; keep one to start from")
+
+    def _close(self) -> None:
+        """End a state, whose note must have an estimate for each of its transitions or none."""
+        count = len(self.draft.sources) - self.first
+        if self.estimates and len(self.estimates) != count:
+            raise self.lines.error(
+                f"state {len(self.names) - 1} has {count} transitions and its note {len(self.estimates)} estimates; "
+                "correct the note or remove it"
+            )
+        self.acted, self.estimates, self.first = False, (), len(self.draft.sources)
 
     def _labels(self, text: str) -> Iterator[str]:
         text, end = text.strip(), 0
@@ -186,7 +197,7 @@ class _Body:
         self.noted = True
         self.names[state] = note.name
         self.stands_for.update(note.labels)
-        self.estimates = iter(note.estimates)
+        self.estimates = note.estimates
         if note.unvisited:
             self.unvisited.add(state)
 
@@ -197,10 +208,13 @@ class _Body:
         if not colon:
             raise self.lines.error(f"found {found(text)}; write a transition as 3 : 0.25")
         number = state_number(self.lines, target.strip(), self.size)
-        self.draft.add(len(self.names) - 1, number, value.strip(), next(self.estimates, None))
+        place = len(self.draft.sources) - self.first
+        estimate = self.estimates[place] if place < len(self.estimates) else None
+        self.draft.add(len(self.names) - 1, number, value.strip(), estimate)
 
     def chain(self, fix_deadlocks: bool) -> Chain:
         """The chain, if the file is whole."""
+        self._close()
         if len(self.names) != self.size:
             raise self.lines.error(f"the file ends after {len(self.names)} of {self.size} states; is it whole?")
         if self.initial is None:

@@ -86,7 +86,7 @@ def write_text(path: Path, text: str) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ChainError(f"{path}: cannot be written: {reason}") from None
+        raise ChainError(f"{path}: cannot be written: {reason}; name another place") from None
 
 
 def found(text: str, most: int = 40) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from fairchain.chain.chain import Chain
+from fairchain.errors import ChainError
 
 # A note begins like this, as nobody else's comment does.
 NOTE = '{"name":'
@@ -54,7 +55,10 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 def note_text(note: Note) -> str:
     """A note on one line."""
-    return msgspec.json.encode(note).decode()
+    try:
+        return msgspec.json.encode(note).decode()
+    except UnicodeEncodeError:
+        raise ChainError(f"the name {note.name!r}, or one of its labels, is no character; rename it") from None
 
 
 def read_note(text: str) -> Note | None:
