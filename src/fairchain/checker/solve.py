@@ -1,13 +1,14 @@
 """Linear equations of chains that are left with certainty: (I - Q) x = b, and the same for the transposed matrix.
 
 States are taken in the order of their strongly connected components, what is reached first: without cycles that is
-back substitution. Runs of small components are one compiled elimination, large ones are factorised one by one, or
-iterated where the factors would fill up.
+back substitution. Small components are inverted all at once; large ones are iterated where that is fast, which is
+where factors would fill up, and factorised otherwise.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +17,12 @@ from fairchain.checker.graph import Floats, Indices, components_of
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Components up to this size are eliminated together, in the order of the states.
-SMALL = 200
-# Entries that the factors of a large component may have; beyond, it is iterated.
-MOST_FILL = 40_000_000
-# Relative residual and rounds of the iteration.
-TOLERANCE = 1e-14
-ROUNDS = 20
+# Components up to this size are inverted as dense matrices, those up to the next are always factorised.
+SMALL = 32
+MIDDLE = 500
+# When an iteration is good enough, relative to the answer, and how often it is tried before factors are.
+TOLERANCE = 2e-15
+ROUNDS = 4
 
 
 class Singular(ArithmeticError):
@@ -47,7 +47,7 @@ def system(inner: csr_array, leaving: Floats) -> csr_array:
 
 
 def solve(matrix: csr_array, right: Floats) -> Floats:
-    """X with matrix @ x = right, for a matrix that `system` made, or its transpose.
+    """x with matrix @ x = right, for a matrix that `system` made, or its transpose.
 
     Raises
     ------
@@ -58,15 +58,15 @@ def solve(matrix: csr_array, right: Floats) -> Floats:
         return np.zeros_like(right, dtype=float)
     if (matrix.diagonal() <= 0).any():
         raise Singular
-    order, ends = _order(matrix)
+    order, component = _order(matrix)
     ordered = matrix[order][:, order].tocsr()
     values = right[order].astype(float)
-    start = len(order)
-    for begin in ends[::-1]:
-        rows = ordered[begin:start]
-        known = values[begin:start] - rows[:, start:] @ values[start:]
-        values[begin:start] = _block(rows[:, begin:start], known, whole=start - begin > SMALL)
-        start = begin
+    stop = len(order)
+    for start in _blocks(component)[::-1]:
+        rows = ordered[start:stop]
+        known = values[start:stop] - rows[:, stop:] @ values[stop:]
+        values[start:stop] = _block(rows[:, start:stop], component[start:stop] - component[start], known)
+        stop = start
     if not np.isfinite(values).all():
         raise Singular
     answer = np.empty_like(values)
@@ -75,17 +75,21 @@ def solve(matrix: csr_array, right: Floats) -> Floats:
 
 
 def _order(matrix: csr_array) -> tuple[Indices, Indices]:
-    """States in an order in which edges between components lead ahead, and where each block of them begins."""
+    """States in an order in which edges between components lead ahead, and the number of each one's component."""
     edges = matrix.tocoo()
     count, component = components_of(matrix.shape[0], edges.row, edges.col)
     rank = _ranks(count, component[edges.row], component[edges.col])[component]
     order = np.argsort(rank, kind="stable")
-    sizes = np.bincount(rank)
+    return order, rank[order]
+
+
+def _blocks(component: Indices) -> Indices:
+    """Where blocks begin: a large component is one, and so is everything between two of them."""
+    sizes = np.bincount(component)
     large = sizes > SMALL
-    # A large component is a block of its own; everything between two of them is one block.
     first = np.concatenate([[True], large[1:] | large[:-1]])
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return order, begins[first]
+    return begins[first]
 
 
 def _ranks(count: int, sources: Indices, targets: Indices) -> Indices:
@@ -116,51 +120,98 @@ def topological(count: int, sources: Indices, targets: Indices) -> Indices:
     return ranks
 
 
-def _block(matrix: csr_array, right: Floats, *, whole: bool) -> Floats:
-    """One block: a run of small components, or a `whole` large one."""
-    from scipy.sparse.linalg import splu
-
-    if matrix.shape[0] == 1:
+def _block(matrix: csr_array, component: Indices, right: Floats) -> Floats:
+    """One block: small components, or a single large one."""
+    size = matrix.shape[0]
+    if size == 1:
         single: Floats = right / matrix.data[0]
         return single
-    if whole and _fill(matrix) > MOST_FILL:
-        return _iterated(matrix, right)
-    # Rows are diagonally dominant: the pivots may stay where they are.
-    options: dict[str, Any] = {"diag_pivot_thresh": 0.0} if whole else {"diag_pivot_thresh": 0.0, "permc_spec": "NATURAL"}
+    if size > SMALL and not component[-1]:
+        if size > MIDDLE and (iterated := _iterated(matrix, right)) is not None:
+            return iterated
+        return _refined(matrix, right, _factorised(matrix))
+    return _refined(matrix, right, _substituted(matrix, component))
+
+
+def _refined(matrix: csr_array, right: Floats, inverse: Callable[[Floats], Floats]) -> Floats:
+    """One step of refinement brings back digits that elimination lost."""
+    values = inverse(right)
+    return values + inverse(right - matrix @ values)
+
+
+def _factorised(matrix: csr_array) -> Callable[[Floats], Floats]:
+    from scipy.sparse.linalg import splu
+
     try:
-        factors = splu(matrix.tocsc(), **options)
+        # Rows or columns are diagonally dominant: the pivots may stay where they are.
+        factors = splu(matrix.tocsc(), diag_pivot_thresh=0.0)
     except RuntimeError:
         raise Singular from None
-    values: Floats = factors.solve(right)
-    # One step of refinement brings back what elimination lost.
-    return values + factors.solve(right - matrix @ values)
+    inverse: Callable[[Floats], Floats] = factors.solve
+    return inverse
 
 
-def _fill(matrix: csr_array) -> int:
-    """About how many entries the factors have at most: the profile after ordering by breadth."""
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
+def _substituted(matrix: csr_array, component: Indices) -> Callable[[Floats], Floats]:
+    """Back substitution, after each component's own equations are solved for its states."""
+    from scipy.sparse import coo_array, eye_array
+    from scipy.sparse.linalg import spsolve_triangular
 
-    place = np.empty(matrix.shape[0], np.intp)
-    place[reverse_cuthill_mckee(matrix, symmetric_mode=False)] = np.arange(matrix.shape[0])
     edges = matrix.tocoo()
-    width = np.zeros(matrix.shape[0], np.intp)
-    np.maximum.at(width, place[edges.row], np.abs(place[edges.row] - place[edges.col]))
-    return int(2 * width.sum())
+    inside = component[edges.row] == component[edges.col]
+    own = _inverse(edges.row[inside], edges.col[inside], edges.data[inside], component)
+    between = (edges.data[~inside], (edges.row[~inside], edges.col[~inside]))
+    ahead = own @ coo_array(between, shape=matrix.shape).tocsr()
+    triangle = (ahead + eye_array(matrix.shape[0], format="csr")).tocsr()
+
+    def inverse(right: Floats) -> Floats:
+        solved: Floats = spsolve_triangular(triangle, own @ right, lower=False, unit_diagonal=True)
+        return solved
+
+    return inverse
 
 
-def _iterated(matrix: csr_array, right: Floats) -> Floats:
-    """By a preconditioned Krylov method; graphs whose factors fill up are those on which it is fast."""
-    from scipy.sparse.linalg import LinearOperator, gmres, spilu
+def _inverse(rows: Indices, columns: Indices, weights: Floats, component: Indices) -> csr_array:
+    """The inverse of a matrix that has entries only inside of components, all components of one size at a time."""
+    from scipy.sparse import coo_array
 
-    rough = spilu(matrix.tocsc(), drop_tol=1e-3, fill_factor=3, diag_pivot_thresh=0.0)
-    operator = LinearOperator(matrix.shape, rough.solve)
+    sizes = np.bincount(component)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    found: list[tuple[Floats, Indices, Indices]] = []
+    for size in np.unique(sizes):
+        chosen = np.flatnonzero(sizes == size)
+        number = np.full(len(sizes), -1)
+        number[chosen] = np.arange(len(chosen))
+        mine = sizes[component[rows]] == size
+        row, column = rows[mine], columns[mine]
+        dense = np.zeros((len(chosen), size, size))
+        start = first[component[row]]
+        dense[number[component[row]], row - start, column - start] = weights[mine]
+        try:
+            inverse = 1 / dense if size == 1 else np.linalg.inv(dense)
+        except np.linalg.LinAlgError:
+            raise Singular from None
+        places = first[chosen][:, None] + np.arange(size)
+        found.append((inverse.ravel(), np.repeat(places, size, 1).ravel(), np.tile(places, (1, size)).ravel()))
+    data, row, column = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return coo_array((data, (row, column)), shape=(len(component),) * 2).tocsr()
+
+
+def _iterated(matrix: csr_array, right: Floats) -> Floats | None:
+    """By a Krylov method; None if it does not get there quickly."""
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import gmres
+
+    scale = 1 / matrix.diagonal()
+    scaled = (diags_array(scale) @ matrix).tocsr()
     columns = right.reshape(len(right), -1)
     answer = np.zeros_like(columns)
-    for number in range(columns.shape[1]):
+    for number, column in enumerate(columns.T):
         for _ in range(ROUNDS):
-            missing = columns[:, number] - matrix @ answer[:, number]
-            if np.abs(missing).max() <= TOLERANCE * max(np.abs(answer[:, number]).max(), 1e-300):
-                break
-            step, _ = gmres(matrix, missing, rtol=1e-8, maxiter=10, restart=50, M=operator)
+            step, _ = gmres(scaled, scale * column - scaled @ answer[:, number], rtol=1e-10, maxiter=2, restart=60)
             answer[:, number] += step
+            missing = np.abs(scale * column - scaled @ answer[:, number]).max()
+            if missing <= TOLERANCE * np.abs(answer[:, number]).max():
+                break
+        else:
+            return None
     return answer.reshape(right.shape)

@@ -24,6 +24,7 @@ STOPPED = {
 }
 BAR = 24
 MOST_ROWS, MOST_NAMED = 40, 6
+ROWS = ("exact", "fixed sample")
 
 
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
@@ -69,7 +70,7 @@ def _alike(verdict: Verdict) -> bool:
 
 def _left_out(verdict: Verdict) -> str:
     shown = [
-        f"{name} ({size:,.0f} rows)" if size >= 1 or size == 0 else f"{name} (share {size:.2g})"
+        f"{name} ({size:,.0f} rows)" if verdict.rule in ROWS else f"{name} (share {size:.2g})"
         for name, size in verdict.left_out[:MOST_NAMED]
     ]
     more = len(verdict.left_out) - len(shown)
@@ -86,7 +87,7 @@ def _cost(verdict: Verdict) -> str:
 
 def _show_groups(screen: Screen, verdict: Verdict) -> None:
     looked_at = verdict.groups
-    if len(verdict.spec.model.labels) == 2:
+    if _one_is_enough(verdict):
         looked_at = tuple(group for group in looked_at if group.outcome == looked_at[-1].outcome)
     several = len({group.outcome for group in looked_at}) > 1
     outcome = looked_at[0].outcome
@@ -99,6 +100,13 @@ def _show_groups(screen: Screen, verdict: Verdict) -> None:
     screen.table(headers, rows)
     if len(looked_at) > MOST_ROWS:
         screen.line(f"... and {len(looked_at) - MOST_ROWS} more: use --json")
+
+
+def _one_is_enough(verdict: Verdict) -> bool:
+    """Whether the other of two labels says the same: of a difference, unless each is looked at among its own people."""
+    spec = verdict.spec
+    among_their_own = getattr(spec.property, "criterion", "") == "equal_opportunity"
+    return kind_of(spec) == "difference" and len(spec.model.labels) == 2 and not among_their_own
 
 
 def _number(verdict: Verdict, group: GroupProbability) -> str:

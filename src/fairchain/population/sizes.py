@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fairchain.errors import SpecError
-from fairchain.population.build import build_population
-from fairchain.spec import Group, Marginals, Spec, Uniform, groups_of
+from fairchain.spec import Group, Marginals, Network, Spec, Uniform, groups_of
 from fairchain.spec.arms import arms_of_groups
 
 if TYPE_CHECKING:
@@ -16,28 +15,26 @@ if TYPE_CHECKING:
 Left = tuple[tuple[str, float], ...]
 
 
-def _shares(
-    spec: Spec, groups: tuple[Group, ...], people: People | None, function: Callable[..., Any] | None
-) -> Sequence[float] | None:
+def _shares(spec: Spec, groups: tuple[Group, ...], people: People | None) -> Sequence[float] | None:
     if isinstance(spec.population, Uniform | Marginals):
         from fairchain.population.marginals import marginal_shares
 
         # A group that nobody belongs to has a share too, though it could not be drawn.
         return marginal_shares(spec, arms_of_groups(groups), people)
-    shares: Sequence[float] | None = build_population(
-        spec, arms_of_groups(groups), people=people, function=function
-    ).shares()
-    return shares
+    if not isinstance(spec.population, Network):
+        return None
+    from fairchain.population.bayes import BayesPopulation
+
+    shares = BayesPopulation(spec, arms_of_groups(groups)).shares()
+    return None if shares is None else shares.tolist()
 
 
-def large_enough(
-    spec: Spec, people: People | None = None, function: Callable[..., Any] | None = None
-) -> tuple[tuple[Group, ...], Left]:
+def large_enough(spec: Spec, people: People | None = None) -> tuple[tuple[Group, ...], Left]:
     """The groups that reach `property.min_size`, and those that do not, with their share of the population."""
     groups, least = groups_of(spec), spec.property.min_size
     if least is None:
         return groups, ()
-    shares = _shares(spec, groups, people, function)
+    shares = _shares(spec, groups, people)
     if shares is None:
         raise SpecError("property.min_size: the groups' shares cannot be computed for this population; leave it out")
     kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)

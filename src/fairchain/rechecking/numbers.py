@@ -18,6 +18,8 @@ from fairchain.wording import scope, statement
 
 CLOSE = 1e-6
 EDGE = 1.0 - 1e-12
+# Numbers that somebody stated: nothing about them was computed, so nothing about them is rounded.
+STATED = ("threshold", "delta", "epsilon")
 
 
 def expected_claims(replay: Replay, sources: Sources, model_sha256: str, stopped: str) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
             for place in differences(one, other, f"{where}[{number}]")
         ]
     numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (found, expected)]
-    close = 0.0 if where == "delta" else CLOSE
+    close = 0.0 if where in STATED else CLOSE
     same = math.isclose(found, expected, rel_tol=1e-12, abs_tol=close) if all(numbers) else found == expected
     return [] if same else [where]
 

@@ -28,6 +28,7 @@ Report = Callable[[Progress], None]
 
 def notes_on(model: Model | None, dropped: int = 0) -> tuple[str, ...]:
     """What a reader should know besides: rows left out, a model that was asked in a slower way."""
-    notes = [f"{dropped:,} rows with missing values were left out."] if dropped else []
+    rows = f"{dropped:,} rows with missing values were" if dropped > 1 else "1 row with missing values was"
+    notes = [f"{rows} left out."] if dropped else []
     note = getattr(model, "note", "")
     return tuple([*notes, note] if note else notes)

@@ -61,7 +61,7 @@ def verify_rounds(
             'population.kind: "callable" goes with a Python function, given as population=... or --population; '
             "give both or neither"
         )
-    groups, left_out = large_enough(spec, people, function)
+    groups, left_out = large_enough(spec, people)
     comparison = comparison_of(spec, groups)
     population = build_population(
         spec, comparison.arms, model.dtype, people=people, function=function, predicate=predicate_of(spec)
@@ -86,7 +86,7 @@ def verify_rounds(
         table_sha256=people.sha256 if people is not None else None,
         witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
         left_out=left_out,
-        notes=notes_on(model),
+        notes=notes_on(model, people.dropped if people is not None else 0),
         certifiable=model.certifiable and function is None,
     )
     return assemble(inquiry, rule, start)

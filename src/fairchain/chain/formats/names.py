@@ -117,5 +117,5 @@ def _spelled(label: str) -> str:
     for pattern, word in _SPELLED:
         label = pattern.sub(word, label)
     plain = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode()
-    name = re.sub(r"\W+", "_", plain).strip("_")[:_LONGEST] or "label"
+    name = re.sub(r"\W+", "_", plain).strip("_")[:_LONGEST] or "unnamed"
     return f"_{name}" if name[0].isdigit() else name
