@@ -90,6 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(chains())
+@settings(max_examples=50)
 def test_json_keeps_everything(folder: Path, chain: Chain) -> None:
     write_chain(chain, folder / "a.json")
     back = read_chain(folder / "a.json")
@@ -99,6 +100,7 @@ def test_json_keeps_everything(folder: Path, chain: Chain) -> None:
 
 @pytest.mark.parametrize("name", ["a.drn", "a.tra"])
 @given(chain=chains())
+@settings(max_examples=50)
 def test_a_chain_comes_back_from_other_programs_files(folder: Path, name: str, chain: Chain) -> None:
     """States and their names, transitions to the last bit, the initial state, labels, and what was never visited."""
     write_chain(chain, folder / name)
@@ -108,6 +110,7 @@ def test_a_chain_comes_back_from_other_programs_files(folder: Path, name: str, c
 
 
 @given(chains())
+@settings(max_examples=50)
 def test_intervals_come_back_from_drn_with_the_estimates(folder: Path, chain: Chain) -> None:
     if chain.has_intervals:
         write_chain(chain, folder / "i.drn", intervals=True)
@@ -115,7 +118,7 @@ def test_intervals_come_back_from_drn_with_the_estimates(folder: Path, chain: Ch
 
 
 @given(chains())
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_a_file_that_was_read_is_written_the_same(folder: Path, chain: Chain) -> None:
     write_chain(chain, folder / "b.json")
     assert chain_text(read_chain(folder / "b.json"), "json").encode() == (folder / "b.json").read_bytes()
@@ -217,7 +220,7 @@ TOKEN = re.compile(r'\s+|"(?:[^"\\]|\\.)*"|->|[{}\[\];,=]|[A-Za-z_][A-Za-z0-9_]*
 
 
 @given(chains())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_dot_is_well_formed_whatever_the_names(chain: Chain) -> None:
     text = chain_text(chain, "dot")
     assert text.isascii() or all(mark.isprintable() or mark == "\n" for mark in text)

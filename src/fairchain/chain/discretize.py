@@ -44,6 +44,8 @@ class Discretizer:
 
     def __call__(self, values: NDArray[np.floating]) -> NDArray[np.int64]:
         """The state of each row of (rows, numbers)."""
+        if self.method == "values" and self.edges:
+            return values[:, 0].astype(np.int64) - int(self.edges[0] - 1)
         if self.edges is not None:
             place: NDArray[np.intp] = np.searchsorted(np.asarray(self.edges), values[:, 0], side="right")
             return place.astype(np.int64)

@@ -90,14 +90,18 @@ def heading(chain: Chain) -> str:
     """What the chain is, in a line: kind, size, and how far it may be from what it was learned from."""
     about = chain.about
     kind = ", ".join(plain(about[key]) for key in ("kind", "estimator") if isinstance(about.get(key), str))
-    parts = [f"{len(chain):,} states", f"{int((chain.probabilities > 0).sum()):,} transitions"]
+    parts = [_number(len(chain), "state"), _number(int((chain.probabilities > 0).sum()), "transition")]
     if isinstance(about.get("rounds"), int):
-        parts.append(f"{about['rounds']:,} rounds")
+        parts.append(_number(about["rounds"], "round"))
     if chain.unvisited:
-        parts.append(f"{len(chain.unvisited):,} states never seen")
+        parts.append(f"{_number(len(chain.unvisited), 'state')} never seen")
     text = f"Markov chain{f' ({kind})' if kind else ''}: {', '.join(parts)}"
     fidelity = _fidelity(about.get("fidelity"))
     return f"{text}; {fidelity}" if fidelity else text
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _fidelity(value: Any) -> str:
@@ -126,7 +130,7 @@ def _some_rows(chain: Chain, most: int | None) -> tuple[list[_Row], int]:
 def _more(left: int) -> list[str]:
     if not left:
         return []
-    return [f"... and the rest of {left:,} states; chain_table(chain, most=None) shows all"]
+    return [f"... and the rest of {_number(left, 'state')}; chain_table(chain, most=None) shows all"]
 
 
 def _rows(chain: Chain, state: int) -> Iterator[_Row]:

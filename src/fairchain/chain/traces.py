@@ -16,30 +16,39 @@ from fairchain.chain.units import Hidden, Unit
 
 Counts = NDArray[np.int64]
 # Tables up to this size are counted densely.
-DENSE = 2**22
+DENSE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
     """How often a state of one column was followed by a state of the next, in each group.
 
-    Sorted codes `(group * width + state) * next_width + next_state`, and how often each was seen.
+    Counted by code, `(group * width + state) * next_width + next_state`: a table of all codes where that is small, else
+    only the codes that were seen, in order, with `seen` saying which.
     """
 
     width: int
     next_width: int
-    codes: NDArray[np.int64]
-    counts: Counts
+    table: Counts
+    seen: NDArray[np.int64] | None = None
 
     def __add__(self, other: Link) -> Link:
-        codes = np.concatenate([self.codes, other.codes])
-        codes, place = np.unique(codes, return_inverse=True)
-        totals = np.bincount(place, np.concatenate([self.counts, other.counts]).astype(np.float64), len(codes))
-        return Link(self.width, self.next_width, codes, totals.astype(np.int64))
+        if self.seen is None or other.seen is None:
+            return Link(self.width, self.next_width, self.table + other.table)
+        seen, place = np.unique(np.concatenate([self.seen, other.seen]), return_inverse=True)
+        total = np.zeros(len(seen), np.int64)
+        np.add.at(total, place, np.concatenate([self.table, other.table]))
+        return Link(self.width, self.next_width, total, seen)
+
+    @property
+    def counts(self) -> Counts:
+        """How often each of `triples` was seen."""
+        return self.table if self.seen is not None else self.table[self.table > 0]
 
     def triples(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Group, state and next state of each code."""
-        first, following = np.divmod(self.codes, self.next_width)
+        """Group, state and next state of everything that was seen."""
+        codes = self.seen if self.seen is not None else np.flatnonzero(self.table)
+        first, following = np.divmod(codes, self.next_width)
         group, state = np.divmod(first, self.width)
         return group, state, following
 
@@ -50,12 +59,11 @@ def count_link(
     """The link between two columns of one group's people."""
     state, following = columns
     code = (group * widths[0] + state) * widths[1] + following
-    if groups * widths[0] * widths[1] <= DENSE:
-        dense = np.bincount(code, minlength=groups * widths[0] * widths[1])
-        codes = np.flatnonzero(dense)
-        return Link(*widths, codes.astype(np.int64), dense[codes].astype(np.int64))
-    codes, counts = np.unique(code, return_counts=True)
-    return Link(*widths, codes, counts.astype(np.int64))
+    size = groups * widths[0] * widths[1]
+    if size <= DENSE:
+        return Link(*widths, np.bincount(code, minlength=size).astype(np.int64))
+    seen, counts = np.unique(code, return_counts=True)
+    return Link(*widths, counts.astype(np.int64), seen)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SMALL = 32
 MIDDLE = 500
 # When an iteration is good enough, relative to the answer, and how often it is tried before factors are.
-TOLERANCE = 2e-15
+TOLERANCE = 1e-14
 ROUNDS = 4
 
 

@@ -89,7 +89,7 @@ def query(
 @quiet
 def export(source: Path, form: str, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
-    from fairchain.chain.formats import dump_chain, write_chain
+    from fairchain.chain.formats import chain_text, write_chain
 
     if output is None and form == "explicit":
         raise click.UsageError("explicit files are three; name them with -o chain.tra")
@@ -97,7 +97,7 @@ def export(source: Path, form: str, output: Path | None, intervals: bool, quiet:
         must_be_writable(output, "-o")
     chain = _chain(source, quiet=quiet or output is None, **options)
     if output is None:
-        print(dump_chain(chain, form, intervals=intervals), end="")
+        print(chain_text(chain, form, intervals=intervals), end="")
         return
     for path in write_chain(chain, output, form, intervals=intervals):
         print(path)
@@ -105,10 +105,10 @@ def export(source: Path, form: str, output: Path | None, intervals: bool, quiet:
 
 def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: float | None, **options: Any) -> Chain:
     """Learn it from a spec, or read it."""
-    from fairchain.chain.formats import is_chain_file, read_chain
+    if source.suffix.lower() not in SPECS or _holds_a_chain(source):
+        from fairchain.chain.formats import read_chain
 
-    if source.suffix.lower() not in SPECS or is_chain_file(source):
-        return read_chain(source)
+        return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
     from fairchain.cli.progress import learn_progress
     from fairchain.errors import SpecError
@@ -120,6 +120,14 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
         raise SpecError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
     with learn_progress(quiet) as progress:
         return learn_chain(options.pop("model"), spec, progress=progress, **options)
+
+
+def _holds_a_chain(path: Path) -> bool:
+    """Whether a JSON file is a chain of ours and not a spec."""
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"fairchain-chain"' in file.read(4096)
 
 
 def _summary(chain: Chain) -> dict[str, Any]:

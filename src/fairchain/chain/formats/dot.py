@@ -65,11 +65,12 @@ def _edges(chain: Chain, columns: Indices, colours: list[str]) -> Iterator[str]:
         # A state that is never left has a double border instead of a loop.
         if probability == 0 or (source == target and stays[source]):
             continue
+        colour = colours[target if source == chain.initial else source]
         style = ", style=dashed" if probability < RARE or source in chain.unvisited else ""
         back = ", constraint=false" if columns[target] <= columns[source] else ""
         yield (
             f'  s{source} -> s{target} [label="{probability:.3g}", penwidth={0.5 + 5 * through:.2f}, '
-            f'color="{colours[source]}", tooltip="{escaped(_tip(chain, place))}"{style}{back}];'
+            f'color="{colour}", tooltip="{escaped(_tip(chain, place))}"{style}{back}];'
         )
 
 
@@ -77,8 +78,10 @@ def _tip(chain: Chain, place: int) -> str:
     names = f"{chain.states[chain.sources[place]]} -> {chain.states[chain.targets[place]]}"
     text = f"{names}: {chain.probabilities[place]:.6g}"
     if chain.low is not None and chain.high is not None:
+        if chain.low[place] == chain.high[place]:
+            return text  # declared, as the shares of the groups are, and not counted
         text += f" [{chain.low[place]:.6g}, {chain.high[place]:.6g}]"
-    return text if chain.counts is None else f"{text}, seen {chain.counts[place]} times"
+    return text if chain.counts is None else f"{text}, n={chain.counts[place]}"
 
 
 def _stays(chain: Chain, state: int) -> bool:

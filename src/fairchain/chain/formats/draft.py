@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.chain import ROUNDING, Chain, Floats
-from fairchain.chain.formats.files import MOST_STATES, Lines, found
+from fairchain.chain.formats.files import MOST_STATES, MOST_TRANSITIONS, Lines, found
 from fairchain.errors import ChainError
 
 _DIGITS = r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,4})?"
@@ -37,6 +37,8 @@ class Draft:
 
     def add(self, source: int, target: int, value: str, estimate: float | None = None) -> None:
         """Take a transition from the line that was reached; its value is a probability or an interval."""
+        if len(self.sources) == MOST_TRANSITIONS:
+            raise self.lines.error(f"there are more than {MOST_TRANSITIONS} transitions, the most that are read")
         low, high = self._value(value)
         if estimate is not None and not 0 <= estimate <= 1 + ROUNDING:
             raise self.lines.error(f"found the estimate {estimate:g} in the note above; probabilities are at most 1")
@@ -89,10 +91,11 @@ class Draft:
         size = len(names)
         if fix_deadlocks:
             self._fix(size)
+        self.check_states(size)
         source, target, line = np.array(self.sources), np.array(self.targets), np.array(self.places)
         order = np.lexsort((target, source))
         source, target, line = source[order], target[order], line[order]
-        self._check_pairs(source, target, line, size)
+        self._check_pairs(source, target, line)
         low, high = np.array(self.low)[order], np.array(self.high)[order]
         probability, about = low, dict[str, Any]()
         if self.has_intervals:
@@ -112,15 +115,14 @@ class Draft:
                 about=about,
             )
         except ChainError as error:
-            raise ChainError(f"{self.lines.path}: {error}") from None
+            raise ChainError(f"{self.lines.path}: {error}; correct the file") from None
 
     def _fix(self, size: int) -> None:
         """Let states without transitions stay where they are."""
-        without = np.setdiff1d(np.arange(size), np.array(self.sources, np.int64))
-        for state in without.tolist():
+        for state in self._without(size).tolist():
             self.add(state, state, "1")
 
-    def _check_pairs(self, source: Any, target: Any, line: Any, size: int) -> None:
+    def _check_pairs(self, source: Any, target: Any, line: Any) -> None:
         same = np.flatnonzero((np.diff(source) == 0) & (np.diff(target) == 0))
         if same.size:
             place = int(same[0])
@@ -128,7 +130,16 @@ class Draft:
                 f"the transition from {source[place]} to {target[place]} stands twice; write it once",
                 max(line[place], line[place + 1]),
             )
-        without = np.setdiff1d(np.arange(size), source)
+
+    def _without(self, size: int) -> NDArray[np.intp]:
+        """The states that have no transition."""
+        seen = np.zeros(size, bool)
+        seen[np.array(self.sources, np.int64)] = True
+        return np.flatnonzero(~seen)
+
+    def check_states(self, size: int) -> None:
+        """Refuse states that lead nowhere, before anything as large as their number is made."""
+        without = self._without(size)
         if without.size:
             raise self.lines.error(
                 f"state {without[0]} has no transition; add one to itself with probability 1, or read the file with "

@@ -60,6 +60,8 @@ def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
     """The chain in a .tra file, with the names and labels of the .sta and .lab beside it if there are any."""
     stem = stem_of(path)
     draft, size = _read_transitions(_with(stem, TRANSITIONS))
+    if not fix_deadlocks:
+        draft.check_states(size)
     names = [default_name(state) for state in range(size)]
     stands_for: dict[str, str] = {}
     unvisited: frozenset[int] = frozenset()

@@ -18,6 +18,7 @@ from fairchain.errors import ChainError
 # Larger files are refused before they are read; a chain of 100,000 states and a million transitions takes 40 MB.
 MOST_BYTES = 2**27
 MOST_STATES = 2_000_000
+MOST_TRANSITIONS = 5_000_000
 
 
 class Lines:

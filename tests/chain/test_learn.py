@@ -1,0 +1,146 @@
+"""Chains learned from a network: exact where that is promised, measured where it is not, the same for every worker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairchain import example, load_spec
+from fairchain.chain.estimators import estimate
+from fairchain.chain.fidelity import reach_by_layers
+from fairchain.chain.learn import learn_chain, learn_family, subject_of
+from fairchain.checker import check
+from fairchain.errors import ChainError, ModelError
+from fairchain.model import OnnxModel
+from fairchain.population import UniformPopulation
+
+CENSUS = load_spec(example("census"))
+STATES = ["capital-gain:bins=5", "layer3[2]", "layer5:kmeans=3"]
+
+
+def counted(rounds: int) -> np.ndarray:
+    """(groups, labels): frequencies by asking the network directly about the same people."""
+    model = OnnxModel(str(CENSUS.model.path), CENSUS)
+    population = UniformPopulation(CENSUS, dtype=model.dtype)
+    total = np.zeros((len(population.groups), 2))
+    for chunk, start in enumerate(range(0, rounds, 4096)):
+        drawn = population.rounds(0, chunk, min(4096, rounds - start))
+        for group in range(len(population.groups)):
+            total[group] += np.bincount(model.predict(drawn.show(group)), minlength=2)
+    return total / rounds
+
+
+@pytest.mark.parametrize("states", [[], ["age"], STATES], ids=len)
+def test_a_product_chain_reaches_labels_as_often_as_they_were_counted(states: list[str]) -> None:
+    chain = learn_chain(None, CENSUS, states=states, rounds=5000)
+    direct = counted(5000)
+    assert reach_by_layers(chain, 5, 2) == pytest.approx(direct, abs=1e-12)
+    for group, name in enumerate(chain.states[1:6]):
+        for label, word in enumerate(CENSUS.model.labels):
+            assert check(chain, f'P=? [ F "Y={word}" ]', state=name).value == pytest.approx(
+                direct[group, label], abs=1e-12
+            )
+
+
+def test_intervals_contain_what_many_more_rounds_say() -> None:
+    """delta 1e-6 for all transitions together; 50 times as many rounds, themselves off by a few thousandths."""
+    chain = learn_chain(None, CENSUS, states=STATES[:2], rounds=4000)
+    more = learn_chain(None, CENSUS, states=STATES[:2], rounds=200_000, seed=1)
+    assert chain.states == more.states
+    assert chain.low is not None
+    assert chain.high is not None
+    assert more.counts is not None
+    often = np.bincount(more.sources, more.counts)[more.sources] > 20_000
+    assert (chain.low <= more.probabilities + 0.01)[often].all()
+    assert (chain.high >= more.probabilities - 0.01)[often].all()
+    sums = np.bincount(chain.sources, chain.probabilities)
+    assert sums == pytest.approx(np.ones(len(chain)), abs=1e-12)
+
+
+def test_a_shared_chain_comes_with_its_fidelity_and_it_is_right() -> None:
+    chain = learn_chain(None, CENSUS, states=["layer3[2]"], kind="shared", rounds=20_000)
+    phi = chain.about["fidelity"]
+    error = np.abs(reach_by_layers(chain, 5, 2) - counted(200_000)).max()
+    assert phi["low"] - 0.003 <= error <= phi["high"] + 0.003
+    assert "fidelity" not in learn_chain(None, CENSUS, states=["layer3[2]"], rounds=2000).about
+    assert len(chain) == 1 + 5 + 2 + 2
+
+
+@pytest.mark.parametrize("kind", ["product", "shared"])
+def test_the_same_chain_whatever_the_workers(kind: str) -> None:
+    one, two = (learn_chain(None, CENSUS, states=STATES, kind=kind, rounds=9000, workers=n) for n in (1, 2))  # type: ignore[arg-type]
+    assert one == two
+
+
+def test_a_family_of_units_from_one_pass_is_what_each_alone_would_be() -> None:
+    units = ["capital-gain", "layer1[5]", "layer5[0]", "age"]
+    family = learn_family(None, CENSUS, units=units, rounds=6000)
+    for unit in units:
+        alone = learn_chain(None, CENSUS, states=[unit], rounds=6000)
+        assert family[unit].states == alone.states
+        assert np.array_equal(family[unit].counts, alone.counts)  # type: ignore[arg-type]
+    everything = learn_family(None, CENSUS, rounds=500)
+    assert len(everything) == 12 + 64 + 32 + 16 + 8 + 4
+
+
+def test_epsilon_goes_on_until_every_transition_is_known() -> None:
+    chain = learn_chain(None, CENSUS, states=["age"], epsilon=0.03)
+    assert chain.low is not None
+    assert chain.high is not None
+    learned = (chain.sources > 0) & (chain.targets != chain.sources)
+    assert (chain.high - chain.low)[learned].max() <= 0.06
+    assert chain.about["sound"]
+    with pytest.raises(ChainError, match="a state is too rare"):
+        learn_chain(None, CENSUS, states=["age"], epsilon=0.001, rounds=10_000)
+
+
+def test_the_papers_rule_stops_earlier_and_says_that_it_is_not_sound() -> None:
+    sound = learn_chain(None, CENSUS, states=["sex"], epsilon=0.01)
+    paper = learn_chain(None, CENSUS, states=["sex"], epsilon=0.01, rule="paper")
+    assert not paper.about["sound"]
+    assert 10 * paper.about["rounds"] < sound.about["rounds"]
+
+
+def test_estimators_by_hand() -> None:
+    table = np.array([[3, 1, 0], [0, 0, 0], [2, 2, 2]])
+    assert estimate(table, "frequency")[0].tolist() == [0.75, 0.25, 0]
+    assert estimate(table, "laplace")[0] == pytest.approx([4 / 7, 2 / 7, 1 / 7])
+    assert estimate(table, "good-turing")[0] == pytest.approx([9 / 16, 3 / 16, 4 / 16])
+    for estimator in ("frequency", "laplace", "good-turing"):
+        assert estimate(table, estimator)[1] == pytest.approx([1 / 3] * 3)  # type: ignore[arg-type]
+        assert estimate(table, estimator)[2] == pytest.approx([1 / 3] * 3)  # type: ignore[arg-type]
+
+
+def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_so() -> None:
+    chain = learn_chain(None, CENSUS, states=["hours-per-week:bins=10,10.5"], rounds=300)
+    assert [chain.states[state] for state in sorted(chain.unvisited)] == [
+        f"{group} & 10 <= hours-per-week < 10.5" for group in chain.states[1:6]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        (["leyer3[2]"], "did you mean layer3"),
+        (["layer3[16]"], r'"layer3" has 16 units, numbered from 0'),
+        (["capital-gain:kmeens=3"], 'no way "kmeens"'),
+        (["capital-gain:kmeans=1"], "2 or more"),
+        (["capital-gain:bins=a"], "a is no number"),
+        (["layer3:sign"], "whole layer"),
+        (["sex:kmeans=2"], "a category has no order"),
+        (["layer5[0]:kmeans=4000"], "distinct"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_state_that_cannot_be_had_is_one_message(states: list[str], message: str) -> None:
+    with pytest.raises((ChainError, ModelError), match=message) as caught:
+        learn_chain(None, CENSUS, states=states, rounds=100)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_shares_of_groups_are_those_of_the_population() -> None:
+    spec = load_spec(example("credit"))
+    subject = subject_of(None, spec, (), None, None)
+    chain = learn_chain(None, spec, rounds=100)
+    shares = np.asarray(subject.population.shares())
+    assert chain.probabilities[chain.sources == 0] == pytest.approx(shares / shares.sum())
