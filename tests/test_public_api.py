@@ -10,10 +10,10 @@ import pytest
 import fairchain
 
 NAMES = {
-    "CertificateError", "DataError", "Decision", "FairchainError", "InputError", "Interval", "Limits", "ModelError",
-    "Monitor", "OnnxModel", "Progress", "Recheck", "Spec", "SpecError", "Verdict", "__version__", "as_frames",
-    "example", "infer_spec", "load_model", "load_spec", "make_certificate", "parse_spec", "recheck", "to_onnx",
-    "verify", "write_certificate",
+    "CertificateError", "Chain", "ChainError", "DataError", "Decision", "FairchainError", "InputError", "Interval",
+    "Limits", "ModelError", "Monitor", "OnnxModel", "Progress", "QueryError", "Recheck", "Spec", "SpecError", "Verdict",
+    "__version__", "as_frames", "example", "infer_spec", "learn_chain", "learn_family", "load_model", "load_spec",
+    "make_certificate", "parse_spec", "read_chain", "recheck", "to_onnx", "verify", "write_certificate", "write_chain",
 }  # fmt: skip
 
 

@@ -17,13 +17,16 @@ from fairchain._version import __version__
 
 if TYPE_CHECKING:
     from fairchain.certificate import make_certificate, write_certificate
+    from fairchain.chain import Chain, learn_chain, learn_family, read_chain, write_chain
     from fairchain.drafting import infer_spec
     from fairchain.errors import (
         CertificateError,
+        ChainError,
         DataError,
         FairchainError,
         InputError,
         ModelError,
+        QueryError,
         SpecError,
     )
     from fairchain.evidence import Decision, Interval
@@ -37,13 +40,16 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "fairchain.certificate": ("make_certificate", "write_certificate"),
+    "fairchain.chain": ("Chain", "learn_chain", "learn_family", "read_chain", "write_chain"),
     "fairchain.drafting": ("infer_spec",),
     "fairchain.errors": (
         "CertificateError",
+        "ChainError",
         "DataError",
         "FairchainError",
         "InputError",
         "ModelError",
+        "QueryError",
         "SpecError",
     ),
     "fairchain.evidence": ("Decision", "Interval"),
@@ -59,6 +65,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "CertificateError",
+    "Chain",
+    "ChainError",
     "DataError",
     "Decision",
     "FairchainError",
@@ -69,6 +77,7 @@ __all__ = [
     "Monitor",
     "OnnxModel",
     "Progress",
+    "QueryError",
     "Recheck",
     "Spec",
     "SpecError",
@@ -77,14 +86,18 @@ __all__ = [
     "as_frames",
     "example",
     "infer_spec",
+    "learn_chain",
+    "learn_family",
     "load_model",
     "load_spec",
     "make_certificate",
     "parse_spec",
+    "read_chain",
     "recheck",
     "to_onnx",
     "verify",
     "write_certificate",
+    "write_chain",
 ]
 
 

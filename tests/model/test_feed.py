@@ -153,3 +153,20 @@ def test_values_that_the_input_cannot_hold_are_refused_not_changed(
         load(tmp_path, linear([[1], [1]], kind=kind), spec(feature, category("s", "a", "b"), decision="logit"))
     assert '"k"' in str(caught.value)
     assert word in str(caught.value)
+
+
+def test_an_unseen_feature_is_asked_about_and_never_fed(tmp_path: Path) -> None:
+    """A model trained without sex: the groups are there, the network's input is not."""
+    from fairchain import verify
+
+    path = save(linear([[-1.0, 1.0], [0.0, 0.0]], [4.5, 0.0]), tmp_path / "network.onnx")
+    asked = spec(
+        integer("age"),
+        category("sex", "Female", "Male", unseen=True),
+        integer("hours"),
+        protected=["sex"],
+        path=str(path),
+    )
+    people = np.array([[1.0, 0.0, 7.0], [1.0, 1.0, 7.0], [8.0, 0.0, 7.0]], np.float32)
+    assert OnnxModel(path, asked).predict(people).tolist() == [0, 0, 1]
+    assert verify(None, asked).gap.estimate == 0

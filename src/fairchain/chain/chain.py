@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from fairchain.errors import ChainError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from fairchain.checker import Answer
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -98,6 +100,28 @@ class Chain:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.states)}
+
+    def check(self, formula: str, *, state: str | None = None, engine: Literal["own", "storm"] = "own") -> Answer:
+        """Ask a PCTL formula of the chain, from its first state or another; see docs/queries.md.
+
+        >>> from fairchain.chain.sequences import chain_of_traces
+        >>> chain = chain_of_traces([["Start", "a", "yes"], ["Start", "a", "a", "no"]])
+        >>> chain.check('P=? [ F "yes" ]').value
+        0.5
+        """
+        from fairchain.checker import check
+
+        return check(self, formula, state=state, engine=engine)
+
+    def __str__(self) -> str:
+        from fairchain.chain.show import chain_table
+
+        return chain_table(self)
+
+    def _repr_html_(self) -> str:
+        from fairchain.chain.show import chain_html
+
+        return chain_html(self)
 
     @property
     def has_intervals(self) -> bool:

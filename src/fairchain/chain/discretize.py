@@ -57,7 +57,12 @@ class Discretizer:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {"names": list(self.names), "method": self.method, "edges": self.edges, "centres": self.centres}
+        return {
+            "names": list(self.names),
+            "method": self.method,
+            "edges": None if self.edges is None else list(self.edges),
+            "centres": None if self.centres is None else [list(centre) for centre in self.centres],
+        }
 
 
 def fit_feature(

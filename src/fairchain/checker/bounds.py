@@ -6,7 +6,7 @@ states that were never seen, a probability is between 0 and 1: bounds are sound 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +70,8 @@ class Bounds:
     possible: Graph
     sure: Graph
     unseen: Mask
+    # What was computed before: a formula may hold the same part many times.
+    _known: dict[Formula, Sat] = field(default_factory=dict)
 
     @classmethod
     def of(cls, points: Points) -> Bounds:
@@ -89,6 +91,11 @@ class Bounds:
 
     def holds(self, formula: Formula) -> Sat:
         """Where a formula surely or possibly is true."""
+        if formula not in self._known:
+            self._known[formula] = self._holds(formula)
+        return self._known[formula]
+
+    def _holds(self, formula: Formula) -> Sat:
         if isinstance(formula, Truth):
             mask = np.full(self.rows.size, formula.value)
             return Sat(mask, mask)

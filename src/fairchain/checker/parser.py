@@ -266,7 +266,10 @@ class _Parser:
         """What a path operator speaks about."""
         if self._is_word("X", "F", "G"):
             token = self._next
-            fail(token.column, f"{token.text} inside another path formula needs its own P, like P>=1 [ {token.text} ... ]")
+            fail(
+                token.column,
+                f"{token.text} inside another path formula needs its own P, like P>=1 [ {token.text} ... ]",
+            )
         return self._state()
 
     def _window(self) -> Window:

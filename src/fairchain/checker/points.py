@@ -6,7 +6,7 @@ Bounds are in `bounds`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from fairchain.chain import Chain
 from fairchain.checker.formula import (
-    Bound,
     Eventually,
     Formula,
     Joined,
@@ -85,6 +84,8 @@ class Points:
     chain: Chain
     graph: Graph
     matrix: csr_array
+    # What was computed before: a formula may hold the same part many times.
+    _known: dict[Formula, Mask] = field(default_factory=dict)
 
     @classmethod
     def of(cls, chain: Chain) -> Points:
@@ -101,6 +102,11 @@ class Points:
 
     def holds(self, formula: Formula) -> Mask:
         """(states,): where a formula is true."""
+        if formula not in self._known:
+            self._known[formula] = self._holds(formula)
+        return self._known[formula]
+
+    def _holds(self, formula: Formula) -> Mask:
         if isinstance(formula, Truth):
             return np.full(self.graph.size, formula.value)
         if isinstance(formula, Label):

@@ -17,6 +17,7 @@ from fairchain._version import __version__
 from fairchain.cli.init import init
 from fairchain.cli.monitor import monitor
 from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli.query import export, query
 from fairchain.cli.verify import run_verify, verify
 from fairchain.errors import FairchainError
 
@@ -34,7 +35,7 @@ def app() -> None:
     """Decides whether a neural network treats groups of people alike, with a guarantee anybody can check."""
 
 
-for command in (init, verify, monitor):
+for command in (init, verify, query, export, monitor):
     app.add_command(command)
 
 
