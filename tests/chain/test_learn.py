@@ -112,9 +112,9 @@ def test_estimators_by_hand() -> None:
 
 
 def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_so() -> None:
-    chain = learn_chain(None, CENSUS, states=["hours-per-week:bins=10,10.5"], rounds=300)
+    chain = learn_chain(None, CENSUS, states=["hours-per-week:bins=10.2,10.6"], rounds=300)
     assert [chain.states[state] for state in sorted(chain.unvisited)] == [
-        f"{group} & 10 <= hours-per-week < 10.5" for group in chain.states[1:6]
+        f"{group} & 10.2 <= hours-per-week < 10.6" for group in chain.states[1:6]
     ]
 
 

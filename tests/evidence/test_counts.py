@@ -33,7 +33,7 @@ from fairchain.evidence.rule import Decision, every_pair
 
 DELTA = 0.1
 TWO = every_pair(2, 1)
-SIZES = (9, 14)
+SIZES = (8, 11)
 MEASURES = pytest.mark.parametrize("measure", ["difference", "ratio"])
 
 

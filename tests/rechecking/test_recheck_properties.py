@@ -134,7 +134,7 @@ def audit(folder: Path, population: str, asked: str, **guarantee: Any) -> dict[s
         "feature": copy.deepcopy(FEATURES),
         "property": {"kind": "difference", "protected": ["sex"], "threshold": 0.15} | ASKED[asked],
         "population": people,
-        "guarantee": {"delta": 1e-3, "seed": 4, "budget": {"rounds": 400}} | guarantee,
+        "guarantee": {"delta": 1e-3, "seed": 4, "budget": {"rounds": 250}} | guarantee,
     }
 
 

@@ -174,7 +174,6 @@ ASKED: dict[str, dict[str, Any]] = {
     "given": {"given": "hours >= 1 or job != 'j0' or sex == 's1'"},
     "average": {"compare": "average"},
     "individual": {"kind": "individual"},
-    "ratio": {"kind": "ratio", "threshold": 0.8},
 }
 
 
@@ -191,7 +190,7 @@ def asked_of(network: Path, population: str, **asked: Any) -> dict[str, Any]:
 
 
 PAIRED = [("difference", population) for population in DRAWN]
-PAIRED += [("given", "uniform"), ("average", "network"), ("individual", "network"), ("ratio", "callable")]
+PAIRED += [("given", "uniform"), ("average", "network"), ("individual", "network")]
 
 
 @pytest.mark.parametrize(("asked", "population"), PAIRED)

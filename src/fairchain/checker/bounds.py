@@ -30,7 +30,7 @@ from fairchain.checker.formula import (
     Window,
 )
 from fairchain.checker.graph import Floats, Graph, Indices, Mask, components_of
-from fairchain.checker.intervals import CERTAIN, IntervalRows
+from fairchain.checker.intervals import CERTAIN, IntervalRows, sums
 from fairchain.checker.points import Points, holds_in, satisfies
 
 # Rounds of the iteration for long-run shares, and the width at which it ends.
@@ -166,7 +166,7 @@ class Bounds:
         rows = self.rows
         while True:
             outside = ~found[rows.targets]
-            elsewhere = np.bincount(rows.sources[outside], rows.high[outside], minlength=rows.size)
+            elsewhere = sums(rows.sources[outside], rows.high[outside], rows.size)
             more = through & ~found & (elsewhere < 1 - CERTAIN)
             if not more.any():
                 return found
@@ -296,7 +296,7 @@ def _traps(rows: IntervalRows, inside: Mask) -> Indices:
         both = staying[rows.sources] & staying[rows.targets]
         _, component = components_of(rows.size, rows.sources[both], rows.targets[both])
         kept = both & (component[rows.sources] == component[rows.targets])
-        mass = np.bincount(rows.sources[kept], rows.high[kept], minlength=rows.size)
+        mass = sums(rows.sources[kept], rows.high[kept], rows.size)
         forced = np.zeros(rows.size, bool)
         forced[rows.sources[~kept & (rows.low > 0)]] = True
         left = staying & (forced | (mass < 1 - CERTAIN))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -69,18 +69,11 @@ def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", s
     check_labels(chain, asked)
     start = chain.initial if state is None else state_number(chain, state)
     points = Points.of(chain)
-    values = _engine(engine, points)
     bounds = Bounds.of(points) if chain.has_intervals else None
+    inquiry = _Inquiry(points, _engine(engine, points), bounds, engine, start)
     if isinstance(asked, Gap):
-        return _gap_answer(points, values, bounds, asked, start, engine)
-    mask = np.zeros(len(chain), bool)
-    mask[start] = True
-    depends_on = _unseen(points, asked, mask)
-    if isinstance(asked, Measure):
-        return _measured(points, values, bounds, asked, start, engine, depends_on)
-    found: Mask = values.holds(asked)
-    sat = bounds and _holding(found, bounds.holds(asked))
-    return _answer(points, asked, start, engine, depends_on, found, sat)
+        return inquiry.gap(asked)
+    return inquiry.measure(asked) if isinstance(asked, Measure) else inquiry.truth(asked)
 
 
 def _engine(name: str, points: Points) -> Engine:
@@ -93,96 +86,73 @@ def _engine(name: str, points: Points) -> Engine:
     raise QueryError(f'no engine "{name}"; there is own, and storm')
 
 
-def _answer(
-    points: Points,
-    asked: Formula,
-    start: int,
-    engine: str,
-    depends_on: tuple[str, ...],
-    values: Floats | Mask,
-    bounds: Between | Sat | None,
-    quantity: Quantity | None = None,
-) -> Answer:
-    return Answer(
-        formula=asked,
-        state=points.chain.states[start],
-        value=plain(values[start]),
-        low=None if bounds is None else plain(bounds[0][start]),
-        high=None if bounds is None else plain(bounds[1][start]),
-        values=values,
-        bounds=None if bounds is None else (bounds[0], bounds[1]),
-        quantity=quantity,
-        depends_on=depends_on,
-        engine=engine,
-    )
+@dataclass(frozen=True, eq=False)
+class _Inquiry:
+    """A chain, who computes values and bounds, and the state asked about."""
 
+    points: Points
+    values: Engine
+    bounds: Bounds | None
+    engine: str
+    start: int
 
-def _measured(
-    points: Points,
-    values: Engine,
-    bounds: Bounds | None,
-    asked: Measure,
-    start: int,
-    engine: str,
-    depends_on: tuple[str, ...],
-) -> Answer:
-    """A measure with its number, whether that was asked for or is only compared."""
-    numbers = values.measure(asked)
-    between = None if bounds is None else _around(numbers, bounds.measure(asked))
-    if asked.bound is None:
-        return _answer(points, asked, start, engine, depends_on, numbers, between)
-    found = satisfies(numbers, asked)
-    low, high = (None, None) if between is None else (float(between.low[start]), float(between.high[start]))
-    quantity = Quantity(float(numbers[start]), low, high)
-    sat = None if between is None else _holding(found, decided(between, asked))
-    return _answer(points, asked, start, engine, depends_on, found, sat, quantity)
+    def truth(self, asked: Formula) -> Answer:
+        """Whether a formula holds."""
+        found = self.values.holds(asked)
+        return self._answer(asked, found, None if self.bounds is None else _holding(found, self.bounds.holds(asked)))
 
+    def measure(self, asked: Measure) -> Answer:
+        """A number, or how it compares."""
+        numbers = self.values.measure(asked)
+        between = None if self.bounds is None else _around(numbers, self.bounds.measure(asked))
+        return self._compared(asked, numbers, between)
 
-def _gap_answer(points: Points, values: Engine, bounds: Bounds | None, asked: Gap, start: int, engine: str) -> Answer:
-    chain = points.chain
-    groups = groups_of(chain, asked)
-    weights = [entered(points, states) for states in groups.values()]
-    from_here = np.any([weight > 0 for weight in weights], axis=0)
-    depends_on = _unseen(points, asked, from_here)
-    path = Probability(None, asked.path)
-    numbers = values.measure(path)
-    means = np.array([weight @ numbers for weight in weights])
-    gap = float(means.max() - means.min())
-    between: tuple[Floats, Floats] | None = None
-    span: tuple[float, float] | None = None
-    if bounds is not None:
-        around = _around(numbers, bounds.measure(path))
-        low = np.array([around.low[states].min() for states in groups.values()])
-        high = np.array([around.high[states].max() for states in groups.values()])
-        between, span = (low, high), widest(low, high)
-    quantities = {
-        name: Quantity(float(means[i]), *(() if between is None else (float(between[0][i]), float(between[1][i]))))
-        for i, name in enumerate(groups)
-    }
-    return _gap(points, asked, start, engine, depends_on, gap, span, quantities)
+    def gap(self, asked: Gap) -> Answer:
+        """How far apart groups are: one number for the whole chain, the same in every state."""
+        groups = groups_of(self.points.chain, asked)
+        entries = [entered(self.points, states) for states in groups.values()]
+        path = Probability(None, asked.path)
+        numbers = self.values.measure(path)
+        means = np.array([entry @ numbers for entry in entries])
+        quantities = [Quantity(float(mean)) for mean in means]
+        gap = np.full(len(numbers), means.max() - means.min())
+        between = None
+        if self.bounds is not None:
+            around = _around(numbers, self.bounds.measure(path))
+            low = np.array([around.low[states].min() for states in groups.values()])
+            high = np.array([around.high[states].max() for states in groups.values()])
+            quantities = [Quantity(*map(float, triple)) for triple in zip(means, low, high, strict=True)]
+            least, most = widest(low, high)
+            between = Between(np.full_like(gap, least), np.full_like(gap, most))
+        start = np.any([entry > 0 for entry in entries], axis=0)
+        answer = self._compared(asked, gap, between, start)
+        return replace(answer, groups=dict(zip(groups, quantities, strict=True)))
 
+    def _compared(self, asked: Measure, numbers: Floats, between: Between | None, start: Mask | None = None) -> Answer:
+        if asked.bound is None:
+            return self._answer(asked, numbers, between, start)
+        found = satisfies(numbers, asked)
+        sat = None if between is None else _holding(found, decided(between, asked))
+        of_start = (numbers, *(between or ()))
+        quantity = Quantity(*(float(array[self.start]) for array in of_start))
+        return replace(self._answer(asked, found, sat, start), quantity=quantity)
 
-def _gap(
-    points: Points,
-    asked: Gap,
-    start: int,
-    engine: str,
-    depends_on: tuple[str, ...],
-    gap: float,
-    span: tuple[float, float] | None,
-    groups: dict[str, Quantity],
-) -> Answer:
-    """A gap is one number for the whole chain: every state has the same."""
-    size = len(points.chain)
-    numbers = np.full(size, gap)
-    between = None if span is None else Between(np.full(size, span[0]), np.full(size, span[1]))
-    if asked.bound is None:
-        answer = _answer(points, asked, start, engine, depends_on, numbers, between)
-    else:
-        quantity = Quantity(gap, *(span or ()))
-        sat = None if between is None else decided(between, asked)
-        answer = _answer(points, asked, start, engine, depends_on, satisfies(numbers, asked), sat, quantity)
-    return replace(answer, groups=groups)
+    def _answer(
+        self, asked: Formula, values: Floats | Mask, bounds: Between | Sat | None, start: Mask | None = None
+    ) -> Answer:
+        if start is None:
+            start = np.arange(len(values)) == self.start
+        return Answer(
+            formula=asked,
+            state=self.points.chain.states[self.start],
+            value=plain(values[self.start]),
+            low=None if bounds is None else plain(bounds[0][self.start]),
+            high=None if bounds is None else plain(bounds[1][self.start]),
+            values=values,
+            bounds=None if bounds is None else (bounds[0], bounds[1]),
+            depends_on=_unseen(self.points, asked, start),
+            engine=self.engine,
+        )
 
 
 def _around(values: Floats, between: Between) -> Between:

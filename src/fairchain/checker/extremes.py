@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairchain.checker.graph import Floats, Mask
-from fairchain.checker.intervals import CERTAIN, IntervalRows
-from fairchain.checker.solve import Singular, solve, system
+from fairchain.checker.intervals import CERTAIN, IntervalRows, sums
+from fairchain.checker.solve import SingularError, solve, system
 
 MOST_GUESSES = 100
 # A sum of products is off by about this much, relative to the largest value.
@@ -62,7 +62,7 @@ def _iterated(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, 
     for _ in range(MOST_GUESSES):
         try:
             found = _solved(rows, inside, values, gain, best)
-        except Singular:
+        except SingularError:
             return values
         better = rows.best(found, largest=largest)
         settled = np.abs(found - values)[inside].max() <= NOISE * np.abs(found[inside]).max()
@@ -79,8 +79,8 @@ def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weigh
     used = weights > 0
     sources, targets, weights = rows.sources[used], rows.targets[used], weights[used]
     stays = inside[targets]
-    leaving = np.bincount(sources[~stays], weights[~stays], minlength=rows.size)[inside]
-    right = gain + np.bincount(sources[~stays], (weights * values[targets])[~stays], minlength=rows.size)[inside]
+    leaving = sums(sources[~stays], weights[~stays], rows.size)[inside]
+    right = gain + sums(sources[~stays], (weights * values[targets])[~stays], rows.size)[inside]
     place = np.cumsum(inside) - 1
     entries = (weights[stays], (place[sources[stays]], place[targets[stays]]))
     size = int(inside.sum())
@@ -101,4 +101,5 @@ def _margin(rows: IntervalRows, inside: Mask, found: Floats, *, largest: bool) -
     progress = (length - rows.back(length, largest=True))[inside].min()
     if not progress > CERTAIN:
         return np.ones(rows.size)
-    return wrong * length / progress
+    margin: Floats = wrong * length / progress
+    return margin

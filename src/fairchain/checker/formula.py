@@ -245,7 +245,7 @@ class Eventually(Path):
 
 @dataclass(frozen=True)
 class Until(Path):
-    """`phi U psi`: psi holds at some time in the window, and phi until then; `phi W psi` if `weak`: or phi throughout."""
+    """`phi U psi`: psi at some time in the window, and phi until then; `phi W psi` if `weak`: or phi throughout."""
 
     left: Formula
     right: Formula

@@ -75,7 +75,8 @@ def entered(points: Points, states: Mask) -> Floats:
     leaving = rows[:, ~before].sum(axis=1)
     visits = solve(system(rows[:, before], leaving).T.tocsr(), start[before].astype(float))
     weights[states] = rows[:, states].T @ visits
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def widest(low: Floats, high: Floats) -> tuple[float, float]:

@@ -55,8 +55,8 @@ class IntervalRows:
         assert chain.high is not None
         low, high = np.clip(chain.low, 0, 1), np.clip(chain.high, 0, 1)
         size = len(chain)
-        least = np.bincount(chain.sources, low, minlength=size)
-        most = np.bincount(chain.sources, high, minlength=size)
+        least = sums(chain.sources, low, size)
+        most = sums(chain.sources, high, size)
         crossed = np.zeros(size, bool)
         crossed[chain.sources[~(low <= high)]] = True
         for state in np.flatnonzero(crossed | ~(least <= 1 + ROUNDING) | ~(most >= 1 - ROUNDING))[:1]:
@@ -77,7 +77,7 @@ class IntervalRows:
     @cached_property
     def _buckets(self) -> list[_Bucket]:
         states, begins, degrees = np.unique(self.sources, return_index=True, return_counts=True)
-        left = 1 - np.bincount(self.sources, self.low, minlength=self.size)[states]
+        left = 1 - sums(self.sources, self.low, self.size)[states]
         width = np.left_shift(1, np.ceil(np.log2(np.maximum(degrees, 1))).astype(int))
         room = self.high - self.low
         buckets = []
@@ -108,18 +108,22 @@ class IntervalRows:
         worth = values[self.targets]
         with np.errstate(invalid="ignore"):
             parts = np.where(weights > 0, weights * worth, 0.0)
-        expected: Floats = np.bincount(self.sources, parts, minlength=self.size)
-        return expected
+        return sums(self.sources, parts, self.size)
 
     def back(self, values: Floats, *, largest: bool) -> Floats:
         """(states,): the largest or smallest expected value of the next state."""
         return self.expected(values, self.best(values, largest=largest))
 
 
+def sums(sources: Indices, weights: Floats, size: int) -> Floats:
+    """(size,): the weights of each source, added up."""
+    return np.bincount(sources, weights, minlength=size).astype(np.float64, copy=False)
+
+
 def _tightened(sources: Indices, low: Floats, high: Floats, size: int) -> tuple[Floats, Floats]:
     """Bounds that some distribution reaches: a transition gets at least what the others cannot take."""
     degrees = np.bincount(sources, minlength=size)[sources]
-    least, most = (np.bincount(sources, bound, minlength=size)[sources] for bound in (low, high))
+    least, most = (sums(sources, bound, size)[sources] for bound in (low, high))
     left = 1 - (most - high)
     room = 1 - (least - low)
     noise = 4 * np.finfo(float).eps * degrees

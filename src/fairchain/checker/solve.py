@@ -25,7 +25,7 @@ TOLERANCE = 1e-14
 ROUNDS = 4
 
 
-class Singular(ArithmeticError):
+class SingularError(ArithmeticError):
     """The equations have no single answer: a part of the chain is never left."""
 
 
@@ -47,17 +47,17 @@ def system(inner: csr_array, leaving: Floats) -> csr_array:
 
 
 def solve(matrix: csr_array, right: Floats) -> Floats:
-    """x with matrix @ x = right, for a matrix that `system` made, or its transpose.
+    """Solve matrix @ x = right for x, for a matrix that `system` made, or its transpose.
 
     Raises
     ------
-    Singular
+    SingularError
         If the matrix has no inverse.
     """
     if not matrix.shape[0]:
         return np.zeros_like(right, dtype=float)
     if (matrix.diagonal() <= 0).any():
-        raise Singular
+        raise SingularError
     order, component = _order(matrix)
     ordered = matrix[order][:, order].tocsr()
     values = right[order].astype(float)
@@ -68,7 +68,7 @@ def solve(matrix: csr_array, right: Floats) -> Floats:
         values[start:stop] = _block(rows[:, start:stop], component[start:stop] - component[start], known)
         stop = start
     if not np.isfinite(values).all():
-        raise Singular
+        raise SingularError
     answer = np.empty_like(values)
     answer[order] = values
     return answer
@@ -89,7 +89,8 @@ def _blocks(component: Indices) -> Indices:
     large = sizes > SMALL
     first = np.concatenate([[True], large[1:] | large[:-1]])
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return begins[first]
+    starts: Indices = begins[first]
+    return starts
 
 
 def _ranks(count: int, sources: Indices, targets: Indices) -> Indices:
@@ -146,7 +147,7 @@ def _factorised(matrix: csr_array) -> Callable[[Floats], Floats]:
         # Rows or columns are diagonally dominant: the pivots may stay where they are.
         factors = splu(matrix.tocsc(), diag_pivot_thresh=0.0)
     except RuntimeError:
-        raise Singular from None
+        raise SingularError from None
     inverse: Callable[[Floats], Floats] = factors.solve
     return inverse
 
@@ -189,7 +190,7 @@ def _inverse(rows: Indices, columns: Indices, weights: Floats, component: Indice
         try:
             inverse = 1 / dense if size == 1 else np.linalg.inv(dense)
         except np.linalg.LinAlgError:
-            raise Singular from None
+            raise SingularError from None
         places = first[chosen][:, None] + np.arange(size)
         found.append((inverse.ravel(), np.repeat(places, size, 1).ravel(), np.tile(places, (1, size)).ravel()))
     data, row, column = (np.concatenate(parts) for parts in zip(*found, strict=True))
