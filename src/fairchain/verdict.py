@@ -246,7 +246,7 @@ def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
         stopped=inquiry.stopped,
         forecast=answer.forecast() if answer.decision is Decision.UNDECIDED else None,
         sound=answer.sound,
-        statement=_statement(inquiry, answer, gap),
+        statement=_statement(inquiry, answer),
         scope=_scope(inquiry),
         population=inquiry.population,
         model_sha256=inquiry.model_sha256,
@@ -283,15 +283,17 @@ def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
     return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)
 
 
-def _statement(inquiry: Inquiry, answer: Answer, gap: Interval) -> str:
+def _statement(inquiry: Inquiry, answer: Answer) -> str:
     spec, population = inquiry.spec, inquiry.spec.population
     kind, threshold = kind_of(spec), spec.property.threshold
     decision = answer.decision.name
     if isinstance(population, Table) and population.reading == "population":
+        # From the fraction: a sentence must not depend on how floating numbers were rounded on the way.
+        gap: Fraction = answer.exact_gap  # type: ignore[attr-defined]  # rows answer for a table
         return exact_statement(
             decision,
             kind=kind,
-            measured=gap.estimate,
+            measured=float(1 - gap if kind == "ratio" else gap),
             threshold=threshold,
             population=inquiry.population,
             left_out=len(inquiry.left_out),

@@ -224,11 +224,21 @@ def test_a_gap_at_the_threshold_and_ties_are_read_alike_by_both(
     assert failing(check(folder, content, table=table)) == set()
 
 
-def test_a_number_in_a_sentence_is_rounded_alike_by_both(folder: Path) -> None:
-    """2/3 and 17/48 have the ratio 0.53125, half way between two numbers of four digits."""
-    rows = [("r0", LABELS[2 * (place < 2)]) for place in range(3)]
-    rows += [("r1", LABELS[2 * (place < 17)]) for place in range(48)]
-    data, table = recorded(rows, kind="ratio", outcome="yes", threshold=0.5)
+@pytest.mark.parametrize(
+    ("first", "second", "asked"),
+    [
+        ((2, 3), (17, 48), {"kind": "ratio", "threshold": 0.5}),
+        ((1, 2), (6, 30), {"compare": "average", "threshold": 0.2}),
+    ],
+    ids=["a ratio of 0.53125", "a gap of 0.13125"],
+)
+def test_a_number_in_a_sentence_is_rounded_alike_by_both(
+    first: tuple[int, int], second: tuple[int, int], asked: dict[str, Any], folder: Path
+) -> None:
+    """Half way between two numbers of four digits: what a person reads must not depend on the order of a sum."""
+    groups = zip(RACES, (first, second), strict=True)
+    rows = [(race, LABELS[2 * (place < got)]) for race, (got, size) in groups for place in range(size)]
+    data, table = recorded(rows, outcome="yes", **asked)
     content = json.loads(dump(make_certificate(verify(None, parse_spec(data), table=table))))
     assert failing(check(folder, content, table=table)) == set()
 

@@ -118,7 +118,7 @@ def _bar(group: GroupProbability) -> str:
     p = group.probability
     cells = ["·"] * BAR
     low, high = int(p.low * (BAR - 1)), int(p.high * (BAR - 1) + 0.999)
-    for i in range(low, min(high, BAR - 1) + 1):
+    for i in range(low, min(high, BAR - 1) + 1) if p.low < p.high else ():
         cells[i] = "━"
     cells[min(BAR - 1, round(p.estimate * (BAR - 1)))] = "●"
     return "".join(cells)

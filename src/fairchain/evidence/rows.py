@@ -71,12 +71,16 @@ class RowsAnswer:
     def decision(self) -> Decision:
         """Exact for everybody; for a sample where the whole interval lies on one side of the limit."""
         if not self._delta:
-            fair = exact_gap(self.counts, self._compared, self._measure) <= self._limit
-            return Decision.FAIR if fair else Decision.UNFAIR
+            return Decision.FAIR if self.exact_gap <= self._limit else Decision.UNFAIR
         _, low, high = self._gap
         if high < self._limit:
             return Decision.FAIR
         return Decision.UNFAIR if low > self._limit else Decision.UNDECIDED
+
+    @property
+    def exact_gap(self) -> Fraction:
+        """The largest gap between the rates as counted, as a fraction."""
+        return exact_gap(self.counts, self._compared, self._measure)
 
     @property
     def trials(self) -> Counts:

@@ -188,7 +188,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         said = exact_statement(
             decision,
             kind=kind,
-            measured=gap[0],
+            measured=float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest()),
             threshold=asked.property.threshold,
             population=phrase,
             left_out=len(count.left_out),
@@ -291,6 +291,9 @@ class _Gaps:
             return "FAIR" if max(0, *self.exact.values()) <= limit else "UNFAIR"
         _, low, high = self.largest()
         return "FAIR" if high < limit else "UNFAIR" if low > limit else "UNDECIDED"
+
+    def exact_largest(self) -> Fraction:
+        return max(Fraction(0), *(Fraction(gap) for gap in self.exact.values()))
 
     def widest(self) -> tuple[int, int, int]:
         return max(self._pairs, key=lambda pair: self.exact[pair])

@@ -1,0 +1,61 @@
+"""The pages in docs/ are true: their commands run one after the other and print what is shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def sessions(page: str) -> list[tuple[list[str], list[str]]]:
+    """(arguments, lines shown) of every `$ fairchain ...` on a page."""
+    found: list[tuple[list[str], list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((shlex.split(line[2:]), []))
+            elif found:
+                found[-1][1].append(line)
+    return found
+
+
+def fairchain(arguments: list[str], folder: Path) -> list[str]:
+    code = "from fairchain.cli import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert ended.returncode in (0, 1, 3), ended.stderr
+    return ended.stdout.splitlines()
+
+
+@pytest.mark.network
+def test_what_is_said_about_the_people_of_the_census(tmp_path: Path) -> None:
+    for arguments, shown in sessions("people.md"):
+        assert arguments[0] == "fairchain"
+        printed = fairchain(arguments[1:], tmp_path)
+        assert [line for line in shown if line != "..." and line not in printed] == []
+
+
+def test_the_python_of_the_chain_page_runs(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "chain.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    for block in blocks:
+        subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_the_python_of_the_models_page_runs(tmp_path: Path) -> None:
+    from fairchain import example
+
+    (tmp_path / "audit.toml").write_text(example("census").read_text(encoding="utf-8"), encoding="utf-8")
+    block = re.findall(r"```python\n(.*?)```", (DOCS / "models.md").read_text(encoding="utf-8"), flags=re.DOTALL)[0]
+    subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
