@@ -207,12 +207,26 @@ class Bounds:
             return np.full(self.rows.size, np.inf)
         shortest = self.possible.distance(target | self.unseen)
         shortest[self.unseen & ~target] = 1.0
+        shortest[~self._can_be_certain(target | self.unseen)] = np.inf
         # Each of these can do with a finite number: the chain as it is shows how.
         guess = self.points.steps(target)
         inside = np.isfinite(guess) & ~target & ~self.unseen
         found = extremes.steps(self.rows, inside, np.where(inside, guess, shortest), largest=False)
         fewest: Floats = np.maximum(found, shortest)
         return fewest
+
+    def _can_be_certain(self, goal: Mask) -> Mask:
+        """States that some chain between the bounds takes to the goal with probability 1."""
+        rows, kept = self.rows, np.ones(self.rows.size, bool)
+        while True:
+            away = ~kept[rows.targets]
+            forced = np.zeros(rows.size, bool)
+            forced[rows.sources[away & (rows.low > 0)]] = True
+            staying = sums(rows.sources[~away], rows.high[~away], rows.size) >= 1 - CERTAIN
+            better = self.possible.back(goal, kept & ~forced & staying)
+            if np.array_equal(better, kept):
+                return kept
+            kept = better
 
     def _long_run(self, part: Mask) -> Floats:
         """Lower bounds of the share of time in `part`: of the share in closed components, times reaching them."""

@@ -45,8 +45,7 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
     rows = rows.only(inside)
     found = _iterated(rows, inside, values, 1.0, largest=largest)
     after = 1 + rows.back(found, largest=largest)
-    wrong = ((after - found) if largest else (found - after))[inside].max()
-    wrong = max(wrong, 0.0) + NOISE * found[inside].max()
+    wrong = _wrong(found[inside], after[inside], largest=largest) + NOISE * found[inside].max()
     # Each step costs 1: making all costs a little larger covers what is wrong with one step of them.
     if not wrong < 0.5:
         factor = np.inf if largest else 0.0
@@ -65,7 +64,7 @@ def _iterated(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, 
         except SingularError:
             return values
         better = rows.best(found, largest=largest)
-        settled = np.abs(found - values)[inside].max() <= NOISE * np.abs(found[inside]).max()
+        settled = np.abs(found[inside] - values[inside]).max() <= NOISE * np.abs(found[inside]).max()
         values = found
         if settled or np.array_equal(better, best):
             break
@@ -95,11 +94,15 @@ def _margin(rows: IntervalRows, inside: Mask, found: Floats, *, largest: bool) -
     With w at least 1 larger than its own largest expectation, an error of e in one step is covered by e * w.
     """
     after = rows.back(found, largest=largest)
-    wrong = ((after - found) if largest else (found - after))[inside].max()
-    wrong = max(wrong, 0.0) + NOISE
+    wrong = _wrong(found[inside], after[inside], largest=largest) + NOISE
     length = _iterated(rows, inside, np.zeros(rows.size), 1.0, largest=True)
     progress = (length - rows.back(length, largest=True))[inside].min()
     if not progress > CERTAIN:
         return np.ones(rows.size)
     margin: Floats = wrong * length / progress
     return margin
+
+
+def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:
+    """By how much one more step would go beyond what was found."""
+    return max(0.0, float((after - found if largest else found - after).max()))

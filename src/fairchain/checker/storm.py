@@ -1,6 +1,6 @@
 """Storm as a second engine: the same questions, translated and answered by a program that is not ours.
 
-Needs the extra `storm`. Only values come from it, in sound mode with the precision below.
+Needs the extra `storm`. Only values come from it, by elimination of states: no iteration that stops somewhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from fairchain.checker.points import Points
 from fairchain.errors import QueryError
 
 MISSING = "engine storm needs the package stormpy; install it with: pip install fairchain[storm]"
-PRECISION = "1e-10"
 MOST_CHARACTERS = 100_000
 OPPOSITE = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 
@@ -98,9 +97,8 @@ class Storm:
     def _asked(self, text: str) -> Any:
         import stormpy
 
-        environment = stormpy.environments.sound()
-        native = environment.solver().native()
-        native.precision = stormpy.Rational(PRECISION)
+        environment = stormpy.Environment()
+        environment.solver().set_linear_equation_solver_type(stormpy.environments.EquationSolverType.ELIMINATION)
         return stormpy.model_checking(self.model, stormpy.parse_property(text), environment=environment)
 
     def _state(self, formula: Formula) -> str:
@@ -156,6 +154,9 @@ class Storm:
         if until.window.low and until.window.high is None:
             raise QueryError(f"Storm knows no step bound like {until.window} without an end; use engine own")
         right = self._state(until.right)
+        # Storm lets a run pass before the window where `right` holds without `left`; PCTL does not.
+        if until.window.low and (self.holds(until.right) & ~self.holds(until.left)).any():
+            raise QueryError(f"Storm reads U{until.window} another way where its right side holds alone; use engine own")
         if until.left == TRUE:
             return until.opposite, f"F{until.window} {right}"
         return until.opposite, f"{self._state(until.left)} U{until.window} {right}"
