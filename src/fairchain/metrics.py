@@ -2,7 +2,8 @@
 
 Each function takes what fairlearn's function of that name takes, and gives an `Interval` in place of a number: the
 estimate is fairlearn's number, and the truth lies between the bounds with probability at least 1 - delta if the
-rows are an independent sample of the people it is about. `Interval` prints as `0.500 [0.383, 0.594]`.
+rows are an independent sample of the people it is about and no model was fitted on them. `Interval` prints as
+`0.500 [0.383, 0.594]`.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
     def pair(i: int, j: int, outcome: int) -> Pair:
         return Pair(names[i], names[j], outcome_names(spec, comparison)[outcome])
 
-    gap = _in_own_unit(spec, answer)
+    gap = in_own_unit(spec, answer)
     verdict = Verdict(
         decision=answer.decision,
         gap=gap,
@@ -267,7 +267,7 @@ def limit_of(spec: Spec) -> Fraction:
     return 1 - threshold if isinstance(spec.property, Ratio) else threshold
 
 
-def _in_own_unit(spec: Spec, answer: Answer) -> Interval:
+def in_own_unit(spec: Spec, answer: Answer) -> Interval:
     """A gap as the property measures it; of counted rows the ratio is one rate over the other, to the last digit."""
     estimate, low, high = answer.gap()
     if not isinstance(spec.property, Ratio):

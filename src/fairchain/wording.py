@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use its answer for comparison only."
 
+FAIR_DRAW = "the source of those rows, if they are a fair draw of it that the model was not fitted on"
 ONE_LEFT_OUT = " One group too small to be compared was left out."
 NO_CERTIFICATE = (
     "no certificate: it would speak of a Python function, which nobody else could check; "
@@ -135,5 +136,5 @@ def table_name(path: str | None) -> str:
 
 def rows_scope(model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None) -> str:
     """What a statement from rows of a table is about, and what it is not about."""
-    who = "those rows, not about anybody else" if exact else "the source of those rows, if they are a fair draw of it"
+    who = "those rows, not about anybody else" if exact else FAIR_DRAW
     return f"This is about {asked_of(model_sha256, recorded)} and {who}; rows with sha256 {table_sha256[:16]}..."

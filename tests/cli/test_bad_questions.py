@@ -156,7 +156,11 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ["--kind", "individual"],
         ["audit.json", "property.kind", "recorded decisions cannot be asked"],
     ),
-    "ratio with epsilon": (ask(("guarantee.epsilon", 0.1)), ["--kind", "ratio"], ["guarantee.epsilon", "leave it out"]),
+    "ratio with epsilon": (
+        ask(("guarantee.epsilon", 0.1)),
+        ["--kind", "ratio", "--threshold", 0.8],
+        ["guarantee.epsilon", "leave it out"],
+    ),
     "a table with epsilon": (ask(rows(), ("guarantee.epsilon", 0.1)), [], ["guarantee.epsilon", "leave it out"]),
     "a table with the paper's rule": (ask(rows(), ("guarantee.rule", "paper")), [], ["guarantee.rule", "betting"]),
     "individual against everybody": (

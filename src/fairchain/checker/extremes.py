@@ -1,21 +1,27 @@
-"""The largest and the smallest expectation over all chains between the bounds, by policy iteration.
+"""The largest and the smallest expectation over all chains between the bounds.
 
-The extreme chain is guessed, its linear equations solved, the guess improved until it stays. What is returned is
-checked apart from how it was found: values that no chain between the bounds can make worse by one more step are
-bounds, whatever they are (docs/queries.md).
+Without cycles one pass from the end does it. On cycles the extreme chain is guessed, its linear equations solved, the
+guess improved until it stays. What is returned is checked apart from how it was found: values that no chain between
+the bounds can make worse by one more step are bounds, whatever they are (docs/queries.md).
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from fairchain.checker.graph import Floats, Mask
+from fairchain.checker.graph import Floats, Indices, Mask, components_of
 from fairchain.checker.intervals import CERTAIN, IntervalRows, sums
 from fairchain.checker.solve import SingularError, solve, system
 
 MOST_GUESSES = 100
 # A sum of products is off by about this much, relative to the largest value.
 NOISE = 4e-16
+# The guess stays when the values move by no more than this, relative to the largest.
+SETTLED = 1e-13
+# So many stages are worth going through one by one.
+MOST_STAGES = 2000
 
 
 def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) -> Floats:
@@ -27,8 +33,9 @@ def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) 
     if not inside.any():
         return values
     rows = rows.only(inside)
-    found = _iterated(rows, inside, values, 0.0, largest=largest)
-    margin = _margin(rows, inside, found, largest=largest)
+    stages = staged(rows, inside)
+    found = _iterated(stages, values, 0.0, largest=largest)
+    margin = _margin(rows, stages, inside, found, largest=largest)
     safe = np.minimum(found + margin, 1.0) if largest else np.maximum(found - margin, 0.0)
     result: Floats = np.where(inside, safe, values)
     return result
@@ -43,7 +50,7 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
     if not inside.any():
         return values
     rows = rows.only(inside)
-    found = _iterated(rows, inside, values, 1.0, largest=largest)
+    found = _iterated(staged(rows, inside), values, 1.0, largest=largest)
     after = 1 + rows.back(found, largest=largest)
     wrong = _wrong(found[inside], after[inside], largest=largest) + NOISE * found[inside].max()
     # Each step costs 1: making all costs a little larger covers what is wrong with one step of them.
@@ -55,7 +62,21 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
     return result
 
 
-def _iterated(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, largest: bool) -> Floats:
+def _iterated(stages: list[IntervalRows], values: Floats, gain: float, *, largest: bool) -> Floats:
+    """The extreme values of all stages, from the last to the first."""
+    values = values.copy()
+    for rows in stages:
+        states = np.unique(rows.sources)
+        if np.isin(rows.targets, states).any():
+            inside = np.zeros(rows.size, bool)
+            inside[states] = True
+            values = _improved(rows, inside, values, gain, largest=largest)
+        else:
+            values[states] = gain + rows.back(values, largest=largest)[states]
+    return values
+
+
+def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, largest: bool) -> Floats:
     """Policy iteration from given values; the last policy's."""
     best = rows.best(values, largest=largest)
     for _ in range(MOST_GUESSES):
@@ -64,7 +85,7 @@ def _iterated(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, 
         except SingularError:
             return values
         better = rows.best(found, largest=largest)
-        settled = np.abs(found[inside] - values[inside]).max() <= NOISE * np.abs(found[inside]).max()
+        settled = np.abs(found[inside] - values[inside]).max() <= SETTLED * np.abs(found[inside]).max()
         values = found
         if settled or np.array_equal(better, best):
             break
@@ -88,14 +109,14 @@ def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weigh
     return found
 
 
-def _margin(rows: IntervalRows, inside: Mask, found: Floats, *, largest: bool) -> Floats:
+def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found: Floats, *, largest: bool) -> Floats:
     """What to add to, or take from, values that one more step may change a little, so that no step can.
 
     With w at least 1 larger than its own largest expectation, an error of e in one step is covered by e * w.
     """
     after = rows.back(found, largest=largest)
     wrong = _wrong(found[inside], after[inside], largest=largest) + NOISE
-    length = _iterated(rows, inside, np.zeros(rows.size), 1.0, largest=True)
+    length = _iterated(stages, np.zeros(rows.size), 1.0, largest=True)
     progress = (length - rows.back(length, largest=True))[inside].min()
     if not progress > CERTAIN:
         return np.ones(rows.size)
@@ -106,3 +127,42 @@ def _margin(rows: IntervalRows, inside: Mask, found: Floats, *, largest: bool) -
 def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:
     """By how much one more step would go beyond what was found."""
     return max(0.0, float((after - found if largest else found - after).max()))
+
+
+def staged(rows: IntervalRows, inside: Mask) -> list[IntervalRows]:
+    """The rows in parts, each of which needs only the values of those before it; all at once if it were too many."""
+    within = inside[rows.targets]
+    count, component = components_of(rows.size, rows.sources[within], rows.targets[within])
+    stage = _heights(count, component[rows.sources[within]], component[rows.targets[within]])
+    if stage is None:
+        return [rows]
+    of_row = stage[component[rows.sources]]
+    order = np.argsort(of_row, kind="stable")
+    ends = np.searchsorted(of_row[order], np.arange(int(of_row.max()) + 2))
+    pieces = [order[begin:end] for begin, end in pairwise(ends) if end > begin]
+    return [
+        IntervalRows(rows.size, rows.sources[piece], rows.targets[piece], rows.low[piece], rows.high[piece])
+        for piece in pieces
+    ]
+
+
+def _heights(count: int, sources: Indices, targets: Indices) -> Indices | None:
+    """For each node the longest way to a node without an edge to another; None if that is very long."""
+    other = sources != targets
+    order = np.argsort(targets[other], kind="stable")
+    sources, targets = sources[other][order], targets[other][order]
+    starts = np.searchsorted(targets, np.arange(count + 1))
+    waiting = np.bincount(sources, minlength=count)
+    height = np.zeros(count, np.intp)
+    ready = np.flatnonzero(waiting == 0)
+    for level in range(MOST_STAGES):
+        height[ready] = level
+        lengths = starts[ready + 1] - starts[ready]
+        if not lengths.any():
+            return height
+        shift = np.repeat(starts[ready] - np.cumsum(lengths) + lengths, lengths)
+        before = sources[shift + np.arange(len(shift))]
+        np.subtract.at(waiting, before, 1)
+        candidates = np.unique(before)
+        ready = candidates[waiting[candidates] == 0]
+    return None

@@ -200,19 +200,23 @@ def _inverse(rows: Indices, columns: Indices, weights: Floats, component: Indice
 def _iterated(matrix: csr_array, right: Floats) -> Floats | None:
     """By a Krylov method; None if it does not get there quickly."""
     from scipy.sparse import diags_array
-    from scipy.sparse.linalg import gmres
+    from scipy.sparse.linalg import bicgstab
 
     scale = 1 / matrix.diagonal()
     scaled = (diags_array(scale) @ matrix).tocsr()
     columns = right.reshape(len(right), -1)
     answer = np.zeros_like(columns)
-    for number, column in enumerate(columns.T):
+    for number, column in enumerate(scale * columns.T):
+        found, missing = answer[:, number], column
         for _ in range(ROUNDS):
-            step, _ = gmres(scaled, scale * column - scaled @ answer[:, number], rtol=1e-10, maxiter=2, restart=60)
-            answer[:, number] += step
-            missing = np.abs(scale * column - scaled @ answer[:, number]).max()
-            if missing <= TOLERANCE * np.abs(answer[:, number]).max():
+            before = np.abs(missing).max()
+            found = found + bicgstab(scaled, missing, rtol=1e-10, maxiter=100)[0]
+            missing = column - scaled @ found
+            if np.abs(missing).max() <= TOLERANCE * np.abs(found).max():
+                answer[:, number] = found
                 break
+            if not np.abs(missing).max() < before / 100:
+                return None
         else:
             return None
     return answer.reshape(right.shape)

@@ -156,7 +156,9 @@ class Storm:
         right = self._state(until.right)
         # Storm lets a run pass before the window where `right` holds without `left`; PCTL does not.
         if until.window.low and (self.holds(until.right) & ~self.holds(until.left)).any():
-            raise QueryError(f"Storm reads U{until.window} another way where its right side holds alone; use engine own")
+            raise QueryError(
+                f"Storm reads U{until.window} another way where its right side holds alone; use engine own"
+            )
         if until.left == TRUE:
             return until.opposite, f"F{until.window} {right}"
         return until.opposite, f"{self._state(until.left)} U{until.window} {right}"

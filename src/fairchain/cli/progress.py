@@ -31,7 +31,7 @@ def verify_progress(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
             elif progress.seconds > PATIENCE:
                 status.show(
                     f"{progress.rounds:,} rounds, {progress.evaluations:,} evaluations, "
-                    f"largest gap {progress.gap}  (Ctrl-C: stop with what is known)"
+                    f"{progress.gap} so far  (Ctrl-C: stop with what is known)"
                 )
 
         yield show

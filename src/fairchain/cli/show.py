@@ -129,8 +129,9 @@ def _advice(verdict: Verdict) -> str:
         if verdict.forecast is None:
             return "Undecided because there are too few rows; how many would do cannot be forecast."
         return (
-            f"Undecided because there are too few rows: about {verdict.forecast} times as many would decide it, if the "
-            "rates stay as they are."
+            f"Undecided because there are too few rows: about {verdict.forecast} times as many, in a new table, would "
+            "decide it if the rates stay as they are. Looking again at a table that grew spends delta again; for "
+            "decisions that keep coming use fairchain monitor."
         )
     if verdict.stopped == "decided":
         return "Undecided: the threshold lies inside the interval; ask for a smaller epsilon, or leave epsilon out."

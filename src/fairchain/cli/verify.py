@@ -127,8 +127,16 @@ def _changed(
     """The spec with what the command line says in place of its own."""
     from msgspec import to_builtins
 
-    from fairchain.spec import revise
+    from fairchain.spec import Ratio, revise
 
+    kind = options.get("kind")
+    if kind is not None and (kind == "ratio") != isinstance(question.property, Ratio) and options["threshold"] is None:
+        raise SpecError(
+            f"property.threshold: {question.property.threshold:g} was meant for another kind; give one for "
+            f"--kind {kind}, for example --threshold {0.8 if kind == 'ratio' else 0.1}"
+        )
+    if kind == "individual" and (options["compare"] or options["criterion"]):
+        raise SpecError('property.kind: "individual" compares a person with themselves; drop --compare and --criterion')
     before = to_builtins(question.population)
     people = dict(before)
     if function is not None:

@@ -112,8 +112,9 @@ def gap_bounds(
         _, high = pair_bounds(counts.asked, counts.got, np.argwhere(compared), measure, delta / 2)
         low = surely(counts, compared, measure, delta, disjoint=True)
         return max(0.0, estimate), max(0.0, min(float(low[compared].max()), estimate)), max(float(high.max()), estimate)
-    # The widest pair, whichever it is, fails through its own two bounds only.
-    low, high = counts.bounds(delta / 4, method)
+    # The widest pair, whichever it is, fails through its own bounds only: three of them, since which side of everybody
+    # it needs may depend on which groups were large enough.
+    low, high = counts.bounds(delta / 6, method)
     above = _largest(gaps_of(high, low, measure), compared)
     low, high = simultaneous(counts, compared, delta, method, shares)
     below = _largest(gaps_of(low, high, measure), compared)
@@ -198,6 +199,20 @@ def rows_needed(
         _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, disjoint=disjoint)
         return high < threshold or low > threshold
 
+    return _fewest(decided)
+
+
+def proportion_needed(got: int, asked: int, threshold: float, delta: float) -> int | None:
+    """The same for one share of people alone."""
+
+    def decided(times: int) -> bool:
+        low, high = fixed_sample(got * times, asked * times, delta / 2)
+        return bool(high < threshold or low > threshold)
+
+    return _fewest(decided)
+
+
+def _fewest(decided: Callable[[int], bool]) -> int | None:
     few, many = 1, 2
     while not decided(many):
         few, many = many, 2 * many

@@ -39,6 +39,7 @@ class Interval:
         return f"{self:.3f}"
 
     def __format__(self, form: str) -> str:
+        form = form or ".3f"
         return f"{self.estimate:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
     def __contains__(self, value: float) -> bool:

@@ -43,7 +43,7 @@ class Payoff:
     def against_at_most(self, gap: ArrayLike) -> Floats:
         """Growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
         gap = np.asarray(gap, float)
-        return growth(self.values(gap), np.maximum(1.0, np.abs(gap)) if self.relative else 1 + gap)
+        return growth(self.values(gap), np.ones_like(gap) if self.relative else 1 + gap)
 
     def gaps(self, tally: Tally) -> Floats:
         """(outcomes, k, k): estimates from the rounds that both arms were asked in."""

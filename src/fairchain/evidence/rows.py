@@ -19,6 +19,7 @@ from fairchain.evidence.counts import (
     fixed_sample,
     gap_bounds,
     gaps_of,
+    proportion_needed,
     rows_needed,
     surely,
     widest_of,
@@ -40,6 +41,8 @@ class RowsAnswer:
         Probability of a wrong verdict about the source of a sample; 0 for rows that are everybody.
     disjoint
         Whether arms that are compared share no row.
+    single
+        Whether it is about one share of people only: the second arm is there to compare with and never gets anything.
     """
 
     sound = True
@@ -53,12 +56,16 @@ class RowsAnswer:
         delta: float,
         *,
         disjoint: bool = False,
+        single: bool = False,
     ) -> None:
-        self.counts, self._disjoint = counts, disjoint
+        self.counts, self._disjoint, self._single = counts, disjoint, single
         self._compared, self._measure, self._limit, self._delta = compared, measure, limit, delta
         self._gap = self._bounds()
 
     def _bounds(self) -> tuple[float, float, float]:
+        if self._delta and self._single:
+            low, high = fixed_sample(self.counts.got[0, 0], self.counts.asked[0], self._delta / 2)
+            return float(self.counts.rates[0, 0]), float(low), float(high)
         if self._delta:
             return gap_bounds(
                 self.counts, self._compared, self._measure, self._delta, fixed_sample, disjoint=self._disjoint
@@ -116,6 +123,8 @@ class RowsAnswer:
     def violators(self) -> list[Leader]:
         """Pairs that are above the limit: for sure, or for a sample all together at delta."""
         gaps = gaps_of(self.counts.rates, self.counts.rates, self._measure)
+        if self._delta and self._single:
+            return [(0, 1, 0)] if self._gap[1] > self._limit else []
         if self._delta:
             gaps = surely(self.counts, self._compared, self._measure, self._delta, disjoint=self._disjoint)
         above = [
@@ -128,4 +137,6 @@ class RowsAnswer:
     def forecast(self) -> int | None:
         """About how many times as many rows would decide it; None if that cannot be said."""
         limit = float(self._limit)
+        if self._single:
+            return proportion_needed(int(self.counts.got[0, 0]), int(self.counts.asked[0]), limit, self._delta)
         return rows_needed(self.counts, self._compared, self._measure, limit, self._delta, disjoint=self._disjoint)

@@ -44,7 +44,7 @@ def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False) ->
 
 def most_lost(c: float, relative: bool) -> float:
     """The largest loss of a bet that the gap is above c."""
-    return max(1.0, abs(c)) if relative else 1 + c
+    return 1.0 if relative else 1 + c
 
 
 def rounds_left(

@@ -251,10 +251,16 @@ class _Gaps:
         self.above: dict[tuple[int, int, int], float] = {}
         self.below: dict[tuple[int, int, int], float] = {}
         if delta:
+            if count.comparison.individual:
+                # One share of people: each side of its exact interval fails at delta/2.
+                low, high = exact_bounds(count.got[0][0], count.asked[0], delta)
+                self.above = {(0, 0, 1): high, (0, 1, 0): -low}
+                self.below = {(0, 0, 1): low, (0, 1, 0): -high}
+                return
             if count.comparison.disjoint:
                 self._from_both(count)
                 return
-            alone = count.bounds(delta / 4)
+            alone = count.bounds(delta / 6)
             together = count.bounds(delta / 4 / len({(o, i) for o, i, _ in self._pairs}))
             self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}

@@ -21,6 +21,7 @@ from fairchain.spec.near import suggest
 from fairchain.spec.schema import Spec
 
 MOST_BYTES = 4_000_000
+MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")
 
 # What to write, for the keys people get wrong most.
 ADVICE = {
@@ -147,7 +148,8 @@ def _read(path: Path) -> bytes:
 
 def _parse(text: bytes, suffix: str) -> dict[str, Any]:
     if suffix not in (".toml", ".json"):
-        raise SpecError(f'a spec ends in .toml or .json, found "{suffix}"; rename it')
+        hint = "write one with fairchain init MODEL TABLE" if suffix in MODELS else "rename it"
+        raise SpecError(f'a spec ends in .toml or .json, found "{suffix}"; {hint}')
     try:
         if suffix == ".toml":
             return tomllib.loads(text.decode())

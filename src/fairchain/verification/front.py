@@ -112,7 +112,9 @@ def _people(spec: Spec, table: Any) -> People | None:
     if source is None and isinstance(population, Marginals):
         return None
     if source is None:
-        raise SpecError('population.path: missing; name the table, for example path = "people.csv"')
+        raise SpecError(
+            'population.path: missing; name the table, path = "people.csv", or give it: --data (table=... in Python)'
+        )
     from fairchain.tables import people_of, read_table
 
     people = people_of(read_table(source), spec)

@@ -21,7 +21,6 @@ from fairchain.evidence import (
     Batch,
     BettingRule,
     EstimateRule,
-    Interval,
     PaperRule,
     Plan,
     Rule,
@@ -36,7 +35,7 @@ from fairchain.population.sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.given import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation
-from fairchain.verdict import Inquiry, Ledger, Verdict, assemble, limit_of
+from fairchain.verdict import Inquiry, Ledger, Verdict, assemble, in_own_unit, limit_of
 from fairchain.verification.progress import Progress, Report, notes_on
 from fairchain.witnesses import find_witnesses
 
@@ -139,7 +138,7 @@ def _sample(
         now = time.perf_counter()
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
-            progress(Progress(rounds, evaluations, now - start, Interval(*rule.gap())))
+            progress(Progress(rounds, evaluations, now - start, in_own_unit(spec, rule)))
     return entries, "decided"
 
 

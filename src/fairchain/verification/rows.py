@@ -32,7 +32,13 @@ def verify_rows(model: Model | None, spec: Spec, people: People, workers: int, p
     comparison = found.comparison
     delta = 0.0 if exact else spec.guarantee.delta
     answer = RowsAnswer(
-        found.counts, comparison.compared, comparison.measure, limit_of(spec), delta, disjoint=comparison.disjoint
+        found.counts,
+        comparison.compared,
+        comparison.measure,
+        limit_of(spec),
+        delta,
+        disjoint=comparison.disjoint,
+        single=comparison.individual,
     )
     inquiry = Inquiry(
         spec=spec,
