@@ -311,3 +311,10 @@ def test_a_function_may_draw_the_people(command: Command) -> None:
     ended = command(GOOD, "--population", "python:their_code:draw", "--json")
     assert ended.code in (0, 1, 3), ended
     assert "the Python function draw" in json.loads(ended.out)["population"]
+
+
+@pytest.mark.parametrize("kind", ["ratio"])
+def test_a_threshold_that_was_meant_for_another_kind_is_not_used(kind: str, command: Command) -> None:
+    """0.1 is a small difference and a terrible ratio: a gate must not pass by accident."""
+    ended = command(ask(), "--kind", kind)
+    says(ended, "property.threshold", "--threshold 0.8")

@@ -146,6 +146,42 @@ def test_a_model_in_python_is_named_again_in_the_next_command(cli: Cli, tmp_path
     assert cli("verify", "spec.toml", "--model", "python:hiring_rule:hired", "-q")[0] == 0
 
 
+PIPELINE = """
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+import pandas
+
+people = pandas.read_csv("people.csv")
+coded = make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough")
+hired = make_pipeline(coded, LogisticRegression(max_iter=1000)).fit(people[["job", "hours"]], people["hired"])
+"""
+
+
+def test_a_fitted_pipeline_is_seen_from_the_command_line_as_in_python(cli: Cli, tmp_path: Path) -> None:
+    for package in ("sklearn", "pandas"):
+        pytest.importorskip(package)
+    from fairchain.drafting import Wishes, draft_spec, write_spec
+    from fairchain.model.load import import_named
+
+    write_csv(tmp_path / "people.csv", applicants())
+    (tmp_path / "hiring_pipeline.py").write_text(PIPELINE)
+    assert cli("init", "python:hiring_pipeline:hired", "people.csv", "-q")[0] == 0
+    in_python = draft_spec("people.csv", import_named("python:hiring_pipeline:hired"), Wishes())
+    assert (tmp_path / "spec.toml").read_text() == write_spec(in_python, tmp_path)
+    features = {feature.name: feature for feature in load_spec("spec.toml").features}
+    assert list(features) == ["job", "hours", "sex"]
+    assert [feature.unseen for feature in features.values()] == [False, False, True]
+
+
+def test_a_sample_says_which_rows_the_guarantee_needs(cli: Cli, tmp_path: Path) -> None:
+    sentence = "# The guarantee needs rows that the model was not fitted on.\nas ="
+    for reading, there in (("sample", True), ("population", False)):
+        assert cli("init", "network.onnx", "people.csv", "-q", "--force", "--as", reading)[0] == 0
+        assert (sentence in (tmp_path / "spec.toml").read_text()) is there
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -139,7 +139,8 @@ def test_named_groups_are_compared_and_others_left_out(tmp_path: Path, command: 
     assert (named["rows"], named["left_out"]) == (3100, 1)
     ended = command(path, *ASK, "--group", "Male", "--group", "Femal")
     assert ended.code == 3
-    assert "No row belongs to sex=Femal: is it spelled so?" in ended.out
+    assert "Group sex=Femal has no rows yet: is it spelled so?" in ended.out
+    assert "forecast" not in ended.out
     both = "sex=Male & race=White"
     ended = command(path, *ASK, "--protected", "race", "--group", both, "--group", "sex=Female & race=White", "--json")
     assert ended.reports[-1]["groups"][0]["name"] == both

@@ -92,6 +92,18 @@ def test_a_function_of_frames_gets_the_columns_of_the_table() -> None:
     assert made.warnings == ()
 
 
+def test_a_name_is_looked_at_as_what_it_stands_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f"network = {by_hours()!r}\npath = 'python:named_models:path'\nnothing = None\n"
+    (tmp_path / "named_models.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert signature_of("python:named_models:network") == signature_of(by_hours())
+    assert signature_of("python:named_models:nothing") == signature_of(None)
+    with pytest.raises(ModelError, match="python:named_models:path: is a str, not a model"):
+        signature_of("python:named_models:path")
+    with pytest.raises(ModelError, match='there is no "networks" in named_models'):
+        signature_of("python:named_models:networks")
+
+
 sklearn = pytest.importorskip("sklearn")
 skl2onnx = pytest.importorskip("skl2onnx")
 

@@ -101,3 +101,7 @@ def test_clopper_pearson_covers_exactly(p: float) -> None:
 def test_an_interval_prints_with_its_bounds() -> None:
     assert str(Interval(0.05, 0.01, 0.1)) == "0.050 [0.010, 0.100]"
     assert 0.2 not in Interval(0.05, 0.01, 0.1)
+
+
+def test_an_interval_is_short_wherever_it_is_printed() -> None:
+    assert f"{Interval(1 / 3, 0.25, 0.5)}" == str(Interval(1 / 3, 0.25, 0.5)) == "0.333 [0.250, 0.500]"

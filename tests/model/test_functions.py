@@ -13,6 +13,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.model import Model, as_frames, load_model, to_onnx
+from fairchain.model.asking import check_no_dice
 from fairchain.model.frames import FrameModel
 from tests.questions import category, integer, real, spec
 
@@ -235,6 +236,71 @@ def test_an_answer_that_depends_on_the_company_is_refused() -> None:
         load_model(lambda x: dice.normal(size=x.shape), spec())
 
 
+def noisy(share: float, seed: int) -> Callable[[Any], Any]:
+    """Changes this share of its answers at random."""
+    dice = np.random.default_rng(seed)
+    return lambda people: older(people) ^ (dice.random(len(people)) < share)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.01])
+def test_a_function_that_throws_dice_is_always_refused(share: float) -> None:
+    """One try misses with probability (1 - 2p(1 - p))^1000 at most, 2e-9 for p = 1%; without dice none can fail."""
+    for seed in range(30):
+        with pytest.raises(ModelError, match="chance") as caught:
+            load_model(noisy(share, seed), spec())
+        assert "ready for inference" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_small_noise_in_scores_is_refused_and_rounding_is_not() -> None:
+    dice = np.random.default_rng(0)
+
+    def scores(size: float) -> Callable[[Any], Any]:
+        return lambda people: people[:, 0] - 4.5 + size * dice.normal(size=len(people))
+
+    with pytest.raises(ModelError, match="depends on chance: 16 of 16 answers"):
+        load_model(scores(1e-3), spec(decision="logit"))
+    assert not load_model(scores(1e-12), spec(decision="logit")).certifiable
+
+
+def test_dice_with_the_same_seed_in_every_call_are_refused() -> None:
+    """The answers repeat, but a person's answer depends on the place in the batch."""
+
+    def seeded(people: Any) -> Any:
+        return noisy(0.1, seed=3)(people)
+
+    with pytest.raises(ModelError, match="depends on chance"):
+        load_model(seeded, spec())
+
+
+def test_codes_of_labels_that_are_close_are_told_apart() -> None:
+    dice = np.random.default_rng(0)
+    with pytest.raises(ModelError, match="chance"):
+        load_model(lambda people: 100_000 + dice.integers(0, 2, len(people)), spec(codes=[100_000, 100_001]))
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.0, 1000), (0.01, 64), (2.0, 16)])
+def test_a_slow_function_is_asked_about_fewer(seconds: float, most: int) -> None:
+    """`seconds` is what each person takes by the clock of this test."""
+    now, sizes = [0.0], []
+
+    def ask(people: Any) -> Any:
+        now[0] += seconds * len(people)
+        sizes.append(len(people))
+        return older(people)
+
+    check_no_dice("function ask", spec().features, ask, clock=lambda: now[0])
+    assert max(sizes) == most
+
+
+def test_a_function_that_fails_on_people_who_need_not_exist_is_asked_later() -> None:
+    def table_only(people: Any) -> Any:
+        assert len(people) < 4, "there is no such person"
+        return older(people)
+
+    assert load_model(table_only, spec()).predict(ROWS[:3]).tolist() == OLDER[:3]
+
+
 def test_no_rows_have_no_classes() -> None:
     assert load_model(older, spec()).predict(np.empty((0, 2))).tolist() == []
 
@@ -263,7 +329,7 @@ def test_one_thread_at_a_time_unless_a_function_says_otherwise(thread_safe: bool
             gauge["most"] = max(gauge["most"], gauge["now"])
             if gauge["now"] == 2:
                 meeting.set()
-        meeting.wait(0 if not thread_safe or len(people) < 10 else 5)
+        meeting.wait(5 if thread_safe and len(people) == len(ROWS) else 0)
         time.sleep(0)
         with lock:
             gauge["now"] -= 1

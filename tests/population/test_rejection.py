@@ -224,6 +224,15 @@ def test_an_arm_with_a_rare_predicate_is_not_given_up_while_some_are_found() -> 
     assert likely(given(RARELY, most=300).rounds(1, 1, 2000).show(0), conditional(RARELY, 0))
 
 
+def test_one_in_a_hundred_thousand_is_waited_for() -> None:
+    """By the default limit; each seed would be given up with probability exp(-10), all three pass but for 2e-4."""
+    asked = spec(integer("age", 0, 99_999), SEX)
+    source = UniformPopulation(asked, None, np.float64)
+    drawn = RejectionPopulation(source, parse_predicate("age == 7", asked.features), source.arms)
+    for seed in range(3):
+        assert drawn.rounds(seed, 1, 1).show(0)[:, 0].tolist() == [7]
+
+
 def test_shares_are_those_of_the_source_unless_a_predicate_changes_them() -> None:
     assert given(None).shares() == (0.5, 0.5)
     assert given(RICH).shares() is None

@@ -421,3 +421,17 @@ def test_rows_give_the_same_counts_whatever_the_workers(workers: int, tmp_path: 
         group.name: group.probability.estimate * group.evaluations for group in verdict.groups if group.outcome == "yes"
     }
     assert found == pytest.approx(expected)
+
+
+def test_the_share_of_people_in_a_sample_is_one_proportion(tmp_path: Path) -> None:
+    """Nothing is spent on the arm that never changes: the bounds are those of one exact interval at delta."""
+    from scipy.stats import binomtest
+
+    data = audit("individual", threshold=0.1, reading="sample")
+    data = changed(changed(data, "population.prediction", ...), "model.path", str(network(tmp_path)))
+    ages = [45] * 60 + [20] * 140
+    table = {"age": ages, "sex": ["Male", "Other"] * 100, "truth": ["no"] * 200}
+    verdict = verify(None, parse_spec(changed(data, "guarantee.delta", 1e-6)), table=table)
+    exact = binomtest(60, 200).proportion_ci(1 - 1e-6)
+    assert (verdict.gap.low, verdict.gap.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+    assert verdict.decision is Decision.UNFAIR

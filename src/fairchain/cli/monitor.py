@@ -258,16 +258,14 @@ def _notes(found: dict[str, Any]) -> list[str]:
         notes.append(f"{found['skipped']:,} lines could not be read and are not counted.")
     if found["left_out"]:
         notes.append(f"{found['left_out']:,} rows belong to groups that were not named.")
-    for group in found["groups"]:
-        if not group["rows"]:
-            notes.append(f"No row belongs to {group['name']}: is it spelled so?")
+    empty = [group["name"] for group in found["groups"] if not group["rows"]]
+    notes += [f"Group {name} has no rows yet: is it spelled so?" for name in empty]
     if len(found["groups"]) < 2:
         notes.append("There are not two groups to compare.")
     elif found["verdict"] == "UNDECIDED":
         more = found["forecast"]
-        notes.append(
-            f"About {more:,} more rows would decide it, if the rates stay as they are."
-            if more
-            else "The gap is so near to the threshold that no number of rows can be forecast."
-        )
+        if more:
+            notes.append(f"About {more:,} more rows would decide it, if the rates stay as they are.")
+        elif not empty:
+            notes.append("The gap is so near to the threshold that no number of rows can be forecast.")
     return notes

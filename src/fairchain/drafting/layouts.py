@@ -244,7 +244,8 @@ def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:
     return ModelError(
         f"{taken.name}: takes {taken.inputs[0].width} values and the table has {len(columns)} columns {besides}"
         f"to fill them{wide}: {_listed(list(columns))}; leave out what is no input with --ignore (ignore=[...]), "
-        "name the label with --label (label=...), or give the table that the network was trained on"
+        "name the label with --label (label=...), or give a table with the columns that the network was trained on; "
+        'for as = "sample" take rows that it was not fitted on'
     )
 
 

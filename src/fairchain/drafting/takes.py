@@ -1,7 +1,8 @@
 """What a model takes and answers, as far as that can be seen without a spec.
 
 An ONNX file says most of it; a scikit-learn estimator knows its columns and classes; a torch or Keras model tells its
-width. Of a plain function nothing can be seen. A file is checked as untrusted input before it is looked at.
+width. Of a plain function nothing can be seen. A file is checked as untrusted input before it is looked at; a
+`python:` name is the caller's own code, and what it stands for is looked at.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fairchain.model.adapters.from_sklearn import is_estimator
 from fairchain.model.adapters.from_torch import is_module
 from fairchain.model.frames import FrameModel
 from fairchain.model.in_memory import check_bytes
-from fairchain.model.load import PYTHON
+from fairchain.model.load import PYTHON, import_named
 from fairchain.model.untrusted import read_network
 
 Class = int | str
@@ -74,11 +75,12 @@ class Signature:
 def signature_of(model: Any, output: str | None = None, limits: Limits | None = None) -> Signature:
     """Look at a model; `output` names the output to read where there are several."""
     limits = limits or Limits()
+    model = _named(model)
     if model is None:
         return Signature("no model")
     if isinstance(model, str | os.PathLike):
         path = Path(os.fspath(model))
-        if not path.is_file() and not str(model).startswith(PYTHON):
+        if not path.is_file():
             raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
         if path.suffix.lower() == ".onnx":
             return _of_network(read_network(path, limits).content, str(path), output)
@@ -95,6 +97,16 @@ def signature_of(model: Any, output: str | None = None, limits: Limits | None = 
     if is_estimator(model):
         return _of_estimator(model)
     return Signature("function", frame=isinstance(model, FrameModel))
+
+
+def _named(model: Any) -> Any:
+    """What a `python:` name stands for; anything else as it is."""
+    if not isinstance(model, str | os.PathLike) or not str(os.fspath(model)).startswith(PYTHON):
+        return model
+    found = import_named(str(os.fspath(model)))
+    if isinstance(found, str | os.PathLike):
+        raise ModelError(f"{model}: is a {type(found).__name__}, not a model; name a function or a model there")
+    return found
 
 
 def _flat(width: int | None) -> tuple[Input, ...]:

@@ -16,8 +16,11 @@ from fairchain.errors import SpecError
 from fairchain.spec import Table
 
 _READING = {
-    "sample": 'The verdict is about the people whom the rows stand for. If they are everybody: as = "population".',
-    "population": 'The rows are everybody, and the answer is exact. If they stand for more people: as = "sample".',
+    "sample": (
+        'The verdict is about the people whom the rows stand for. If they are everybody: as = "population".',
+        "The guarantee needs rows that the model was not fitted on.",
+    ),
+    "population": ('The rows are everybody, and the answer is exact. If they stand for more people: as = "sample".',),
 }
 
 
@@ -84,7 +87,8 @@ def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
         for text in draft.about(f"{name}.{field}"):
             yield from comment(text)
         if field == "as":
-            yield from comment(_READING[entry])
+            for text in _READING[entry]:
+                yield from comment(text)
         yield f"{field} = {value(entry)}"
     if name == "population" and isinstance(draft.spec.population, Table) and draft.spec.population.path is None:
         yield from comment('path = "people.csv"   (the rows were handed over in Python)')

@@ -7,6 +7,7 @@ Python must be asked for is a `FunctionModel`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +15,16 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.model.decision import DecisionRule, Labels
+from fairchain.model.decision import DecisionRule, Labels, NoDecisionError
 from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
 
 Answer = NDArray[Any]
+
+# Sizes of the batches that are asked twice, and the seconds for one of them after which no larger one is asked.
+ASKED_TWICE = (16, 64, 250, 1000)
+SLOW = 0.25
+# Differences of scores that are rounding, as a share of the largest: sums of threads come in any order.
+ROUNDING = 1e-5
 
 
 class MisfitError(ModelError):
@@ -88,6 +95,50 @@ def check_rows_apart(
                 f"{name}: the answer for one input depends on the others in its batch, or on chance; make it ready for "
                 "inference: a free batch dimension first, no operator across it, and no dice"
             )
+
+
+def check_no_dice(
+    name: str,
+    features: Sequence[Feature],
+    ask: Callable[[NDArray[np.floating]], Answer],
+    clock: Callable[[], float] = perf_counter,
+) -> None:
+    """Refuse a model that answers the same people differently when it is asked again, or at another place.
+
+    Up to 1000 people are asked twice, and one of them is asked as often at once; fewer if the model is slow. Labels
+    must be equal, and scores but for rounding. If a share p of all answers is changed at random, it goes unnoticed
+    with probability (1 - 2p(1 - p))^1000 if there are two labels: 2e-9 for p = 1%.
+    """
+    for count in ASKED_TWICE:
+        people = random_people(features, count, seed=1)
+        start = clock()
+        try:
+            first, second = ask(people), ask(people)
+            alike = ask(np.repeat(people[-1:], count, axis=0))
+        except (ModelError, NoDecisionError):
+            # These people need not exist: whether it fails on those who do is seen when they are asked.
+            return
+        changed = max(_changed(first, second), _changed(alike, np.repeat(alike[:1], count, axis=0)))
+        if changed:
+            raise ModelError(
+                f"{name}: depends on chance: {changed:,} of {count:,} answers differ for the same people; make it "
+                "ready for inference: evaluation mode, no dropout, and no random numbers unless their seed follows "
+                "from the row alone"
+            )
+        if clock() - start > 3 * SLOW:
+            return
+
+
+def _changed(one: Answer, other: Answer) -> int:
+    """How many rows have another answer."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return len(one)
+    if one.dtype.kind == "f":
+        largest = np.max(np.abs(one), where=np.isfinite(one), initial=0.0)
+        same = np.isclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True)
+    else:
+        same = one == other
+    return int(np.count_nonzero(~same.reshape(len(one), -1).all(axis=1)))
 
 
 def same_answers(one: Answer, other: Answer) -> bool:

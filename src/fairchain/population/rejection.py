@@ -19,8 +19,9 @@ from fairchain.errors import DataError, SpecError
 from fairchain.population.uniform import Inputs
 from fairchain.spec.arms import Arm
 
-# Candidates without anybody accepted after which an arm is given up.
-MOST_CANDIDATES = 200_000
+# Candidates without anybody accepted after which an arm is given up. If one in 100,000 is accepted, a chunk is given up
+# by mistake with probability exp(-10), 5 in 100,000.
+MOST_CANDIDATES = 1_000_000
 # Rows below which a draw hardly gets cheaper: when fewer rounds wait, each gets several candidates at once.
 ROWS_AT_ONCE = 1024
 # Attempts of one copy of a chunk; more than any run can make.

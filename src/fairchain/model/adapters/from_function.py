@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.model.asking import (
     Answer,
+    check_no_dice,
     check_rows_apart,
     check_shape,
     describe_input,
@@ -89,7 +90,7 @@ class FunctionModel:
         self._rule: DecisionRule = self._plan(output)
 
     def _plan(self, output: str) -> DecisionRule:
-        """How to read the answers, judged by the first ones; they must not depend on who is asked together."""
+        """How to read the answers, judged by the first ones; they must depend on the person only."""
         people = random_people(self._spec.features, 3)
         first = self._call(people)
         kind = "i" if self._spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
@@ -97,6 +98,7 @@ class FunctionModel:
         self._rule = plan_decision(Path(self.name), self._spec.model, [node], {})
         self.predict(people)
         check_rows_apart(self.name, self._spec.features, self.scores, self.dtype)
+        check_no_dice(self.name, self._spec.features, self.scores)
         return self._rule
 
     def must_fit(self, spec: Spec) -> None:
