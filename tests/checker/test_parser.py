@@ -199,7 +199,7 @@ def test_any_text_is_a_formula_or_one_error(text: str) -> None:
     try:
         formula = parse(text)
     except QueryError as error:
-        assert str(error).startswith("column ")
-        assert "\n" not in str(error)
+        assert str(error).startswith("column ")  # noqa: PT017
+        assert "\n" not in str(error)  # noqa: PT017
     else:
         assert parse(str(formula)) == formula

@@ -39,7 +39,9 @@ def _near(name: str, known: Iterable[str]) -> str:
     names = list(known)
     compared = names[:MOST_COMPARED]
     by_case = {other.lower(): other for other in compared}
-    near = get_close_matches(short(name), compared, n=3) or [by_case[name.lower()]] * (name.lower() in by_case)
+    near = get_close_matches(short(name), compared, n=3) or [
+        by_case[each] for each in [name.lower()] if each in by_case
+    ]
     if near:
         return f"did you mean {' or '.join(map(quoted, near))}?"
     if not names:

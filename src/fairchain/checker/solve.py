@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairchain.checker.graph import Floats, Indices, components_of
+from fairchain.errors import QueryError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -22,6 +23,8 @@ SMALL = 32
 MIDDLE = 500
 # When an iteration is good enough, relative to the answer, and how often it is tried before factors are.
 TOLERANCE = 1e-14
+# Beyond so many steps in one component less than six digits of an answer would be right.
+MOST_STEPS = 1e10
 ROUNDS = 4
 
 
@@ -130,8 +133,20 @@ def _block(matrix: csr_array, component: Indices, right: Floats) -> Floats:
     if size > SMALL and not component[-1]:
         if size > MIDDLE and (iterated := _iterated(matrix, right)) is not None:
             return iterated
-        return _refined(matrix, right, _factorised(matrix))
+        inverse = _factorised(matrix)
+        _must_be_left_soon(matrix, inverse)
+        return _refined(matrix, right, inverse)
     return _refined(matrix, right, _substituted(matrix, component))
+
+
+def _must_be_left_soon(matrix: csr_array, inverse: Callable[[Floats], Floats]) -> None:
+    """Refuse equations whose answers would lose all digits: the steps until a component is left say how many."""
+    steps = float(np.abs(inverse(matrix.diagonal())).max())
+    if not steps < MOST_STEPS:
+        raise QueryError(
+            f"a part of the chain with {matrix.shape[0]:,} states is left after {steps:.1g} steps on average, too many for "
+            "the numbers of a computer; ask with a bound on the steps, such as F<=1000"
+        )
 
 
 def _refined(matrix: csr_array, right: Floats, inverse: Callable[[Floats], Floats]) -> Floats:
