@@ -47,8 +47,9 @@ def test_what_is_said_about_the_people_of_the_census(tmp_path: Path) -> None:
         assert [line for line in shown if line != "..." and line not in printed] == []
 
 
-def test_the_python_of_the_chain_page_runs(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "chain.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+@pytest.mark.parametrize("page", ["chain.md", "queries.md"])
+def test_the_python_of_the_chain_pages_runs(page: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     for block in blocks:
         subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
 

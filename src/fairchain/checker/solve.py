@@ -144,8 +144,8 @@ def _must_be_left_soon(matrix: csr_array, inverse: Callable[[Floats], Floats]) -
     steps = float(np.abs(inverse(matrix.diagonal())).max())
     if not steps < MOST_STEPS:
         raise QueryError(
-            f"a part of the chain with {matrix.shape[0]:,} states is left after {steps:.1g} steps on average, too many for "
-            "the numbers of a computer; ask with a bound on the steps, such as F<=1000"
+            f"a part of the chain with {matrix.shape[0]:,} states is left after {steps:.1g} steps on average, too many "
+            "for the numbers of a computer; ask with a bound on the steps, such as F<=1000"
         )
 
 
