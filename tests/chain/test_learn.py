@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,9 @@ from fairchain.checker import check
 from fairchain.errors import ChainError, ModelError
 from fairchain.model import OnnxModel
 from fairchain.population import UniformPopulation
+from fairchain.spec import parse_spec
+from tests.networks import linear, save
+from tests.questions import category, integer, question
 
 CENSUS = load_spec(example("census"))
 STATES = ["capital-gain:bins=5", "layer3[2]", "layer5:kmeans=3"]
@@ -144,3 +149,16 @@ def test_the_shares_of_groups_are_those_of_the_population() -> None:
     chain = learn_chain(None, spec, rounds=100)
     shares = np.asarray(subject.population.shares())
     assert chain.probabilities[chain.sources == 0] == pytest.approx(shares / shares.sum())
+
+
+def test_a_chain_of_a_tables_frequencies_is_about_those(tmp_path: Path) -> None:
+    """Not silently about uniform people: the share of a value is the table's."""
+    rows = [{"age": 3, "sex": "Female"}] * 3 + [{"age": 7, "sex": "Male"}]
+    table = tmp_path / "people.csv"
+    table.write_text("age,sex\n" + "".join(f"{row['age']},{row['sex']}\n" for row in rows))
+    path = save(linear([[-1.0, 1.0], [0.0, 0.0]], [4.5, 0.0]), tmp_path / "network.onnx")
+    data = question(integer("age"), category("sex", "Female", "Male"), path=str(path))
+    data["population"] = {"kind": "marginals", "path": str(table)}
+    chain = learn_chain(None, parse_spec(data), states=["age"], rounds=2000)
+    assert check(chain, 'P=? [ F "age=3" ]').value == pytest.approx(0.75, abs=0.05)
+    assert chain.probabilities[chain.sources == 0] == pytest.approx([0.75, 0.25])

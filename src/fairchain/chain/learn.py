@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,12 @@ from fairchain.model import Limits, OnnxModel, load_model
 from fairchain.model.probe import Probe, layers_of
 from fairchain.population import build_population
 from fairchain.population.inline import with_nodes
-from fairchain.spec import Group, Spec, Table, groups_of, load_spec, revise
+from fairchain.spec import Group, Marginals, Spec, Table, groups_of, load_spec, revise
 from fairchain.spec.arms import arms_of_groups
 from fairchain.spec.given import predicate_of
+
+if TYPE_CHECKING:
+    from fairchain.tables import People
 
 ROUNDS, PILOT, CHUNK = 20_000, 4096, 4096
 # Chunks of the fresh traces that the fidelity of a shared chain is measured on: far from all others.
@@ -184,8 +187,19 @@ def subject_of(
     wishes = [parse_wish(text, asked) for text in states]
     probe = Probe(loaded, asked, [wish.tensor for wish in wishes if wish.tensor is not None])
     groups = groups_of(asked)
-    population = build_population(asked, arms_of_groups(groups), loaded.dtype, predicate=predicate_of(asked))
+    population = build_population(
+        asked, arms_of_groups(groups), loaded.dtype, people=_people(asked), predicate=predicate_of(asked)
+    )
     return Subject(asked, probe, population, groups)
+
+
+def _people(spec: Spec) -> People | None:
+    """The rows whose frequencies are taken, if there are any."""
+    if not isinstance(spec.population, Marginals) or spec.population.path is None:
+        return None
+    from fairchain.tables import people_of, read_table
+
+    return people_of(read_table(spec.population.path), spec)
 
 
 def fitted(subject: Subject, wishes: Sequence[Wish]) -> tuple[Unit, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from fairchain.checker.graph import Floats, Indices, Mask, components_of
 from fairchain.checker.intervals import CERTAIN, IntervalRows, sums
 from fairchain.checker.solve import SingularError, solve, system
+from fairchain.errors import QueryError
 
 MOST_GUESSES = 100
 # A sum of products is off by about this much, relative to the largest value.
@@ -82,7 +83,8 @@ def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, 
     for _ in range(MOST_GUESSES):
         try:
             found = _solved(rows, inside, values, gain, best)
-        except SingularError:
+        except (SingularError, QueryError):
+            # Where a guess cannot be solved, what was found before is checked like any other.
             return values
         better = rows.best(found, largest=largest)
         settled = np.abs(found[inside] - values[inside]).max() <= SETTLED * np.abs(found[inside]).max()
