@@ -1,1 +1,9 @@
-"""Makes `tests` a package that every test file can import its builders from."""
+"""Makes `tests` a package that every test file can import its builders from; no test is timed."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# Machines are shared and slow at times: how long an example takes says nothing about whether it holds.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
