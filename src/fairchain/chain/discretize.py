@@ -101,6 +101,8 @@ def fit_number(
         if not edges or list(edges) != sorted(set(map(float, edges))):
             raise ChainError(f"{name}: bins must be edges in rising order, for example bins = [5, 10]")
         return Discretizer(_named(name, edges), method, tuple(map(float, edges)))
+    if method == "values":
+        raise ChainError(f'{name}: "values" needs a category or whole numbers; use sign, bins, width or quantiles')
     _enough_values(name, pilot, parts or 2)
     if method == "width":
         found = np.linspace(pilot.min(), pilot.max(), (parts or DEFAULT_PARTS) + 1)[1:-1]

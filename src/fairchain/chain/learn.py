@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,17 +45,24 @@ Rule = Literal["sound", "paper"]
 
 @dataclass(frozen=True)
 class Subject:
-    """A network that can be looked into, the people to show it, and their groups."""
+    """A network that can be looked into, the people to show it, and their groups.
+
+    `apart`: groups draw people of their own. A shared chain adds its groups up, so one person must not count for all.
+    """
 
     spec: Spec
     probe: Probe
     population: Any
     groups: tuple[Group, ...]
+    apart: bool = False
 
     def people(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
         """(group, people) of a chunk, each valid until the next."""
-        rounds = self.population.rounds(self.spec.guarantee.seed, chunk, count, desk=self.population.desk())
+        seed, desk = self.spec.guarantee.seed, self.population.desk()
+        rounds = self.population.rounds(seed, chunk, count, desk=desk)
         for group in range(len(self.groups)):
+            if self.apart:
+                rounds = self.population.rounds(seed, chunk, count, copy=1 + group, desk=desk)
             yield group, rounds.show(group)
 
 
@@ -111,6 +118,7 @@ def learn_chain(
     if kind not in ("product", "shared"):
         raise ChainError(f'there is no chain of kind "{kind}"; there is product, shared')
     units = fitted(subject, [parse_wish(text, subject.spec) for text in states])
+    subject = replace(subject, apart=kind == "shared")
     plan = _plan(subject, units, kind, estimator)
     with thread_pool(workers or default_workers()) as pool:
         counter = _Counter(subject, units, pool)
@@ -153,6 +161,7 @@ def learn_family(
         units = every_unit(base)
     subject = subject_of(model, spec, units, seed, limits)
     made = fitted(subject, [parse_wish(text, subject.spec) for text in units])
+    subject = replace(subject, apart=kind == "shared")
     with thread_pool(workers or default_workers()) as pool:
         counts = _Counter(subject, made, pool).family(rounds)
     about = {"rounds": rounds, "seed": subject.spec.guarantee.seed, "population": str(subject.population)}
@@ -315,6 +324,4 @@ def _counted(
 
 
 def _with(chain: Chain, **more: Any) -> Chain:
-    from dataclasses import replace
-
     return replace(chain, about={**chain.about, **more})

@@ -6,6 +6,7 @@ A unit is written `capital-gain`, `layer3[2]`, `layer3` or a tensor's name, with
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
         numbers = [float(number) for number in found[2].split(",")] if found[2] else []
     except ValueError:
         raise ChainError(f"{text}: {found[2]} is no number; write for example bins=5,10 or kmeans=3") from None
+    if not all(math.isfinite(number) for number in numbers):
+        raise ChainError(f"{text}: give finite numbers")
     if method == "bins":
         return method, None, tuple(numbers)
     if len(numbers) > 1 or any(number != int(number) or number < 2 for number in numbers):
