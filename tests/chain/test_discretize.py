@@ -83,5 +83,7 @@ def test_what_cannot_be_divided_so_is_an_error() -> None:
         fit_feature(feature(category("job", "a", "b")), np.array([0.0]), "quantiles", 2, ())
     with pytest.raises(ChainError, match='"values" needs a category or whole numbers'):
         fit_feature(feature(real("score")), np.array([0.0]), "values", None, ())
+    with pytest.raises(ChainError, match=r"id: has 1,000,000,000 values, and at most 100,000 can be states"):
+        fit_feature(feature(integer("id", 1, 10**9)), np.array([1.0]), "values", None, ())
     with pytest.raises(ChainError, match="edges in rising order"):
         fit_number("x", PILOT, "bins", None, (3, 1))

@@ -375,3 +375,18 @@ def test_states_without_transitions_stay_if_that_is_asked_for(tmp_path: Path) ->
     with pytest.raises(ChainError, match=r"m\.tra: .*state 1 has no transition; add one to itself .* fix_deadlocks"):
         read_chain(tmp_path / "m.tra")
     assert read_chain(tmp_path / "m.tra", fix_deadlocks=True) == made([{2: 1}, {1: 1}, {2: 1}])
+
+
+def test_a_deadlock_in_json_is_an_error_or_stays_where_it_is(tmp_path: Path) -> None:
+    """As in every other form; bounds and counts stay beside their transitions."""
+    whole = made([{1: 1}, {1: 1}, {0: 0.5, 2: 0.5}])
+    low, high, counts = np.array([0.9, 1, 0.4, 0.4]), np.array([1, 1, 0.6, 0.6]), np.array([7, 0, 3, 3])
+    whole = replace(whole, low=low, high=high, counts=counts)
+    write_chain(whole, tmp_path / "c.json")
+    content = json.loads((tmp_path / "c.json").read_text())
+    for name in ("sources", "targets", "probabilities", "low", "high", "counts"):
+        del content[name][1]
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    with pytest.raises(ChainError, match="sum to 0, not to 1"):
+        read_chain(tmp_path / "c.json")
+    assert read_chain(tmp_path / "c.json", fix_deadlocks=True) == whole

@@ -161,7 +161,17 @@ JSON = [
     (PLAIN.replace('"labels": {}', '"labels": {"x": [3]}'), 'label "x" stands at a state that does not exist'),
     (PLAIN.replace('"unvisited": []', '"unvisited": [3]'), '"unvisited" names a state that does not exist'),
     (PLAIN.replace('"low": null', '"low": [0.5]'), '"low" and "high" belong together'),
-    (PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [0.4]'), 'entry of "low" is above'),
+    (
+        PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [0.4]'),
+        r'bounds \[0.5, 0.4\] of "a" -> "a" are not two',
+    ),
+    (PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [1.4]'), r"bounds \[0.5, 1.4\] .* from 0 to 1"),
+    (
+        PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [0.6]').replace(
+            '"about": {}', '"about": {"estimator": "frequency"}'
+        ),
+        r"bounds \[0.5, 0.6\] .* leave out 1, its estimate",
+    ),
     (PLAIN.replace('"counts": null', '"counts": [-1]'), "counts"),
     (PLAIN.replace('"counts": null', '"counts": [9223372036854775808]'), "counts"),
     (PLAIN.replace('"about": {}', '"about": "x"'), "about"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ import pytest
 from fairchain import example, load_spec
 from fairchain.chain.estimators import estimate
 from fairchain.chain.fidelity import reach_by_layers
-from fairchain.chain.learn import learn_chain, learn_family, subject_of
+from fairchain.chain.learn import learn_chain, learn_family
+from fairchain.chain.subject import subject_of
+from fairchain.chain.traces import count_link
+from fairchain.chain.units import numbers_of, parse_wish
 from fairchain.checker import check
 from fairchain.errors import ChainError, ModelError
 from fairchain.model import OnnxModel
@@ -133,7 +137,17 @@ def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_
         (["capital-gain:bins=a"], "a is no number"),
         (["layer3:sign"], "whole layer"),
         (["sex:kmeans=2"], "a category has no order"),
-        (["layer5[0]:kmeans=4000"], "distinct"),
+        (["layer5[0]:quantiles=1000"], "distinct"),
+        (["layer3:kmeans=5000"], "kmeans makes at most 64 parts"),
+        (["age:width=1001"], "width makes at most 1,000 parts"),
+        ([f"age:bins={','.join(map(str, range(1000)))}"], "give fewer than 1,000"),
+        (["layer3[2]:sign=5"], "sign takes no number; leave =5 out"),
+        (["sex:values=2"], "values takes no number"),
+        (["age:thirds=3"], 'no way "thirds"'),
+        (["age", "layer3[2]", "age:bins=3"], "age:bins=3: age is asked for twice"),
+        (["layer3[2]", "layer3[2]"], r"layer3\[2\] is asked for twice"),
+        (["race"], "the groups are made from race already"),
+        (["educatoin"], "did you mean education"),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -162,3 +176,92 @@ def test_a_chain_of_a_tables_frequencies_is_about_those(tmp_path: Path) -> None:
     chain = learn_chain(None, parse_spec(data), states=["age"], rounds=2000)
     assert check(chain, 'P=? [ F "age=3" ]').value == pytest.approx(0.75, abs=0.05)
     assert chain.probabilities[chain.sources == 0] == pytest.approx([0.75, 0.25])
+
+
+def test_units_that_cannot_be_are_named_before_anybody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*_: object, **__: object) -> None:
+        raise AssertionError("people were drawn")
+
+    monkeypatch.setattr(UniformPopulation, "rounds", nobody)
+    for states in (["age", "age"], ["race"], ["layer3:kmeans=5000"]):
+        with pytest.raises(ChainError):
+            learn_chain(None, CENSUS, states=states)
+
+
+def test_a_family_may_divide_a_unit_in_two_ways_but_not_twice_alike() -> None:
+    units = ["layer3[2]", "layer3[2]:quantiles=3"]
+    assert list(learn_family(None, CENSUS, units=units, rounds=200)) == units
+    with pytest.raises(ChainError, match="asked for twice"):
+        learn_family(None, CENSUS, units=["age", "age"], rounds=200)
+
+
+def test_every_shared_chain_of_a_family_has_its_fidelity() -> None:
+    family = learn_family(None, CENSUS, units=["layer3[2]", "age"], kind="shared", rounds=2000)
+    for unit, chain in family.items():
+        assert (
+            chain.about["fidelity"]
+            == learn_chain(None, CENSUS, states=[unit], kind="shared", rounds=2000).about["fidelity"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rule": "paper"}, "give epsilon"),
+        ({"rule": "papr", "epsilon": 0.1}, 'no rule "papr"'),
+        ({"epsilon": 0.5}, "epsilon: found 0.5"),
+        ({"rounds": 0}, "at least one"),
+        ({"rounds": 10**20}, "at most 1,000,000,000"),
+        ({"kind": "both"}, 'no chain of kind "both"'),
+        ({"estimator": "mean"}, 'no estimator "mean"'),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ChainError, match=message):
+        learn_chain(None, CENSUS, **options)
+
+
+def test_a_feature_called_like_the_label_does_not_answer_for_it(tmp_path: Path) -> None:
+    path = save(linear([[-1.0, 1.0], [0.0, 0.0]]), tmp_path / "network.onnx")
+    data = question(category("Y", "no", "yes"), category("sex", "Female", "Male"), path=str(path))
+    with pytest.raises(ChainError, match='two different states would be called "Y=no"'):
+        learn_chain(None, parse_spec(data), states=["Y"], rounds=100)
+
+
+def test_shares_that_nobody_knows_are_not_said_to_be_known(tmp_path: Path) -> None:
+    """Among people for whom a condition holds, groups have shares of which the chain knows nothing."""
+    path = save(linear([[-1.0, 1.0], [0.0, 0.0]], [4.5, 0.0]), tmp_path / "network.onnx")
+    data = question(integer("age"), category("sex", "Female", "Male"), path=str(path))
+    data["property"]["given"] = "age >= 2"
+    chain = learn_chain(None, parse_spec(data), rounds=500)
+    assert chain.low is not None
+    assert chain.high is not None
+    assert chain.low[:2].tolist() == [0, 0]
+    assert chain.high[:2].tolist() == [1, 1]
+    assert not chain.unvisited
+
+
+def test_a_trace_outside_its_states_is_not_counted_elsewhere() -> None:
+    inside = np.array([0, 1])
+    assert count_link(0, 2, (inside, inside), (2, 2)).table.sum() == 2
+    for wrong in (np.array([0, 2]), np.array([-1, 0])):
+        with pytest.raises(ChainError, match="numbered from 0"):
+            count_link(0, 2, (wrong, inside), (2, 2))
+        with pytest.raises(ChainError, match="numbered from 0"):
+            count_link(0, 2, (inside, wrong), (2, 2))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_what_is_no_number_is_in_no_state(odd: float) -> None:
+    """Not silently in the last one, nor in the first cluster."""
+    wish = parse_wish("relu[1]", CENSUS)
+    values = np.zeros((2, 13))
+    assert numbers_of(wish, values, {"relu": np.array([[odd, 1.0], [0.0, 2.0]])}).tolist() == [[1], [2]]
+    with pytest.raises(ChainError, match=r"relu\[1\]: the network computes something there that is no finite number"):
+        numbers_of(wish, values, {"relu": np.array([[0.0, 1.0], [0.0, odd]])})
+
+
+def test_a_tensor_may_have_colons_in_its_name() -> None:
+    wish = parse_wish("dense/relu:0[3]:kmeans=3", CENSUS)
+    assert (wish.name, wish.tensor, wish.unit, wish.parts) == ("dense/relu:0[3]", "dense/relu:0", 3, 3)
+    assert parse_wish("dense/relu:0", CENSUS).name == "dense/relu:0"

@@ -71,7 +71,21 @@ MISTAKES = {
     "no such label": (['P=? [ F "Y=>50k" ]'], "Y=>50K"),
     "no such state": (['P=? [ F "Y=>50K" ]', "--state", "sex=Femal"], "sex=Femal"),
     "no such tensor": (['P=? [ F "Y=>50K" ]', "--states", "leyer3"], "did you mean layer3"),
-    "too many clusters": (['P=? [ F "Y=>50K" ]', "--states", "layer5[0]:kmeans=9999"], "distinct"),
+    "too many clusters": (['P=? [ F "Y=>50K" ]', "--states", "layer5:kmeans=5000"], "at most 64 parts"),
+    "more parts than values": (['P=? [ F "Y=>50K" ]', "--states", "capital-loss:quantiles=1000"], "distinct"),
+    "a number for nothing": (['P=? [ F "Y=>50K" ]', "--states", "layer5[0]:sign=5"], "sign takes no number"),
+    "no such way": (['P=? [ F "Y=>50K" ]', "--states", "age:deciles"], 'no way "deciles"'),
+    "no such feature": (['P=? [ F "Y=>50K" ]', "--states", "capitol-gain"], "did you mean capital-gain?"),
+    "a unit twice": (
+        ['P=? [ F "Y=>50K" ]', "--states", "age", "--states", "age:quantiles=3"],
+        "age is asked for tw",
+    ),
+    "the groups again": (['P=? [ F "Y=>50K" ]', "--states", "race"], "groups are made from race already"),
+    "a rule for nothing": (['P=? [ F "Y=>50K" ]', "--rule", "paper"], "give epsilon"),
+    "no evidence": (
+        ['P=? [ X "Y=>50K" ]', "--states", "age:bins=4.2,4.6", "--state", "race=White & 4.2 <= age < 4.6"],
+        "never seen",
+    ),
 }
 
 
@@ -82,3 +96,50 @@ def test_a_mistake_is_one_message_and_exit_code_2(cli: Cli, name: str) -> None:
     assert code_found == 2
     assert words in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--states age", "--kind shared", "--epsilon 0.1", "--rounds 7", "--delta 0.1", "--protected sex", "--seed 1"],
+)
+def test_a_chain_that_is_read_is_not_learned_with_options(cli: Cli, option: str) -> None:
+    assert cli("export", CENSUS, "--to", "json", "-o", "c.json", *LEARN)[0] == 0
+    assert cli("query", "c.json", 'P=? [ F "Y=>50K" ]')[0] == 0
+    code, out, err = cli("query", "c.json", 'P=? [ F "Y=>50K" ]', *option.split())
+    assert (code, out) == (2, "")
+    assert f"{option.split(maxsplit=1)[0]}: c.json holds a chain" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("query", CENSUS, 'P=? [ F "Y=>50K" '), ("export", CENSUS, "--to", "dot", "--intervals")]
+)
+def test_what_can_be_said_at_once_does_not_wait_for_a_chain(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("fairchain.chain.learn.learn_chain", lambda *_, **__: pytest.fail("a chain was learned"))
+    assert cli(*arguments)[0] == 2
+
+
+def test_what_a_file_says_about_its_chain_may_be_anything(cli: Cli) -> None:
+    assert cli("export", CENSUS, "--to", "json", "-o", "c.json", *LEARN)[0] == 0
+    content = json.loads(Path("c.json").read_text())
+    content["about"] = {"rounds": "many", "fidelity": [1], "sound": 0, "kind": {}, "filler": "x" * 9000}
+    # Other programs write keys in an order of their own.
+    Path("c.json").write_text(json.dumps(dict(sorted(content.items()))))
+    code, out, err = cli("query", "c.json", 'P=? [ F "Y=>50K" ]')
+    assert (code, err) == (0, "")
+    assert "9 states" in out
+
+
+@pytest.mark.parametrize(
+    ("source", "form", "output"),
+    [("c.json", "dot", "c.json"), ("c.json", "dot", "./c.json"), ("c.tra", "explicit", "c"), ("c.tra", "drn", "c.lab")],
+)
+def test_a_chain_is_never_written_over_what_it_is_read_from(cli: Cli, source: str, form: str, output: str) -> None:
+    assert cli("export", CENSUS, "--to", "explicit" if source == "c.tra" else "json", "-o", source, *LEARN)[0] == 0
+    before = {path.name: path.read_bytes() for path in Path.cwd().iterdir()}
+    code, _out, err = cli("export", source, "--to", form, "-o", output)
+    assert code == 2
+    assert "is what the chain is read from" in err
+    assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before

@@ -19,7 +19,7 @@ from fairchain.chain.discretize import Discretizer
 from fairchain.chain.estimators import Estimator, estimate
 from fairchain.chain.traces import PathCounts
 from fairchain.errors import ChainError
-from fairchain.evidence.interval import clopper_pearson
+from fairchain.evidence.interval import clopper_pearson, probability_any_time
 
 Kind = Literal["product", "shared"]
 START = "Start"
@@ -29,7 +29,11 @@ MOST_POSSIBLE = 2_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What the chain is about: groups with their share of the people, units in order, labels, and how to build it."""
+    """What the chain is about: groups with their share of the people, units in order, labels, and how to build it.
+
+    `any_time`: the counts themselves said when to stop, so that only bounds hold which do at any time.
+    `shares_known`: else nobody says how many people each group has, and the shares only stand in for that.
+    """
 
     groups: tuple[str, ...]
     shares: tuple[float, ...]
@@ -38,6 +42,21 @@ class Plan:
     kind: Kind
     estimator: Estimator
     delta: float
+    any_time: bool = False
+    shares_known: bool = True
+
+    def __post_init__(self) -> None:
+        """A name is also a label, and a label that stood for two things would be answered for both."""
+        seen: set[str] = set()
+        for name in (START, *self.groups, *(n for c in self.columns for n in c.names), *map(label_name, self.labels)):
+            if name in seen:
+                raise ChainError(f'two different states would be called "{name}"; rename a feature, or leave it out')
+            seen.add(name)
+
+
+def label_name(label: str) -> str:
+    """What the state of a label is called."""
+    return f"Y={label}"
 
 
 def build_chain(counts: PathCounts, plan: Plan, about: Mapping[str, Any]) -> Chain:
@@ -108,7 +127,7 @@ class _Layers:
         for column in plan.columns:
             shared = plan.kind == "shared"
             self._column(column.names, None if shared else plan.groups, len(column.names))
-        self._column([f"Y={label}" for label in plan.labels], None, len(plan.labels))
+        self._column([label_name(label) for label in plan.labels], None, len(plan.labels))
         self.groups = groups
 
     def _column(self, names: Sequence[str], groups: Sequence[str] | None, width: int) -> None:
@@ -147,10 +166,14 @@ class _Layers:
 
 
 def _start(plan: Plan, layers: _Layers) -> _Rows:
-    """From Start to the groups: their shares of the people are declared, not estimated."""
+    """From Start to the groups: their shares of the people are declared, not estimated; else anything may be true."""
     target = layers.sources(0)
     shares = np.asarray(plan.shares)
     zeros = np.zeros(len(target), np.intp)
+    if not plan.shares_known:
+        return _Rows(
+            zeros, target, shares, np.zeros(len(target)), np.ones(len(target)), np.zeros(len(target), np.int64)
+        )
     return _Rows(zeros, target, shares, shares, shares, np.ones(len(target), np.int64))
 
 
@@ -169,7 +192,7 @@ def _every_transition(
     seen: NDArray[np.int64],
     plan: Plan,
 ) -> _Rows:
-    """All transitions from one column to the next that may be, with estimates and exact bounds."""
+    """All transitions from one column to the next that may be, with estimates and bounds."""
     source = layers.sources(column)
     target = layers.successors(column, source)
     table = np.zeros(target.shape, np.int64)
@@ -179,12 +202,28 @@ def _every_transition(
     probability = estimate(table, plan.estimator)
     # All transitions of the chain together: as many chances to be wrong as there are transitions.
     level = plan.delta / max(layers.possible, 1)
-    low, high = clopper_pearson(table, np.broadcast_to(visits, table.shape), level)
+    # Counts of several groups added up are no binomial sample; the bounds at any time hold for them all the same.
+    exact = layers.by_group[column] and not plan.any_time
+    low, high = bounds(table, np.broadcast_to(visits, table.shape), level, exact=exact)
     spread = np.broadcast_to(source[:, None], target.shape)
     # A transition that was never seen has no place in the chain of frequencies, but it may be there in truth.
     return _Rows(
         spread.ravel(), target.ravel(), probability.ravel(), low.ravel(), high.ravel(), table.ravel().astype(np.int64)
     )
+
+
+def bounds(seen: NDArray[np.int64], visits: NDArray[np.int64], level: float, *, exact: bool) -> tuple[Floats, Floats]:
+    """Bounds of the probabilities behind counts: Clopper-Pearson, or those that hold at any time.
+
+    See docs/mathematics.md, "Chains". Equal counts have equal bounds, which are computed once.
+    """
+    times, row = np.unique(visits, return_inverse=True)
+    most = int(seen.max(initial=0)) + 1
+    codes, place = np.unique(row.reshape(seen.shape) * most + seen, return_inverse=True)
+    row, count = np.divmod(codes, most)
+    low, high = (clopper_pearson if exact else probability_any_time)(count, times[row], level)
+    place = place.reshape(seen.shape)
+    return low[place], high[place]
 
 
 def _seen_transitions(

@@ -154,11 +154,39 @@ def _check(chain: Chain) -> None:
     if wrong.size:
         state = int(wrong[0])
         raise ChainError(f'the probabilities of state "{chain.states[state]}" sum to {sums[state]:.9g}, not to 1')
+    _check_bounds(chain)
     if not 0 <= chain.initial < size:
         raise ChainError("the initial state does not exist")
     for label, states in chain.labels.items():
         if any(not 0 <= state < size for state in states):
             raise ChainError(f'label "{label}" stands at a state that does not exist')
+
+
+def _check_bounds(chain: Chain) -> None:
+    """Bounds that no probability can lie between, or not the one that they are bounds of, are a mistake."""
+    if (chain.low is None) != (chain.high is None):
+        raise ChainError('"low" and "high" belong together, and one is missing')
+    if chain.low is None or chain.high is None:
+        return
+    rising = (chain.low >= 0) & (chain.low <= chain.high) & (chain.high <= 1 + ROUNDING)
+    if not rising.all():
+        raise ChainError(f"{_bounds(chain, rising)} are not two numbers in rising order from 0 to 1")
+    # A smoothed estimate need not lie between the bounds of the counts.
+    if chain.about.get("estimator") == "frequency":
+        inside = (chain.low <= chain.probabilities + ROUNDING) & (chain.probabilities <= chain.high + ROUNDING)
+        if not inside.all():
+            raise ChainError(
+                f"{_bounds(chain, inside)} leave out {chain.probabilities[np.argmin(inside)]:g}, its estimate"
+            )
+
+
+def _bounds(chain: Chain, right: NDArray[np.bool_]) -> str:
+    """The first bounds that are not right."""
+    assert chain.low is not None
+    assert chain.high is not None
+    place = int(np.argmin(right))
+    source, target = chain.states[chain.sources[place]], chain.states[chain.targets[place]]
+    return f'the bounds [{chain.low[place]:g}, {chain.high[place]:g}] of "{source}" -> "{target}"'
 
 
 def _comparable(chain: Chain) -> tuple[Any, ...]:

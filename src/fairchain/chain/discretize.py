@@ -22,9 +22,15 @@ METHODS: tuple[Method, ...] = ("values", "bins", "width", "quantiles", "kmeans",
 # Integers with more values than this are divided unless somebody asks for all of them.
 FEW_VALUES = 12
 DEFAULT_PARTS = 4
-MOST_CLUSTERS = 8
+# Clusters when their number is chosen, and the most that may be asked for: time grows with the square.
+MOST_CHOSEN, MOST_CLUSTERS = 8, 64
+# Parts of any other kind, and values of a whole number, each a state.
+MOST_PARTS, MOST_VALUES = 1000, 100_000
 # What share of the spread clusters must explain when their number is chosen.
 EXPLAINED = 0.8
+# Products of matrices up to this size are made by the thread that asks; larger ones by all cores, where workers that
+# have one each only stand in each other's way.
+ONE_THREAD = 2**17
 # Just above zero: an activation is on if it is positive.
 ON = float(np.nextafter(0.0, 1.0))
 
@@ -51,9 +57,13 @@ class Discretizer:
             return place.astype(np.int64)
         centres = np.asarray(self.centres)
         # Nearest by |x - c|^2 = |x|^2 - 2 x.c + |c|^2; the first term is the same for all.
-        distance = (centres**2).sum(axis=1) - 2 * values.astype(np.float64) @ centres.T
-        nearest: NDArray[np.intp] = distance.argmin(axis=1)
-        return nearest.astype(np.int64)
+        squares, twice = (centres**2).sum(axis=1), -2 * centres.T
+        nearest = np.empty(len(values), np.int64)
+        block = max(1, ONE_THREAD // twice.size)
+        for start in range(0, len(values), block):
+            part = values[start : start + block].astype(np.float64)
+            nearest[start : start + block] = (part @ twice + squares).argmin(axis=1)
+        return nearest
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -76,6 +86,11 @@ def fit_feature(
     if method == "values":
         if domain.real:
             raise ChainError(f'{name}: "values" needs a category or whole numbers; use bins, width or quantiles')
+        if domain.size > MOST_VALUES:
+            raise ChainError(
+                f"{name}: has {domain.size:,} values, and at most {MOST_VALUES:,} can be states; "
+                "use quantiles, width or bins"
+            )
         values = np.arange(int(domain.low), int(domain.high) + 1)
         words = feature.values if isinstance(feature, CategoryFeature) else values.tolist()
         return Discretizer(tuple(f"{name}={word}" for word in words), method, tuple(values[1:].tolist()))
@@ -99,7 +114,7 @@ def fit_number(
         return Discretizer((f"{name} off", f"{name} on"), method, (ON,))
     if method == "bins":
         if not edges or list(edges) != sorted(set(map(float, edges))):
-            raise ChainError(f"{name}: bins must be edges in rising order, for example bins = [5, 10]")
+            raise ChainError(f"{name}: bins must be edges in rising order, for example bins=5,10")
         return Discretizer(_named(name, edges), method, tuple(map(float, edges)))
     if method == "values":
         raise ChainError(f'{name}: "values" needs a category or whole numbers; use sign, bins, width or quantiles')
@@ -139,7 +154,7 @@ def _cluster(name: str, pilot: NDArray[np.floating], parts: int | None) -> NDArr
     """Centres by k-means; without a number, as few as explain most of the spread."""
     points = pilot.astype(np.float64)
     spread = float(points.var(axis=0).sum())
-    for count in [parts] if parts is not None else range(2, MOST_CLUSTERS + 1):
+    for count in [parts] if parts is not None else range(2, MOST_CHOSEN + 1):
         centres, label = _kmeans(points, count)
         left = float(((points - centres[label]) ** 2).sum(axis=1).mean())
         if parts is not None or left <= (1 - EXPLAINED) * spread:

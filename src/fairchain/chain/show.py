@@ -89,7 +89,7 @@ def chain_html(chain: Chain, most: int | None = MOST) -> str:
 def heading(chain: Chain) -> str:
     """What the chain is, in a line: kind, size, and how far it may be from what it was learned from."""
     about = chain.about
-    kind = ", ".join(plain(about[key]) for key in ("kind", "estimator") if isinstance(about.get(key), str))
+    kind = ", ".join(plain(about[key]) for key in ("kind", "view", "estimator") if isinstance(about.get(key), str))
     parts = [_number(len(chain), "state"), _number(int((chain.probabilities > 0).sum()), "transition")]
     if isinstance(about.get("rounds"), int):
         parts.append(_number(about["rounds"], "round"))
@@ -106,14 +106,24 @@ def _number(count: int, noun: str) -> str:
 
 def _fidelity(value: Any) -> str:
     """How far P(label | group) is off, if it was measured; `about` may hold anything."""
+    phi = measured(value)
+    if not phi:
+        return ""
+    where = " and ".join(plain(value[key]) for key in ("group", "label") if isinstance(value.get(key), str))
+    text = f"fidelity Phi = {phi}, the error of P(label | group){f' for {where}' if where else ''}"
+    steps, visits = measured(value.get("steps")), measured(value.get("visits"))
+    return f"{text}; of P(state after a step) {steps}, of P(ever in a state) {visits}" if steps and visits else text
+
+
+def measured(value: Any, decimals: int = 3) -> str:
+    """A measured error with its bounds, or nothing if it is none; `about` may hold anything."""
     if not isinstance(value, dict):
         return ""
     numbers = [value.get(key) for key in ("estimate", "low", "high")]
     if not all(isinstance(number, int | float) for number in numbers):
         return ""
-    where = " and ".join(plain(value[key]) for key in ("group", "label") if isinstance(value.get(key), str))
-    phi = f"fidelity Phi = {numbers[0]:.3f} [{numbers[1]:.3f}, {numbers[2]:.3f}]"
-    return f"{phi}, the error of P(label | group){f' for {where}' if where else ''}"
+    shown, low, high = (f"{number:.{decimals}f}" for number in numbers)
+    return f"{shown} [{low}, {high}]"
 
 
 def _some_rows(chain: Chain, most: int | None) -> tuple[list[_Row], int]:

@@ -55,6 +55,11 @@ def _paper(counts: PathCounts, plan: Plan, epsilon: float) -> bool:
     """n_p >= H(n) for every state p that was seen, with the largest |1/2 - n_pq/n_p| over all states q: always 1/2."""
     states = 1 + len(plan.groups) + len(plan.labels)
     states += sum(len(column.names) * (len(plan.groups) if plan.kind == "product" else 1) for column in plan.columns)
-    half, delta = epsilon / 2, -math.expm1(math.log1p(-plan.delta) / 2)
-    needed = 2 / half**2 * math.log(2 * states / delta) * (0.25 - (0.5 - 2 * half / 3) ** 2)
+    needed = needed_by_paper(states, epsilon, plan.delta)
     return all(visits.min() >= needed for _, visits, _ in _transitions(counts, plan))
+
+
+def needed_by_paper(states: int, epsilon: float, delta: float) -> float:
+    """How often a state must be seen by the paper's rule, in a chain of so many states."""
+    half, level = epsilon / 2, -math.expm1(math.log1p(-delta) / 2)
+    return 2 / half**2 * math.log(2 * states / level) * (0.25 - (0.5 - 2 * half / 3) ** 2)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.units import Hidden, Unit
+from fairchain.errors import ChainError
 
 Counts = NDArray[np.int64]
 # Tables up to this size are counted densely.
@@ -58,6 +59,9 @@ def count_link(
 ) -> Link:
     """The link between two columns of one group's people."""
     state, following = columns
+    for column, width in zip(columns, widths, strict=True):
+        if column.size and not 0 <= column.min() <= column.max() < width:
+            raise ChainError(f"a trace is in state {column.min()} or {column.max()} of {width}, numbered from 0")
     code = (group * widths[0] + state) * widths[1] + following
     size = groups * widths[0] * widths[1]
     if size <= DENSE:

@@ -15,7 +15,16 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.discretize import METHODS, Discretizer, Method, fit_feature, fit_layer, fit_number
+from fairchain.chain.discretize import (
+    METHODS,
+    MOST_CLUSTERS,
+    MOST_PARTS,
+    Discretizer,
+    Method,
+    fit_feature,
+    fit_layer,
+    fit_number,
+)
 from fairchain.errors import ChainError
 from fairchain.spec import Spec
 
@@ -37,7 +46,7 @@ class Wish:
     @property
     def name(self) -> str:
         """The unit without how it is divided."""
-        return self.text.partition(":")[0] if self.method or self.parts or self.edges else self.text
+        return self.text.rpartition(":")[0] if self.method else self.text
 
 
 @dataclass(frozen=True)
@@ -52,18 +61,35 @@ class Unit:
         return self.discretizer(numbers_of(self.wish, values, hidden))
 
 
+def parse_wishes(texts: Sequence[str], spec: Spec, *, together: bool = True) -> list[Wish]:
+    """Read units; those of one chain must differ, and none may be what makes the groups."""
+    wishes = [parse_wish(text, spec) for text in texts]
+    seen: set[str] = set()
+    for wish in wishes:
+        if wish.name in spec.property.protected:
+            raise ChainError(f"{wish.text}: the groups are made from {wish.name} already; leave it out of the states")
+        key = wish.name if together else wish.text
+        if key in seen:
+            raise ChainError(f"{wish.text}: {key} is asked for twice; a chain has each unit once")
+        seen.add(key)
+    return wishes
+
+
 def parse_wish(text: str, spec: Spec) -> Wish:
     """Read `capital-gain:bins=5,10`; whether a tensor exists is for the network to say."""
     name, colon, how = text.rpartition(":")
     found = re.fullmatch(r"(\w+)(?:=(.*))?", how) if colon else None
+    names = [feature.name for feature in spec.features]
     if found is None or found[1] not in METHODS:
-        if found is not None and get_close_matches(found[1], METHODS, n=1) and found[2] is not None:
+        surely = name in names or re.fullmatch(r"(layer|lstm|gru|rnn)\d+(\.cell)?(\[\d+\])?", name)
+        if found is not None and (surely or (get_close_matches(found[1], METHODS, n=1) and found[2] is not None)):
             raise ChainError(f'{text}: there is no way "{found[1]}" to divide it; there is {", ".join(METHODS)}')
         # A tensor's name may have colons of its own.
         name, found = text, None
     method, parts, edges = _how(text, found)
-    names = [feature.name for feature in spec.features]
     if name in names:
+        if spec.text is not None:
+            raise ChainError(f"{text}: is read off the text and no number of its own; name a unit of the network")
         return Wish(text, names.index(name), None, None, method, parts, edges)
     unit = re.fullmatch(r"(.+)\[(\d+)\]", name)
     if unit is not None:
@@ -81,10 +107,17 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
         raise ChainError(f"{text}: {found[2]} is no number; write for example bins=5,10 or kmeans=3") from None
     if not all(math.isfinite(number) for number in numbers):
         raise ChainError(f"{text}: give finite numbers")
+    if method in ("sign", "values") and found[2] is not None:
+        raise ChainError(f"{text}: {method} takes no number; leave ={found[2]} out")
+    most = MOST_CLUSTERS if method == "kmeans" else MOST_PARTS
     if method == "bins":
+        if len(numbers) >= most:
+            raise ChainError(f"{text[:40]}...: {len(numbers)} edges; give fewer than {most:,}")
         return method, None, tuple(numbers)
     if len(numbers) > 1 or any(number != int(number) or number < 2 for number in numbers):
         raise ChainError(f"{text}: {method} takes one whole number of parts, 2 or more")
+    if any(number > most for number in numbers):
+        raise ChainError(f"{text}: {method} makes at most {most:,} parts; ask for fewer")
     return method, int(numbers[0]) if numbers else None, ()
 
 
@@ -94,7 +127,10 @@ def numbers_of(wish: Wish, values: NDArray[np.floating], hidden: Hidden) -> NDAr
         return values[:, wish.feature : wish.feature + 1]
     assert wish.tensor is not None
     layer = hidden[wish.tensor]
-    return layer if wish.unit is None else layer[:, wish.unit : wish.unit + 1]
+    found = layer if wish.unit is None else layer[:, wish.unit : wish.unit + 1]
+    if not np.isfinite(found).all():
+        raise ChainError(f"{wish.name}: the network computes something there that is no finite number; choose another")
+    return found
 
 
 def fit_units(

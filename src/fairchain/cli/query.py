@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.cli.verify import must_be_writable
@@ -25,7 +26,14 @@ def learning(command: Callable[..., Any]) -> Callable[..., Any]:
         [
             click.option("--model", help="Instead of the spec's model.path."),
             click.option(
-                "--states", multiple=True, help="A unit to look at: capital-gain, layer3[2], layer3:kmeans=3."
+                "--states",
+                multiple=True,
+                help="A unit to look at: capital-gain, layer3[2], layer3:kmeans=3, lstm1:kmeans=4.",
+            ),
+            click.option(
+                "--view",
+                type=click.Choice(["folded", "unrolled", "last"]),
+                help="Of a recurrent unit: one state for all steps, one for each, or the last only [default: folded].",
             ),
             click.option("--kind", type=click.Choice(["product", "shared"]), default="product", show_default=True),
             click.option(
@@ -35,8 +43,12 @@ def learning(command: Callable[..., Any]) -> Callable[..., Any]:
                 show_default=True,
             ),
             click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations."),
-            click.option("--rounds", type=click.IntRange(min=1), help="People shown as each group [default: 20000]."),
-            click.option("--epsilon", type=float, help="Instead: until every transition is known within epsilon."),
+            click.option(
+                "--rounds",
+                type=click.IntRange(min=1),
+                help="People shown as each group [default: 20000]; with --epsilon the most.",
+            ),
+            click.option("--epsilon", type=float, help="As many as make every transition known within epsilon."),
             click.option("--rule", type=click.Choice(["sound", "paper"]), default="sound", show_default=True),
             click.option("--delta", type=float, help="Of all intervals together; instead of the spec's."),
             seed,
@@ -65,9 +77,10 @@ def query(
 
     Exit code 0, or for a formula that is true or false 0 if true, 1 if false, 3 if its bounds allow both.
     """
-    chain = _chain(source, quiet=quiet or as_json, **options)
-    from fairchain.checker import check
+    from fairchain.checker import check, parse
 
+    parse(formula)  # a typo is said before a chain is learned for it
+    chain = _chain(source, quiet=quiet or as_json, **options)
     answer = check(chain, formula, engine=engine, state=start)
     if as_json:
         print(json.dumps({**answer.to_dict(), "chain": _summary(chain)}, indent=1))
@@ -84,17 +97,19 @@ def query(
 @click.argument("source", type=PATH)
 @click.option("--to", "form", type=click.Choice(["prism", "explicit", "drn", "dot", "json"]), required=True)
 @click.option("-o", "--output", type=PATH, help="The file to write; standard output if absent (not for explicit).")
-@click.option("--intervals", is_flag=True, help="In a DRN file: bounds in place of probabilities.")
+@click.option("--intervals", is_flag=True, help="In DRN and PRISM files: bounds in place of probabilities.")
 @learning
 @quiet
 def export(source: Path, form: str, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
-    from fairchain.chain.formats import chain_text, write_chain
+    from fairchain.chain.formats import chain_text, check_intervals, write_chain
 
+    check_intervals(form, intervals)
     if output is None and form == "explicit":
         raise click.UsageError("explicit files are three; name them with -o chain.tra")
     if output is not None:
         must_be_writable(output, "-o")
+        _must_not_be_read(source, output, form)
     chain = _chain(source, quiet=quiet or output is None, **options)
     if output is None:
         print(chain_text(chain, form, intervals=intervals), end="")
@@ -108,6 +123,7 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
     if source.suffix.lower() not in SPECS or _holds_a_chain(source):
         from fairchain.chain.formats import read_chain
 
+        _must_not_be_learned(source, ["protected", "delta", *options])
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
     from fairchain.cli.progress import learn_progress
@@ -122,12 +138,32 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
         return learn_chain(options.pop("model"), spec, progress=progress, **options)
 
 
+def _must_not_be_learned(source: Path, options: list[str]) -> None:
+    """A chain that is read was learned before, or by somebody else: options for that would be passed over."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in options and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
+
+
+def _must_not_be_read(source: Path, output: Path, form: str) -> None:
+    from fairchain.chain.formats import files_of, form_of
+    from fairchain.errors import ChainError
+
+    read = (source,) if source.suffix.lower() in SPECS else files_of(source, form_of(source, None))
+    for path in files_of(output, form):
+        if any(path.resolve() == each.resolve() for each in read):
+            raise ChainError(f"{path}: is what the chain is read from; name another file with -o")
+
+
 def _holds_a_chain(path: Path) -> bool:
     """Whether a JSON file is a chain of ours and not a spec."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
+    from fairchain.chain.formats.files import MOST_BYTES
+
     with path.open("rb") as file:
-        return b'"fairchain-chain"' in file.read(4096)
+        return b'"fairchain-chain"' in file.read(MOST_BYTES)
 
 
 def _summary(chain: Chain) -> dict[str, Any]:
@@ -135,26 +171,49 @@ def _summary(chain: Chain) -> dict[str, Any]:
         "states": len(chain),
         "transitions": len(chain.sources),
         "kind": chain.about.get("kind"),
+        "view": chain.about.get("view"),
         "rounds": chain.about.get("rounds"),
         "fidelity": chain.about.get("fidelity"),
         "unvisited": [chain.states[state] for state in sorted(chain.unvisited)],
     }
 
 
+def _fidelity(chain: Chain) -> Iterator[str]:
+    """How far the chain is from the network, as it was measured; what a file says of that may be anything."""
+    from fairchain.chain.show import measured, plain
+
+    found = chain.about.get("fidelity")
+    error = measured(found, 4)
+    if not error or not isinstance(found, dict):
+        return
+    what = f"P({plain(str(found.get('label')))} | {plain(str(found.get('group')))})"
+    if chain.about.get("kind") == "shared":
+        yield (
+            f"A shared chain forgets the group: its probabilities are off by up to {error} ({what}); "
+            "do not decide on it."
+        )
+    else:
+        yield f"Fresh people differ by up to {error} ({what}): sampling error, a product chain has no other there."
+    steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
+    if steps and visits:
+        yield (
+            f"What comes next depends on more than the state: P(state after a step) is off by up to {steps}, "
+            f"P(ever in a state) by up to {visits}."
+        )
+
+
 def _remarks(chain: Chain, answer: Any) -> str:
     """What a reader should know about the chain before believing the answer."""
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
-    if "rounds" in chain.about:
+    # A file may say anything there.
+    if isinstance(chain.about.get("rounds"), int):
         lines[0] += f", learned from {chain.about['rounds']:,} rounds as each group"
-    fidelity = chain.about.get("fidelity")
-    if fidelity:
-        lines.append(
-            f"A shared chain forgets the group: its probabilities are off by up to {fidelity['estimate']:.4f} "
-            f"[{fidelity['low']:.4f}, {fidelity['high']:.4f}] (P({fidelity['label']} | {fidelity['group']})); "
-            "do not decide on it."
-        )
+    lines += _fidelity(chain)
     if chain.about.get("sound") is False:
-        lines.append("NOT SOUND: the paper's rule says when to stop; its accuracy carries no guarantee.")
+        lines.append(
+            "NOT SOUND: the paper's rule says when to stop, and its epsilon carries no guarantee; "
+            "the bounds hold all the same."
+        )
     if answer.depends_on:
         lines.append(f"No evidence: the answer depends on states never seen: {', '.join(answer.depends_on[:5])}.")
     return "\n".join(lines)

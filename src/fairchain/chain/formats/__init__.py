@@ -80,19 +80,25 @@ def write_chain(
     if name != "explicit":
         write_text(path, chain_text(chain, name, intervals=intervals))
         return (path,)
-    _check_intervals(name, intervals)
+    check_intervals(name, intervals)
+    files = files_of(path, name)
+    for file, text in zip(files, explicit.to_texts(chain).values(), strict=True):
+        write_text(file, text)
+    return files
+
+
+def files_of(path: Path, form: str) -> tuple[Path, ...]:
+    """The files that a chain in this form takes, if one of them is named."""
+    if form != "explicit":
+        return (path,)
     stem = explicit.stem_of(path)
-    written = []
-    for suffix, text in explicit.to_texts(chain).items():
-        written.append(stem.with_name(stem.name + suffix))
-        write_text(written[-1], text)
-    return tuple(written)
+    return tuple(stem.with_name(stem.name + suffix) for suffix in explicit.SUFFIXES)
 
 
 def chain_text(chain: Chain, form: str, *, intervals: bool = False) -> str:
     """A chain as the text of a file, for any form but "explicit", which takes three."""
     _check_form(form)
-    _check_intervals(form, intervals)
+    check_intervals(form, intervals)
     text = FORMS[form].text
     if text is None:
         raise ChainError(f'"{form}" takes three files ({", ".join(FORMS[form].suffixes)}); write it to a path')
@@ -142,7 +148,8 @@ def _check_form(form: str) -> None:
         raise ChainError(f'there is no form "{form}"; there is {", ".join(FORMS)}')
 
 
-def _check_intervals(form: str, intervals: bool) -> None:
+def check_intervals(form: str, intervals: bool) -> None:
+    """Raise a ChainError if bounds are asked for in a form that has no place for them."""
     if intervals and not FORMS[form].intervals:
         able = ", ".join(f'"{name}"' for name, entry in FORMS.items() if entry.intervals)
         raise ChainError(f'"{form}" has no place for intervals alone; write {able}, or "json", which holds both')

@@ -29,7 +29,10 @@ def _lines(chain: Chain) -> Iterator[str]:
     columns = columns_of(chain)
     colours = _colours(chain)
     yield "digraph chain {"
-    yield "  rankdir=LR; splines=true; nodesep=0.25; ranksep=1.1;"
+    real = (chain.probabilities > 0) & (chain.sources != chain.targets)
+    # Arrows within a column need room beside it, and so do their numbers.
+    apart = 0.75 if (columns[chain.sources] == columns[chain.targets])[real].any() else 0.25
+    yield f"  rankdir=LR; splines=true; nodesep={apart}; ranksep=1.1;"
     yield '  node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=11];'
     yield '  edge [fontname="Helvetica", fontsize=9, arrowsize=0.6];'
     yield ""
@@ -68,8 +71,12 @@ def _edges(chain: Chain, columns: Indices, colours: list[str]) -> Iterator[str]:
         colour = colours[target if source == chain.initial else source]
         style = ", style=dashed" if probability < RARE or source in chain.unvisited else ""
         back = ", constraint=false" if columns[target] <= columns[source] else ""
+        label = "label"
+        if columns[target] == columns[source] and target != source:
+            # Two arrows that lead to and fro would have their numbers in one place.
+            label, back = "taillabel", f"{back}, labeldistance=2.6, labelangle=-32"
         yield (
-            f'  s{source} -> s{target} [label="{probability:.3g}", penwidth={0.5 + 5 * through:.2f}, '
+            f'  s{source} -> s{target} [{label}="{probability:.3g}", penwidth={0.5 + 5 * through:.2f}, '
             f'color="{colour}", tooltip="{escaped(_tip(chain, place))}"{style}{back}];'
         )
 

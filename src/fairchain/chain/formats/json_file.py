@@ -18,6 +18,7 @@ from fairchain.chain.formats.files import MOST_STATES, read_bytes
 from fairchain.errors import ChainError
 
 FORMAT, VERSION = "fairchain-chain", 1
+_COLUMNS = ("sources", "targets", "probabilities", "low", "high", "counts")
 State = Annotated[int, msgspec.Meta(ge=0, lt=MOST_STATES)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Share = Annotated[float, msgspec.Meta(ge=0)]
@@ -50,7 +51,6 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def to_text(chain: Chain) -> str:
     """The chain as JSON, one entry on each line."""
-    arrays = ("sources", "targets", "probabilities", "low", "high", "counts")
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -58,7 +58,7 @@ def to_text(chain: Chain) -> str:
         "initial": chain.initial,
         "labels": {label: sorted(states) for label, states in chain.labels.items()},
         "unvisited": sorted(chain.unvisited),
-        **{name: _column(getattr(chain, name)) for name in arrays},
+        **{name: _column(getattr(chain, name)) for name in _COLUMNS},
         "about": dict(chain.about),
     }
     try:
@@ -68,13 +68,15 @@ def to_text(chain: Chain) -> str:
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:  # noqa: ARG001  # every reader is called alike
+def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
     """The chain in a JSON file."""
     content = read_bytes(path)
     _check_head(path, content)
     try:
         file = msgspec.json.decode(content, type=_File)
         _check_rest(file)
+        if fix_deadlocks:
+            file = _without_deadlocks(file)
         return Chain(
             states=tuple(file.states),
             sources=np.array(file.sources, np.intp),
@@ -98,10 +100,20 @@ def _check_rest(file: _File) -> None:
     """What a chain itself does not check."""
     if any(state >= len(file.states) for state in file.unvisited):
         raise ChainError('"unvisited" names a state that does not exist')
-    if (file.low is None) != (file.high is None):
-        raise ChainError('"low" and "high" belong together, and one is null')
-    if any(low > high for low, high in zip(file.low or (), file.high or (), strict=False)):
-        raise ChainError('an entry of "low" is above its entry of "high"')
+
+
+def _without_deadlocks(file: _File) -> _File:
+    """The same with a loop at every state that has no transition."""
+    columns = {name: getattr(file, name) for name in _COLUMNS if getattr(file, name) is not None}
+    stuck = sorted(set(range(len(file.states))) - set(file.sources))
+    if not stuck or {len(column) for column in columns.values()} != {len(file.sources)}:
+        return file
+    loops: dict[str, list[Any]] = {"sources": stuck, "targets": stuck, "counts": [0] * len(stuck)}
+    longer = {name: column + loops.get(name, [1.0] * len(stuck)) for name, column in columns.items()}
+    order = sorted(range(len(longer["sources"])), key=longer["sources"].__getitem__)
+    return msgspec.structs.replace(
+        file, **{name: [column[place] for place in order] for name, column in longer.items()}
+    )
 
 
 def _column(array: Any) -> list[Any] | None:

@@ -1,0 +1,99 @@
+"""Looking into a network of which some layers are recurrent: all their steps, or the last one as an ordinary layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.model import OnnxModel
+from fairchain.model.asking import random_people
+from fairchain.model.decision import Labels
+from fairchain.model.onnx_model import Hidden
+from fairchain.model.probe import Probe
+from fairchain.model.recurrent import RecurrentLayer, StepProbe, Steps, steps_of
+from fairchain.spec import Spec
+
+# Numbers that one call of the network may show.
+MOST_NUMBERS = 2**24
+
+
+class LastSteps:
+    """A network that shows some of its layers with each decision, recurrent ones as they are after the last step.
+
+    Used as a `Probe` is; `steps` shows all steps, of which there are `most` at most.
+    """
+
+    def __init__(self, model: OnnxModel, spec: Spec, names: Sequence[str], recurrent: frozenset[str]) -> None:
+        self.model = model
+        self.recurrent = recurrent
+        self._layers = recurrent_layers(model)
+        self._probe = StepProbe(model, spec, tuple(dict.fromkeys(names)))
+        self.widths = dict(self._probe.units)
+        one = random_people(spec.described, 1).astype(model.dtype)
+        self.most = spec.text.length if spec.text is not None else inside_of(self._probe(one)).shape[1]
+
+    def parts(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+        """Some rows at a time: a large layer has very many numbers over time."""
+        size = max(1, MOST_NUMBERS // (self.most * sum(self.widths.values())))
+        for start in range(0, len(values), size):
+            yield values[start : start + size]
+
+    def steps(self, values: NDArray[Any]) -> Steps:
+        """The class of each row, and the states after each step in the order in which they are taken."""
+        shown = self._probe(values)
+        states = {
+            name: _turned(hidden, shown.lengths) if self._layers[name].direction == "reverse" else hidden
+            for name, hidden in shown.states.items()
+        }
+        return replace(shown, states=states)
+
+    def __call__(self, values: NDArray[Any]) -> tuple[Labels, dict[str, Hidden]]:
+        """The class of each row, and for each layer its units, (rows, units)."""
+        labels: list[Labels] = []
+        layers: list[dict[str, Hidden]] = []
+        for part in self.parts(values):
+            shown = self.steps(part)
+            last = {name: self._last(name, hidden, shown.lengths) for name, hidden in shown.states.items()}
+            labels.append(shown.labels)
+            layers.append({**shown.layers, **last})
+        joined = {name: np.concatenate([layer[name] for layer in layers]) for name in layers[0]}
+        return np.concatenate(labels), joined
+
+    def _last(self, name: str, hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
+        last: Hidden = hidden[np.arange(len(hidden)), lengths - 1]
+        if self._layers[name].direction == "bidirectional":
+            # Who reads backwards has come to the first word last.
+            half = hidden.shape[2] // 2
+            last[:, half:] = hidden[:, 0, half:]
+        return last
+
+
+def _turned(hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
+    """Every row's steps from the last to the first."""
+    steps = np.arange(hidden.shape[1])
+    place = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    turned: Hidden = np.take_along_axis(hidden, place[:, :, None], axis=1)
+    return turned
+
+
+def probe_of(model: OnnxModel, spec: Spec, names: Sequence[str]) -> Probe | LastSteps:
+    """Whatever can show these layers."""
+    recurrent = frozenset(recurrent_layers(model)).intersection(names)
+    return LastSteps(model, spec, names, recurrent) if recurrent else Probe(model, spec, names)
+
+
+def recurrent_layers(model: OnnxModel) -> dict[str, RecurrentLayer]:
+    """What has states over time, each with its layer: `lstm1`, `lstm1.cell`, `gru2`."""
+    layers = steps_of(model)
+    return {layer.name: layer for layer in layers} | {f"{layer.name}.cell": layer for layer in layers if layer.cells}
+
+
+def inside_of(shown: Steps) -> NDArray[np.bool_]:
+    """(rows, steps): which steps a trace has."""
+    steps = next(iter(shown.states.values())).shape[1]
+    inside: NDArray[np.bool_] = np.arange(steps) < shown.lengths[:, None]
+    return inside

@@ -1,0 +1,137 @@
+"""Who is asked and what is looked into: a network with its inner tensors shown, the people, their groups.
+
+The discretisers of a chain are fitted here, on a pilot sample that is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.chain.over_time.probes import LastSteps, probe_of, recurrent_layers
+from fairchain.chain.units import Unit, Wish, fit_units, parse_wishes
+from fairchain.errors import ChainError, ModelError
+from fairchain.model import Limits, OnnxModel, load_model
+from fairchain.model.probe import Probe, layers_of, resolve
+from fairchain.model.recurrent import steps_of
+from fairchain.population import build_population
+from fairchain.population.inline import with_nodes
+from fairchain.spec import Group, Marginals, Spec, Table, groups_of, load_spec, revise
+from fairchain.spec.arms import arms_of_groups
+from fairchain.spec.given import predicate_of
+from fairchain.spec.schema import Callable as CallablePopulation
+
+if TYPE_CHECKING:
+    from fairchain.tables import People
+
+PILOT = 4096
+# Chunks of people who are not counted, each kind far from all others: the fresh ones that the fidelity of a shared
+# chain is measured on, and the pilot.
+FRESH, PILOT_CHUNK = 2**40, 2**41
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network that can be looked into, the people to show it, their groups, and the units that are asked for.
+
+    `apart`: groups draw people of their own. A shared chain adds its groups up, so one person must not count for all.
+    """
+
+    spec: Spec
+    probe: Probe | LastSteps
+    population: Any
+    groups: tuple[Group, ...]
+    wishes: tuple[Wish, ...] = ()
+    apart: bool = False
+
+    def people(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
+        """(group, people) of a chunk, each valid until the next."""
+        seed, desk = self.spec.guarantee.seed, self.population.desk()
+        rounds = self.population.rounds(seed, chunk, count, desk=desk)
+        for group in range(len(self.groups)):
+            if self.apart:
+                rounds = self.population.rounds(seed, chunk, count, copy=1 + group, desk=desk)
+            yield group, rounds.show(group)
+
+
+def subject_of(
+    model: Any,
+    spec: Spec | str | Path,
+    states: Sequence[str],
+    seed: int | None,
+    limits: Limits | None,
+    *,
+    together: bool = True,
+) -> Subject:
+    """The network with the tensors that the states need, and the people; the states are of one chain or of one each."""
+    asked = spec if isinstance(spec, Spec) else load_spec(spec)
+    asked = with_nodes(revise(asked, guarantee__seed=seed))
+    if isinstance(asked.population, Table | CallablePopulation):
+        raise ChainError(
+            "population.kind: a chain is learned from people whom the spec itself says how to draw; use "
+            '"uniform", "marginals" or "network"'
+        )
+    source = model if model is not None else asked.model.path
+    if source is None:
+        raise ChainError("a chain is learned from a network; name its file: path = ... in [model]")
+    wishes = parse_wishes(states, asked, together=together)
+    loaded = load_model(source, asked, limits, allow_python=model is not None)
+    if not isinstance(loaded, OnnxModel):
+        raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
+    tensors = [wish.tensor for wish in wishes if wish.tensor is not None]
+    _must_exist(loaded, asked, tensors)
+    probe = probe_of(loaded, asked, tensors)
+    groups = groups_of(asked)
+    population = build_population(
+        asked, arms_of_groups(groups), loaded.dtype, people=_people(asked), predicate=predicate_of(asked)
+    )
+    return Subject(asked, probe, population, groups, tuple(wishes))
+
+
+def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
+    """What is no feature is taken for a tensor; if it is none either, a feature may have been meant."""
+    recurrent = recurrent_layers(model)
+    for name in dict.fromkeys(tensors):
+        if name in recurrent:
+            continue
+        try:
+            resolve(model, name)
+        except ModelError:
+            known = [*(feature.name for feature in spec.features), *recurrent]
+            near = get_close_matches(name, known, n=1, cutoff=0.75)
+            if not near:
+                raise
+            raise ChainError(f'there is no feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
+
+
+def _people(spec: Spec) -> People | None:
+    """The rows whose frequencies are taken, if there are any."""
+    if not isinstance(spec.population, Marginals) or spec.population.path is None:
+        return None
+    from fairchain.tables import people_of, read_table
+
+    return people_of(read_table(spec.population.path), spec)
+
+
+def fitted(subject: Subject) -> tuple[Unit, ...]:
+    """Fit the discretisers on a pilot sample of all groups; its people are not counted."""
+    if not subject.wishes:
+        return ()
+    people = np.concatenate([shown.copy() for _, shown in subject.people(PILOT_CHUNK, PILOT)])
+    _, hidden = subject.probe(people)
+    return fit_units(subject.wishes, subject.spec, people, hidden, subject.probe.widths)
+
+
+def every_unit(subject: Subject) -> list[str]:
+    """Every feature that is not protected, and every unit of every layer."""
+    spec = subject.spec
+    features = [f.name for f in spec.features if f.name not in spec.property.protected and not f.unseen]
+    layers = [(layer.name, layer.width) for layer in layers_of(subject.probe.model, spec)]
+    layers += [(layer.name, layer.units) for layer in steps_of(subject.probe.model)]
+    return features + [f"{name}[{unit}]" for name, width in layers for unit in range(width)]
