@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.evidence import Rule
 from fairchain.evidence.sampling import Model, Population
-from fairchain.spec import CategoryFeature, Comparison, Feature, Spec
+from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
 from fairchain.verdict import Ledger, Witness
 
 # How many witnesses to keep, and among how many rounds to look for them.
@@ -64,16 +65,22 @@ def _flips(
 ) -> list[Witness]:
     """One witness for each person whose class, or whose outcome if that is asked, is not the same in all these arms.
 
-    Where features depend on each other two arms may show different people; these are no witnesses.
+    Where features depend on each other two arms may show different people; these are no witnesses. Nor are two texts
+    that mention different groups; one text with its terms exchanged is.
     """
     columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
+    if spec.text is not None and not (isinstance(spec.population, Texts) and spec.population.reading == "swapped"):
+        return []
     found = []
     seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
     for row in np.flatnonzero((seen != seen[0]).any(axis=0)):
         other = int((seen[:, row] != seen[0, row]).argmax())
-        if np.array_equal(people[0, row, columns], people[other, row, columns]):
+        if spec.text is not None or np.array_equal(people[0, row, columns], people[other, row, columns]):
             classes = spec.model.labels[int(labels[0, row])], spec.model.labels[int(labels[other, row])]
-            found.append(Witness((names[0], names[other]), classes, _unprotected(spec, people[0, row])))
+            shown = unprotected(spec, people[0, row])
+            if spec.text is not None:
+                shown[f"{spec.text.name} as {names[other]}"] = in_words(spec.text, people[other, row])
+            found.append(Witness((names[0], names[other]), classes, shown))
         if len(found) == WITNESSES:
             break
     return found
@@ -90,12 +97,22 @@ def _first_rounds(ledger: Ledger) -> Iterator[tuple[int, int]]:
         searched += rounds
 
 
-def _unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:
+def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:
+    """What a person is besides the protected features, in the words of the spec; of a text its words."""
+    if spec.text is not None:
+        return {spec.text.name: in_words(spec.text, row)}
     return {
         feature.name: _in_words(feature, float(value))
         for feature, value in zip(spec.features, row, strict=True)
         if feature.name not in spec.property.protected
     }
+
+
+def in_words(text: TextFeature, row: NDArray[Any]) -> str:
+    """A row of word numbers as a text."""
+    from fairchain.text import lexicon_of
+
+    return lexicon_of(text).text(row)
 
 
 def _in_words(feature: Feature, value: float) -> str | float:

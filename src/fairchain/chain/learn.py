@@ -21,7 +21,7 @@ from fairchain.chain.fidelity import fidelity
 from fairchain.chain.over_time.build import View
 from fairchain.chain.over_time.learn import is_over_time, learn_family_over_time, learn_over_time
 from fairchain.chain.stopping import enough
-from fairchain.chain.subject import FRESH, Subject, every_unit, fitted, subject_of
+from fairchain.chain.subject import FRESH, Subject, every_cell, every_unit, fitted, subject_of
 from fairchain.chain.traces import Counts
 from fairchain.chain.units import Unit
 from fairchain.errors import ChainError
@@ -126,15 +126,16 @@ def learn_family(
 
     `units` are written as for `learn_chain`; by default every feature that is not protected and every hidden neuron.
     Each chain keeps delta for itself: it is not shared out among them. A unit of a recurrent layer has the state after
-    its last step; with `view` "folded", where all units must be such, the chain runs through all of its steps.
+    its last step; with `view` "folded", where all units are such, the chain runs through all of its steps.
     """
     _check(kind, estimator)
     effort = Effort(rounds)
-    if units is None:
-        units = every_unit(subject_of(model, spec, (), seed, limits))
-    subject = subject_of(model, spec, units, seed, limits, together=False)
     if view not in ("folded", "last"):
         raise ChainError(f'there is no family of view "{view}"; there is folded, last')
+    if units is None:
+        base = subject_of(model, spec, (), seed, limits)
+        units = every_unit(base) if view == "last" else every_cell(base)
+    subject = subject_of(model, spec, units, seed, limits, together=False)
     if view == "folded":
         plan = _plan(subject, (), kind, estimator)
         with thread_pool(workers or default_workers()) as pool:

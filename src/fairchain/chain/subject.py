@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,11 @@ from fairchain.model.probe import Probe, layers_of, resolve
 from fairchain.model.recurrent import steps_of
 from fairchain.population import build_population
 from fairchain.population.inline import with_nodes
-from fairchain.spec import Group, Marginals, Spec, Table, groups_of, load_spec, revise
+from fairchain.spec import Group, Spec, Table, groups_of, load_spec, revise
 from fairchain.spec.arms import arms_of_groups
 from fairchain.spec.given import predicate_of
+from fairchain.tables import frequencies_from
 from fairchain.spec.schema import Callable as CallablePopulation
-
-if TYPE_CHECKING:
-    from fairchain.tables import People
 
 PILOT = 4096
 # Chunks of people who are not counted, each kind far from all others: the fresh ones that the fidelity of a shared
@@ -89,7 +87,7 @@ def subject_of(
     probe = probe_of(loaded, asked, tensors)
     groups = groups_of(asked)
     population = build_population(
-        asked, arms_of_groups(groups), loaded.dtype, people=_people(asked), predicate=predicate_of(asked)
+        asked, arms_of_groups(groups), loaded.dtype, people=frequencies_from(asked), predicate=predicate_of(asked)
     )
     return Subject(asked, probe, population, groups, tuple(wishes))
 
@@ -110,15 +108,6 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
             raise ChainError(f'there is no feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
 
 
-def _people(spec: Spec) -> People | None:
-    """The rows whose frequencies are taken, if there are any."""
-    if not isinstance(spec.population, Marginals) or spec.population.path is None:
-        return None
-    from fairchain.tables import people_of, read_table
-
-    return people_of(read_table(spec.population.path), spec)
-
-
 def fitted(subject: Subject) -> tuple[Unit, ...]:
     """Fit the discretisers on a pilot sample of all groups; its people are not counted."""
     if not subject.wishes:
@@ -132,6 +121,11 @@ def every_unit(subject: Subject) -> list[str]:
     """Every feature that is not protected, and every unit of every layer."""
     spec = subject.spec
     features = [f.name for f in spec.features if f.name not in spec.property.protected and not f.unseen]
-    layers = [(layer.name, layer.width) for layer in layers_of(subject.probe.model, spec)]
-    layers += [(layer.name, layer.units) for layer in steps_of(subject.probe.model)]
-    return features + [f"{name}[{unit}]" for name, width in layers for unit in range(width)]
+    layers = layers_of(subject.probe.model, spec)
+    return features + [f"{layer.name}[{unit}]" for layer in layers for unit in range(layer.width)] + every_cell(subject)
+
+
+def every_cell(subject: Subject) -> list[str]:
+    """Every unit of every recurrent layer."""
+    layers = steps_of(subject.probe.model)
+    return [f"{layer.name}[{unit}]" for layer in layers for unit in range(layer.units)]

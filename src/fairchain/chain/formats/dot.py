@@ -64,6 +64,7 @@ def _edges(chain: Chain, columns: Indices, colours: list[str]) -> Iterator[str]:
     edges = zip(
         chain.sources.tolist(), chain.targets.tolist(), chain.probabilities.tolist(), flow.tolist(), strict=True
     )
+    beside = [0] * len(chain)
     for place, (source, target, probability, through) in enumerate(edges):
         # A state that is never left has a double border instead of a loop.
         if probability == 0 or (source == target and stays[source]):
@@ -73,8 +74,9 @@ def _edges(chain: Chain, columns: Indices, colours: list[str]) -> Iterator[str]:
         back = ", constraint=false" if columns[target] <= columns[source] else ""
         label = "label"
         if columns[target] == columns[source] and target != source:
-            # Two arrows that lead to and fro would have their numbers in one place.
-            label, back = "taillabel", f"{back}, labeldistance=2.6, labelangle=-32"
+            # Two arrows that lead to and fro would have their numbers in one place, and so would two from one state.
+            label, back = "taillabel", f"{back}, labeldistance={2.6 + 2 * beside[source]:g}, labelangle=-32"
+            beside[source] += 1
         yield (
             f'  s{source} -> s{target} [{label}="{probability:.3g}", penwidth={0.5 + 5 * through:.2f}, '
             f'color="{colour}", tooltip="{escaped(_tip(chain, place))}"{style}{back}];'
