@@ -16,9 +16,13 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError
-from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
+from fairchain.model.text_feed import padding_word
+from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
+from fairchain.text import lexicon_of
 
 Answer = NDArray[Any]
+# Every [[feature]] of a spec. If one of them is a text, a row of values is a text and nothing else: its word ids.
+Described = Sequence[Feature | TextFeature]
 
 # Sizes of the batches that are asked twice, and the seconds for one of them after which no larger one is asked.
 ASKED_TWICE = (16, 64, 250, 1000)
@@ -62,21 +66,24 @@ class Model(Protocol):
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless it was loaded for the same features and the same meaning of outputs."""
 
-    def predict(self, values: NDArray[np.floating], /) -> Labels:
-        """The class number of each row of feature values in the user's units, categories as their index."""
+    def predict(self, values: NDArray[Any], /) -> Labels:
+        """The class number of each row of feature values in the user's units, categories as their index.
+
+        Of a text a row is its word ids.
+        """
 
 
 def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
     """Raise a ModelError unless both specs agree on the features and on what the outputs mean."""
-    same = replace(spec.model, path=loaded.model.path) == loaded.model and spec.features == loaded.features
+    same = replace(spec.model, path=loaded.model.path) == loaded.model and spec.described == loaded.described
     if not same:
         raise ModelError(f"{name}: was loaded for a spec with other features or labels; load it with this one")
 
 
 def check_rows_apart(
     name: str,
-    features: Sequence[Feature],
-    ask: Callable[[NDArray[np.floating]], Answer],
+    features: Described,
+    ask: Callable[[NDArray[Any]], Answer],
     dtype: np.dtype[Any],
     size: int = 3,
 ) -> None:
@@ -84,9 +91,8 @@ def check_rows_apart(
 
     Three people are asked together, and then each in a batch of its own copies.
     """
-    domains = [domain_of(feature) for feature in features]
-    corners = [[d.high for d in domains], [d.low for d in domains], [d.low + d.size // 2 for d in domains]]
-    people = np.resize(np.array(corners, dtype), (size, len(domains)))
+    corners = _corners(features).astype(dtype)
+    people = np.resize(corners, (size, corners.shape[1]))
     together = ask(people)
     for row in range(min(size, 3)):
         alone = ask(np.repeat(people[row : row + 1], size, axis=0))
@@ -97,10 +103,25 @@ def check_rows_apart(
             )
 
 
+def _corners(features: Described) -> NDArray[Any]:
+    """Three people as different as they can be; of texts one that is full, one of a single word and one between."""
+    if text_of(features) is not None:
+        short, full, middle, *_ = random_people(features, 3)
+        middle[len(middle) // 2 :] = 0
+        return np.array([full, short, middle])
+    domains = [domain_of(feature) for feature in features if not isinstance(feature, TextFeature)]
+    return np.array([[d.high for d in domains], [d.low for d in domains], [d.low + d.size // 2 for d in domains]])
+
+
+def text_of(features: Described) -> TextFeature | None:
+    """The text among the features, if there is one."""
+    return next((feature for feature in features if isinstance(feature, TextFeature)), None)
+
+
 def check_no_dice(
     name: str,
-    features: Sequence[Feature],
-    ask: Callable[[NDArray[np.floating]], Answer],
+    features: Described,
+    ask: Callable[[NDArray[Any]], Answer],
     clock: Callable[[], float] = perf_counter,
 ) -> None:
     """Refuse a model that answers the same people differently when it is asked again, or at another place.
@@ -169,26 +190,46 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
     raise ModelError(f"{name}: {problem}")
 
 
-def random_people(features: Sequence[Feature], count: int, seed: int = 0) -> NDArray[np.float64]:
-    """Feature values to compare two models on: uniform over the ranges, the two ends of all ranges first."""
+def random_people(features: Described, count: int, seed: int = 0) -> NDArray[Any]:
+    """Feature values to compare two models on: uniform over the ranges, the two ends of all ranges first.
+
+    Texts are words by chance, as many as by chance; a text of one word and a full one come first.
+    """
     random = np.random.Generator(np.random.Philox(seed))
+    text = text_of(features)
+    if text is not None:
+        return _random_texts(text, count, random)
     people = np.empty((count, len(features)))
-    for column, domain in enumerate(map(domain_of, features)):
+    for column, domain in enumerate(domain_of(feature) for feature in features if not isinstance(feature, TextFeature)):
         drawn = random.random(count)
         if domain.real:
             people[:, column] = domain.low + (domain.high - domain.low) * drawn
         else:
             people[:, column] = domain.low + np.floor(domain.size * drawn)
-        people[:2, column] = domain.low, domain.high
+        people[:2, column] = np.array([domain.low, domain.high])[:count]
     return people
 
 
-def describe_input(features: Sequence[Feature], row: NDArray[np.floating]) -> str:
-    """One input in the words of the spec: `age=3, sex=Female`."""
+def _random_texts(text: TextFeature, count: int, random: np.random.Generator) -> NDArray[np.int32]:
+    lexicon = lexicon_of(text)
+    lengths = 1 + np.floor(text.length * random.random(count))
+    lengths[:2] = np.array([1, text.length])[:count]
+    words = 1 + np.floor(len(lexicon) * random.random((count, text.length)))
+    padding = padding_word(text, lexicon)
+    # No text has the word that stands for padding in it.
+    words[words == padding] = padding % len(lexicon) + 1
+    return np.where(np.arange(text.length) < lengths[:, None], words, 0).astype(np.int32)
+
+
+def describe_input(features: Described, row: NDArray[Any]) -> str:
+    """One input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
+    text = text_of(features)
+    if text is not None:
+        return f'{text.name}="{lexicon_of(text).text(row)}"'
     shown = []
     for feature, value in zip(features, row, strict=True):
-        text = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
-        shown.append(f"{feature.name}={text}")
+        word = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
+        shown.append(f"{feature.name}={word}")
     return ", ".join(shown)
 
 

@@ -37,21 +37,26 @@ TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class InputSlot:
-    """One input of the network: its name, number type, shape after the batch, and the features that fill it."""
+    """One input of the network: its name, number type, shape after the batch, and the features that fill it.
+
+    `steps_first` is set for a series whose steps stand before the batch: (steps, batch, values of a step).
+    """
 
     name: str
     dtype: Any
     shape: tuple[int, ...]
     features: tuple[int, ...]
+    steps_first: bool = False
 
 
 @dataclass(frozen=True)
 class Feed:
-    """How a matrix of feature values becomes what `InferenceSession.run` takes."""
+    """How a matrix of feature values becomes what `InferenceSession.run` takes; `batch` is the fixed size, if any."""
 
     features: tuple[Feature, ...]
     slots: tuple[InputSlot, ...]
     plain: bool
+    batch: int | None = None
 
     def __call__(self, values: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
         """The network's inputs for these rows."""
@@ -60,10 +65,11 @@ class Feed:
         return {slot.name: self._fill(slot, values) for slot in self.slots}
 
     @property
-    def single(self) -> bool:
-        """Whether values drawn in single precision give the network all that it can take."""
+    def dtype(self) -> np.dtype[Any]:
+        """Number type in which values are drawn: single precision if that gives the network all that it can take."""
         taken = all(slot.dtype in (np.float32, np.float16) for slot in self.slots)
-        return taken and all(fits_single(feature) for feature in self.features if not feature.unseen)
+        single = taken and all(fits_single(feature) for feature in self.features if not feature.unseen)
+        return np.dtype(np.float32 if single else np.float64)
 
     def _fill(self, slot: InputSlot, values: NDArray[np.floating]) -> NDArray[Any]:
         filled = np.empty((len(values), prod(slot.shape)), slot.dtype)
@@ -80,7 +86,8 @@ class Feed:
             for block in blocks:
                 filled[:, start : start + block.shape[1]] = block
                 start += block.shape[1]
-        return filled.reshape(len(values), *slot.shape)
+        filled = filled.reshape(len(values), *slot.shape)
+        return np.ascontiguousarray(filled.swapaxes(0, 1)) if slot.steps_first else filled
 
     def _run_of(self, text: bool, numbered: tuple[int, int]) -> tuple[bool, int]:
         """The same for features that stand side by side and can be treated alike."""
@@ -109,7 +116,8 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
             _must_hold(path, slot, features[place])
     plain = len(slots) == 1 and len(slots[0].shape) == 1
     plain = plain and all(is_plain(feature) and not feature.unseen for feature in features)
-    return Feed(features, tuple(slots), plain)
+    batch = inputs[0].shape[slots[0].steps_first] if inputs[0].shape else None
+    return Feed(features, tuple(slots), plain, batch if isinstance(batch, int) else None)
 
 
 def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
@@ -142,7 +150,8 @@ def _range_of(dtype: Any) -> tuple[float, float]:
 def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlot:
     spans = widths(features)
     width = sum(spans)
-    shape = tuple(width if not isinstance(size, int) else size for size in node.shape[1:])
+    steps_first = _is_steps_first(node.shape, width)
+    shape = _filled(node.shape[:1] + node.shape[2:] if steps_first else node.shape[1:], width)
     if not shape:
         raise ModelError(
             f'{path}: input "{node.name}" has shape {node.shape}, no room for features; '
@@ -156,7 +165,21 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
             "describe every network input in order, one [[feature]] each (one_hot = true spans one per value or bin, "
             "unseen = true none)"
         )
-    return InputSlot(node.name, TYPES[node.type], shape, tuple(seen))
+    return InputSlot(node.name, TYPES[node.type], shape, tuple(seen), steps_first)
+
+
+def _is_steps_first(shape: Sequence[Any], width: int) -> bool:
+    """Whether the free axis is the second of three, so that a series is meant: (steps, batch, values of a step)."""
+    fixed = [isinstance(size, int) for size in shape]
+    return fixed == [True, False, True] and bool(shape[0] * shape[2] == width)
+
+
+def _filled(shape: Sequence[Any], width: int) -> tuple[int, ...]:
+    """A shape whose free axis, if there is one, has what the others leave of the features."""
+    known = prod(size for size in shape if isinstance(size, int))
+    free = sum(not isinstance(size, int) for size in shape)
+    rest = width // known if free == 1 and known and width % known == 0 else width
+    return tuple(size if isinstance(size, int) else rest for size in shape)
 
 
 def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:

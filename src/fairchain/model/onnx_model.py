@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,16 +26,24 @@ from fairchain.model.asking import (
     describe_input,
     first_line,
     must_fit,
+    random_people,
 )
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
 from fairchain.model.in_memory import check_bytes
+from fairchain.model.text_feed import TextFeed, plan_text
+from fairchain.model.time_axis import padding_is_idle
 from fairchain.model.untrusted import Limits, TrustedBytes, parse, read_network
 from fairchain.model.watchdog import Watchdog
 from fairchain.spec import Spec
+from fairchain.text import lexicon_of
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from onnxruntime import InferenceSession, RunOptions
+
+
+Hidden = NDArray[np.floating]
 
 
 class OnnxModel:
@@ -71,23 +80,65 @@ class OnnxModel:
 
     def _open(self, path: Path, network: TrustedBytes, spec: Spec, limits: Limits) -> None:
         self.path, self.limits, self.sha256, self.note = path, limits, network.sha256, ""
-        self._spec, self._features = spec, spec.features
+        self._spec = spec
         self._new_options = _run_options()
+        self._has_rnn = "RNN" in network.makers.values()
         self._session = _open_session(self.path, network, self.limits)
         try:
             inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-            self._feed: Feed = plan_feed(self.path, spec.features, inputs)
+            feeds: Sequence[Feed | TextFeed] = (
+                [plan_feed(self.path, spec.features, inputs)]
+                if spec.text is None
+                else plan_text(self.path, spec.text, lexicon_of(spec.text), inputs)
+            )
             self._rule: DecisionRule = self._plan(outputs, network.makers)
-            batch = inputs[0].shape[0] if inputs[0].shape else None
         except UnicodeDecodeError:
             raise ModelError(
                 f"{self.path}: a name of an input, output or dimension is no text; export it again"
             ) from None
-        if batch == 0:
-            raise ModelError(f"{self.path}: the batch dimension is 0; export the network with a free one")
-        self._fixed_batch = batch if isinstance(batch, int) else None
         self._watchdog = Watchdog(self.limits.seconds)
-        check_rows_apart(self.name, self._features, self._ask, self.dtype, self._fixed_batch or 3)
+        self._feed: Feed | TextFeed = self._chosen(feeds)
+        if isinstance(self._feed, TextFeed) and self._padding_is_idle(network.content, self._feed):
+            self._feed = replace_field(self._feed, cut=True)
+        check_rows_apart(self.name, spec.described, self._ask, self.dtype, self._feed.batch or 3)
+
+    def _chosen(self, feeds: Sequence[Feed | TextFeed]) -> Feed | TextFeed:
+        """The way to fill the inputs to which the network answers with one row for each row."""
+        if any(feed.batch == 0 for feed in feeds):
+            raise ModelError(f"{self.path}: the batch dimension is 0; export the network with a free one")
+        if len(feeds) == 1:
+            return feeds[0]
+        problems = []
+        for feed in feeds:
+            # Another number of rows than of steps, so that one axis cannot be taken for the other.
+            rows = feed.batch or (3 if self._spec.text is None or self._spec.text.length != 3 else 4)
+            try:
+                self._run(feed(random_people(self._spec.described, rows)), rows)
+            except ModelError as error:
+                problems.append(error)
+            else:
+                return feed
+        raise problems[0]
+
+    def _padding_is_idle(self, content: bytes, feed: TextFeed) -> bool:
+        """Whether leaving out steps behind the longest text changes nothing, by the graph and by trying.
+
+        A network that knows no lengths reads the padding, and one that fills up in front begins with it.
+        """
+        if feed.feature.pad == "left" or feed.batch is not None:
+            return False
+        mask = [feed.mask.name] if feed.mask is not None else []
+        zeros = [*mask, *([feed.name] if feed.table.ndim == 1 and feed.table[0] == 0 else [])]
+        if not padding_is_idle(parse(self.path, content), [feed.name, *mask], zeros, self._rule.output):
+            return False
+        texts = random_people(self._spec.described, 24)
+        cut = replace_field(feed, cut=True)
+        try:
+            whole = self._run(feed(texts), len(texts))
+            alone = [self._run(cut(texts[[row, row]]), 2)[:1] for row in range(len(texts))]
+        except ModelError:  # its number of steps is not free, whatever the file says
+            return False
+        return np.array_equal(whole, np.concatenate(alone), equal_nan=True)
 
     def _plan(self, outputs: Sequence[Any], makers: Mapping[str, str]) -> DecisionRule:
         try:
@@ -112,9 +163,9 @@ class OnnxModel:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Number type in which feature values should be drawn for this network."""
-        return np.dtype(np.float32 if self._feed.single else np.float64)
+        return self._feed.dtype
 
-    def predict(self, values: NDArray[np.floating]) -> Labels:
+    def predict(self, values: NDArray[Any]) -> Labels:
         """The class number of each row of feature values.
 
         Raises
@@ -125,22 +176,44 @@ class OnnxModel:
         if not len(values):
             return np.empty(0, np.uint16)
         try:
-            if self._fixed_batch is None:
-                return self._rule(self._ask(values), len(values))
-            return self._predict_in_batches(values, self._fixed_batch)
+            if self._feed.batch is not None:
+                return self._predict_in_batches(values, self._feed.batch)
+            if isinstance(self._feed, TextFeed):
+                return self._predict_in_parts(values, self._feed)
+            return self._rule(self._ask(values), len(values))
         except NoDecisionError as problem:
-            raise ModelError(
-                f"{self.path}: {problem}; the input was {describe_input(self._features, values[problem.row])}"
-            ) from None
+            raise self._no_decision(problem, values) from None
 
-    def scores(self, values: NDArray[np.floating]) -> Answer:
+    def _no_decision(self, problem: NoDecisionError, values: NDArray[Any]) -> ModelError:
+        shown = describe_input(self._spec.described, values[problem.row])
+        return ModelError(f"{self.path}: {problem}; the input was {shown}")
+
+    def scores(self, values: NDArray[Any]) -> Answer:
         """The output that decides, as it is before the decision; for networks with a free batch dimension."""
-        return self._ask(values)
+        parts = self.parts(values)
+        if len(parts) == 1:
+            return self._ask(values)
+        answers = np.concatenate([self._ask(values[part]) for part in parts])
+        return answers[np.argsort(np.concatenate(parts))]
 
-    def _ask(self, values: NDArray[np.floating]) -> Answer:
-        return self._run(self._feed(values))
+    def _ask(self, values: NDArray[Any]) -> Answer:
+        # onnxruntime's RNN rounds otherwise for a single row, which must not depend on how rows are batched.
+        if len(values) == 1 and self._has_rnn and self._feed.batch is None:
+            return self._ask(np.repeat(values, 2, axis=0))[:1]
+        return self._run(self._feed(values), len(values))
 
-    def _predict_in_batches(self, values: NDArray[np.floating], batch: int) -> Labels:
+    def _predict_in_parts(self, values: NDArray[Any], feed: TextFeed) -> Labels:
+        """For texts: as many at a time as vectors have room for."""
+        labels = np.empty(len(values), np.uint16)
+        for rows in feed.parts(values):
+            part = values[rows]
+            try:
+                labels[rows] = self._rule(self._ask(part), len(part))
+            except NoDecisionError as problem:
+                raise NoDecisionError(int(rows[problem.row]), str(problem)) from None
+        return labels
+
+    def _predict_in_batches(self, values: NDArray[Any], batch: int) -> Labels:
         """For a network with a fixed batch size: whole batches, the last one filled up with its own last row."""
         labels = np.empty(len(values), np.uint16)
         for start in range(0, len(values), batch):
@@ -159,34 +232,55 @@ class OnnxModel:
         for tensor in tensors:
             if tensor not in known:
                 network.graph.output.add().name = tensor
-        model = replace(self._spec.model, output=self._rule.output)
-        spec = replace(self._spec, model=model)
+        return self.with_graph(network)
+
+    def with_graph(self, network: ModelProto) -> OnnxModel:
+        """A network whose graph was made from this one's: the same inputs, and the same output decides."""
+        spec = replace(self._spec, model=replace(self._spec.model, output=self._rule.output))
         return OnnxModel.from_bytes(network.SerializeToString(), self.name, spec, self.limits)
 
-    def predict_and_show(
-        self, values: NDArray[np.floating], tensors: Sequence[str]
-    ) -> tuple[Labels, list[NDArray[np.floating]]]:
+    def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Which rows go to the network together: all of them, or as many texts as there is room for."""
+        return list(self._feed.parts(values)) if isinstance(self._feed, TextFeed) else [np.arange(len(values))]
+
+    def predict_and_show(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[Hidden]]:
         """The class number of each row, and the units of these inner tensors, (rows, units) each."""
-        if self._fixed_batch is not None:
+        labels: list[Labels] = []
+        units: list[list[Hidden]] = [[] for _ in tensors]
+        parts = self.parts(values)
+        for part in parts:
+            made, shown = self.predict_with(values[part], tensors)
+            labels.append(made)
+            for tensor, hidden, found in zip(tensors, shown, units, strict=True):
+                found.append(self.by_row(tensor, hidden, len(part)))
+        if len(parts) == 1:
+            return labels[0], [found[0] for found in units]
+        order = np.argsort(np.concatenate(parts))
+        return np.concatenate(labels)[order], [np.concatenate(found)[order] for found in units]
+
+    def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
+        """The class number of each row, and these inner tensors as they are; for one part of a batch."""
+        if self._feed.batch is not None:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to look inside")
         answer, *shown = self._run_all(self._feed(values), [self._rule.output, *tensors])
         check_shape(self.name, self._rule, answer, len(values))
-        for tensor, hidden in zip(tensors, shown, strict=True):
-            if hidden.ndim < 1 or len(hidden) != len(values) or not np.issubdtype(hidden.dtype, np.floating):
-                raise ModelError(
-                    f'{self.path}: tensor "{tensor}" has shape {hidden.shape} and type {hidden.dtype} for '
-                    f"{len(values)} inputs; only numbers with the batch first can be looked at"
-                )
         try:
-            return self._rule(answer, len(values)), [hidden.reshape(len(values), -1) for hidden in shown]
+            return self._rule(answer, len(values)), shown
         except NoDecisionError as problem:
-            raise ModelError(
-                f"{self.path}: {problem}; the input was {describe_input(self._features, values[problem.row])}"
-            ) from None
+            raise self._no_decision(problem, values) from None
 
-    def _run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    def by_row(self, tensor: str, hidden: NDArray[Any], rows: int) -> Hidden:
+        """An inner tensor as (rows, units), or a ModelError if it is not numbers with the batch first."""
+        if hidden.ndim < 1 or len(hidden) != rows or not np.issubdtype(hidden.dtype, np.floating):
+            raise ModelError(
+                f'{self.path}: tensor "{tensor}" has shape {hidden.shape} and type {hidden.dtype} for '
+                f"{rows} inputs; only numbers with the batch first can be looked at"
+            )
+        return hidden.reshape(rows, -1)
+
+    def _run(self, feed: dict[str, NDArray[Any]], rows: int) -> NDArray[Any]:
         answer = self._run_all(feed, [self._rule.output])[0]
-        check_shape(self.name, self._rule, answer, len(next(iter(feed.values()))))
+        check_shape(self.name, self._rule, answer, rows)
         return answer
 
     def _run_all(self, feed: dict[str, NDArray[Any]], outputs: list[str]) -> list[NDArray[Any]]:

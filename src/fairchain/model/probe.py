@@ -1,7 +1,8 @@
 """Looking inside a network: the activations behind a decision, read in the same call as the decision itself.
 
 A layer is the output of an activation function. It can be named by its tensor, or by its number: `layer1` is the
-first one in the graph, and `layer1[3]` its fourth unit.
+first one in the graph, and `layer1[3]` its fourth unit. Recurrent operators have a state for every step: see
+`recurrent`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.model.asking import random_people
 from fairchain.model.decision import Labels
-from fairchain.model.onnx_model import OnnxModel
+from fairchain.model.onnx_model import Hidden, OnnxModel
 from fairchain.model.untrusted import parse
 from fairchain.spec import Spec
 
 ACTIVATIONS = frozenset(
     {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "PRelu", "Softplus", "Softsign", "Clip"}
-    | {"HardSigmoid", "HardSwish", "Swish", "Mish", "ThresholdedRelu", "Erf", "LSTM", "GRU", "RNN"}
+    | {"HardSigmoid", "HardSwish", "Swish", "Mish", "ThresholdedRelu", "Erf"}
 )
-Hidden = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Probe:
         inside = {name: resolve(model, name) for name in self._names}
         self._tensors = tuple(inside.values())
         self._shown = model.with_outputs(self._tensors) if self._tensors else model
-        people = random_people(spec.features, 3).astype(model.dtype)
+        people = random_people(spec.described, 3).astype(model.dtype)
         self.widths = {name: hidden.shape[1] for name, hidden in self(people)[1].items()}
 
-    def __call__(self, values: NDArray[np.floating]) -> tuple[Labels, dict[str, Hidden]]:
+    def __call__(self, values: NDArray[Any]) -> tuple[Labels, dict[str, Hidden]]:
         """The class of each row, and for each tensor its units, (rows, units)."""
         labels, hidden = self._shown.predict_and_show(values, self._tensors)
         return labels, dict(zip(self._names, hidden, strict=True))

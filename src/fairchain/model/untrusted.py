@@ -155,9 +155,14 @@ def check_operators(path: Path, model: ModelProto, most: int) -> None:
             raise ModelError(f"{path}: Dropout with a training mode throws dice; export the network for inference")
         if node.domain not in DOMAINS or node.op_type not in OPERATORS:
             name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            advice = "export the network for inference without loops, conditionals and custom operators"
+            if name in ("Loop", "Scan"):
+                advice += (
+                    ": a recurrent layer as the operator LSTM, GRU or RNN, with the lengths of sequences as an input "
+                    "(in Keras without mask_zero, in torch by tracing, not by scripting)"
+                )
             raise ModelError(
-                f"{path}: operator {_plain(name)} is not on the list of those allowed in untrusted files; "
-                "export the network for inference without loops, conditionals and custom operators"
+                f"{path}: operator {_plain(name)} is not on the list of those allowed in untrusted files; {advice}"
             )
 
 

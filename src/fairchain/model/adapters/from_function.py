@@ -32,9 +32,10 @@ from fairchain.model.asking import (
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import plan_feed
 from fairchain.model.frames import FrameModel, check_columns, make_frame
-from fairchain.spec import Spec
+from fairchain.spec import Spec, TextFeature
+from fairchain.text import lexicon_of
 
-Values = NDArray[np.floating]
+Values = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class FunctionModel:
     name
         What messages call it.
     show
-        From feature values to the function's argument; by default the array that a network with one input would get.
+        From feature values to the function's argument; by default the array that a network with one input would get,
+        or a list of texts.
     output
         What messages call the answer.
     note
@@ -69,7 +71,6 @@ class FunctionModel:
 
     certifiable = False
     sha256 = ""
-    dtype = np.dtype(np.float64)
 
     def __init__(
         self,
@@ -83,7 +84,8 @@ class FunctionModel:
     ) -> None:
         self.name, self.note = name, note
         self._function, self._spec = function, spec
-        self._show = show or flat_array(spec, name)
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else np.int32)
+        self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text))
         self._lock: AbstractContextManager[Any] = threading.Lock()
         if getattr(function, "thread_safe", False):
             self._lock = nullcontext()
@@ -91,14 +93,14 @@ class FunctionModel:
 
     def _plan(self, output: str) -> DecisionRule:
         """How to read the answers, judged by the first ones; they must depend on the person only."""
-        people = random_people(self._spec.features, 3)
+        people = random_people(self._spec.described, 3)
         first = self._call(people)
         kind = "i" if self._spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         node = Tensor(output, _TYPES[kind], ("N", *first.shape[1:]))
         self._rule = plan_decision(Path(self.name), self._spec.model, [node], {})
         self.predict(people)
-        check_rows_apart(self.name, self._spec.features, self.scores, self.dtype)
-        check_no_dice(self.name, self._spec.features, self.scores)
+        check_rows_apart(self.name, self._spec.described, self.scores, self.dtype)
+        check_no_dice(self.name, self._spec.described, self.scores)
         return self._rule
 
     def must_fit(self, spec: Spec) -> None:
@@ -118,7 +120,7 @@ class FunctionModel:
         try:
             return self._rule(self.scores(values), len(values))
         except NoDecisionError as problem:
-            shown = describe_input(self._spec.features, values[problem.row])
+            shown = describe_input(self._spec.described, values[problem.row])
             raise ModelError(f"{self.name}: {problem}; the input was {shown}") from None
 
     def scores(self, values: Values) -> Answer:
@@ -133,7 +135,7 @@ class FunctionModel:
         return answer
 
     def _call(self, values: Values) -> Answer:
-        shown = self._show(values.astype(np.float64))
+        shown = self._show(values.astype(self.dtype))
         try:
             with self._lock:
                 answer = self._function(shown)
@@ -180,11 +182,13 @@ _TYPES = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
 
 
 def from_function(function: Callable[[Any], Any] | FrameModel, spec: Spec) -> FunctionModel:
-    """A model from a function of an array, or from one of a frame if it was given through `as_frames`."""
+    """A model from a function of an array or of texts, or from one of a frame if it was given through `as_frames`."""
     inner = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if not isinstance(function, FrameModel):
         return FunctionModel(inner, spec, name)
+    if spec.text is not None:
+        raise ModelError(f"{name}: a text is no row of a frame; give a function of a list of texts, without as_frames")
     check_columns(name, spec.features)
     return FunctionModel(inner, spec, name, show=partial(make_frame, spec.features))
 
@@ -200,8 +204,24 @@ def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:
     return show
 
 
+def texts_of(text: TextFeature) -> Callable[[Values], list[str]]:
+    """How word ids become the texts that a function gets: the words that the lexicon knows, with blanks between."""
+    lexicon = lexicon_of(text)
+
+    def show(values: Values) -> list[str]:
+        return [lexicon.text(row) for row in values.tolist()]
+
+    return show
+
+
 def _kind(shown: Any) -> str:
     """What a function was called with, for the message about its failure."""
+    if isinstance(shown, list):
+        return f"{len(shown)} texts"
+    if isinstance(shown, tuple) and len(shown) == 1:
+        return _kind(shown[0])
+    if isinstance(shown, tuple):
+        return f"arrays of shapes {', '.join(str(part.shape) for part in shown)}"
     if isinstance(shown, np.ndarray):
         return f"an array of shape {shown.shape}"
     return f"a frame with columns {', '.join(map(str, shown.columns))}"

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,9 +27,11 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.model.adapters import from_torch
 from fairchain.model.adapters.converting import converted_or_asked, same_scores
-from fairchain.model.adapters.from_function import FunctionModel
+from fairchain.model.adapters.from_function import FunctionModel, flat_array
 from fairchain.model.adapters.graph import plain_bytes
-from fairchain.model.asking import first_line
+from fairchain.model.adapters.keras_network import to_network
+from fairchain.model.adapters.torch_call import Arrays, Call, text_calls
+from fairchain.model.asking import MisfitError, first_line, random_people
 from fairchain.model.encode import widths
 from fairchain.model.onnx_model import OnnxModel
 from fairchain.model.untrusted import Limits
@@ -68,7 +71,10 @@ def is_keras(source: object) -> bool:
 
 
 def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
-    """A model from a Keras model with one input, (batch, inputs). One that cannot be exported is asked in Python."""
+    """A model from a Keras model with one input: (batch, inputs), a series of them, or texts.
+
+    One that cannot be exported is asked in Python.
+    """
     name = name or f"keras model {model.name}"
     if len(model.inputs or [None]) != 1:
         raise ModelError(
@@ -76,19 +82,52 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
             "or give a function that calls it"
         )
 
-    def function(array: NDArray[Any]) -> NDArray[Any]:
+    call = _call(model, spec, name)
+
+    def function(arrays: Arrays) -> NDArray[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Keras is between two versions of numpy
-            return np.asarray(model.predict_on_batch(array.astype(np.float32)))
+            return np.asarray(model.predict_on_batch(arrays[0]))
 
-    return converted_or_asked(
-        name,
-        spec,
-        limits,
-        convert=lambda: _export(model, sum(widths(spec.features))),
-        agrees=lambda network: same_scores(network, function, spec),
-        ask=lambda: FunctionModel(function, spec, name, output="output"),
-    )
+    def agrees(network: OnnxModel) -> bool:
+        return same_scores(network, function, spec, call.show)
+
+    def ask() -> OnnxModel | FunctionModel:
+        """As Keras exports it, or in Python."""
+        return converted_or_asked(
+            name,
+            spec,
+            limits,
+            convert=lambda: _export(model, call, call.show(random_people(spec.described, 3))),
+            agrees=agrees,
+            ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
+        )
+
+    try:
+        content = to_network(model, spec.text, sum(widths(spec.features)))
+        network = OnnxModel.from_bytes(content, name, spec, limits)
+        if agrees(network):
+            return network
+    except MisfitError:  # the spec is to be mended
+        raise
+    except Exception:  # what is wrong with a model, its own export says
+        pass
+    return ask()
+
+
+def _call(model: Any, spec: Spec, name: str) -> Call:
+    """What the model's one input gets: words, or the features in its shape."""
+    if spec.text is not None:
+        return text_calls(spec.text, ("input",), name)[0]
+    shape = tuple(model.inputs[0].shape[1:]) if model.inputs else ()
+    if None in shape or prod(shape) != sum(widths(spec.features)):
+        shape = (-1,)
+    flat = flat_array(spec, name)
+
+    def show(values: NDArray[Any]) -> Arrays:
+        return (flat(values).astype(np.float32).reshape(len(values), *shape),)
+
+    return Call(show, ("input",), {"input": {0: "batch"}})
 
 
 def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
@@ -149,9 +188,9 @@ def _classes(description: Any) -> Iterator[tuple[str | None, str]]:
             pending.extend(part)
 
 
-def _export(model: Any, width: int) -> bytes:
+def _export(model: Any, call: Call, example: Arrays) -> bytes:
     if from_torch.is_module(model):  # as every Keras model is on the torch back end
-        return from_torch.export(model, width)
+        return from_torch.export(model, call, example)
     from onnx import load_model
 
     with TemporaryDirectory() as folder, from_torch.quiet():

@@ -49,6 +49,9 @@ def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> On
     if columns:
         _check_words(estimator, spec, name)
     asked = FunctionModel(function, spec, name, show=show, output=output)
+    if spec.text is not None:
+        asked.note = f"{name} is asked in Python, without a certificate: pipelines of texts are not converted to ONNX"
+        return asked
 
     def convert(kind: str) -> bytes:
         if find_spec("skl2onnx") is None:
@@ -57,7 +60,7 @@ def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> On
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind)
 
     def agrees(network: OnnxModel) -> bool:
-        people = random_people(spec.features, COMPARED).astype(network.dtype)
+        people = random_people(spec.described, COMPARED).astype(network.dtype)
         return np.array_equal(network.predict(people), asked.predict(people))
 
     # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.

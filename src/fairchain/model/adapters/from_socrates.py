@@ -2,7 +2,8 @@
 
 A recurrent network reads a sequence step by step, every step through all layers, and answers after the last; here it
 takes the whole sequence as one flat row, steps * values of a step. So rows of the graph are steps times people, step by
-step, until the last recurrent layer leaves one row for each person.
+step, until the last recurrent layer leaves one row for each person. Texts come with their lengths, and each is read
+to its own end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of the file: its number, its entries, how many steps come in, and if it is the last recurrent one."""
+    """One layer of the file: its number, its entries, how many steps come in, and if it is the last recurrent one.
+
+    Of texts the number of steps is a tensor, `free`.
+    """
 
     file: SocratesFile
     graph: Graph
@@ -46,6 +50,7 @@ class Layer:
     entries: dict[str, Any]
     steps: int = 1
     last: bool = False
+    free: str = ""
 
     @property
     def kind(self) -> str:
@@ -94,24 +99,30 @@ def from_socrates(path: str | Path, spec: Spec, limits: Limits | None = None) ->
         of the file's folder.
     """
     limits = limits or Limits()
-    content = to_network(SocratesFile(Path(path), limits), sum(widths(spec.features)))
+    inputs = sum(widths(spec.features)) if spec.text is None else None
+    content = to_network(SocratesFile(Path(path), limits), inputs)
     return OnnxModel.from_bytes(content, str(path), spec, limits)
 
 
-def to_network(file: SocratesFile, inputs: int) -> bytes:
-    """The ONNX bytes of a network; `inputs` tells how long a sequence is, if the network reads one."""
+def to_network(file: SocratesFile, inputs: int | None) -> bytes:
+    """The ONNX bytes of a network; `inputs` tells how long a sequence is, if the network reads one; None for texts."""
     graph = Graph()
     layers = [Layer(file, graph, place + 1, entries) for place, entries in enumerate(file.layers)]
     recurrent = [place for place, layer in enumerate(layers) if layer.kind in RECURRENT]
     last = max(recurrent, default=-1)
     shape = (_step_width(layers[0]),) if 0 in recurrent else file.shape()
-    steps = _steps(file, inputs, prod(shape)) if recurrent else 1
-    flow = _begin(graph, shape, steps)
+    texts = inputs is None and bool(recurrent)
+    steps = _steps(file, inputs, prod(shape)) if recurrent and inputs is not None else 1
+    free = _number_of_steps(graph) if texts else ""
+    flow = _begin_texts(graph, shape) if texts else _begin(graph, shape, steps)
     for place, layer in enumerate(layers):
-        flow = _converted(replace(layer, steps=steps if place <= last else 1, last=place == last), flow)
+        flow = _converted(replace(layer, steps=steps if place <= last else 1, last=place == last, free=free), flow)
     if len(flow.shape) != 1:
         flow = _reshaped(graph, flow, (prod(flow.shape),))
-    return graph.to_bytes(steps * prod(shape), flow.shape[0], flow.tensor)
+    taken: list[tuple[str, Any, list[int | str]]] = [("input", np.float32, ["batch", steps * prod(shape)])]
+    if texts:
+        taken = [("input", np.float32, ["batch", "time", prod(shape)]), ("lengths", np.int32, ["batch"])]
+    return graph.to_bytes(taken, flow.shape[0], flow.tensor)
 
 
 def _converted(layer: Layer, flow: Flow) -> Flow:
@@ -156,6 +167,14 @@ def _begin(graph: Graph, shape: tuple[int, ...], steps: int) -> Flow:
         return Flow("input", shape) if len(shape) == 1 else _reshaped(graph, Flow("input", (prod(shape),)), shape)
     apart = graph.node("Reshape", "input", graph.constant([-1, steps, prod(shape)], np.int64))
     return _reshaped(graph, Flow(graph.node("Transpose", apart, perm=[1, 0, 2]), shape), shape)
+
+
+def _begin_texts(graph: Graph, shape: tuple[int, ...]) -> Flow:
+    return _reshaped(graph, Flow(graph.node("Transpose", "input", perm=[1, 0, 2]), shape), shape)
+
+
+def _number_of_steps(graph: Graph) -> str:
+    return graph.node("Gather", graph.node("Shape", "input"), graph.constant([1], np.int64))
 
 
 def _reshaped(graph: Graph, flow: Flow, shape: tuple[int, ...]) -> Flow:
@@ -309,7 +328,10 @@ def _recurrent(
             f"weights of shape {joined.shape} do not fit an input of {flow.shape} and a state of {size}"
         )
     width = flow.shape[0]
-    sequence = graph.node("Reshape", flow.tensor, graph.constant([layer.steps, -1, width], np.int64))
+    shape = graph.constant([-1, width] if layer.free else [layer.steps, -1, width], np.int64)
+    if layer.free:
+        shape = graph.node("Concat", layer.free, shape, axis=0)
+    sequence = graph.node("Reshape", flow.tensor, shape)
     both = np.concatenate([*bias, np.zeros(len(bias) * size)])
     states = [_state(layer, sequence, key, size) for key in ("h0", "c0") if key != "c0" or operator == "LSTM"]
     inputs = [
@@ -317,7 +339,7 @@ def _recurrent(
         graph.constant(joined[None, :, :width]),
         graph.constant(joined[None, :, width:]),
         graph.constant(both[None]),
-        "",
+        "lengths" if layer.free else "",
         *states,
     ]
     every, final = graph.nodes(operator, inputs, 2, hidden_size=size, **attributes)

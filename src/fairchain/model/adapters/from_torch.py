@@ -15,15 +15,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.model.adapters.converting import converted_or_asked, same_scores
+from fairchain.model.adapters.converting import converted_or_asked, longest_first, same_scores
 from fairchain.model.adapters.from_function import FunctionModel
 from fairchain.model.adapters.graph import OPSET, plain_bytes
-from fairchain.model.asking import first_line
-from fairchain.model.encode import widths
+from fairchain.model.adapters.torch_call import Arrays, Call, find_call
+from fairchain.model.asking import first_line, random_people
 from fairchain.model.onnx_model import OnnxModel
 from fairchain.model.untrusted import Limits
 from fairchain.spec import Spec
@@ -41,24 +40,39 @@ def is_module(source: object) -> bool:
 def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
     """A model from an `nn.Module` that takes one row of network inputs for each person: (batch, inputs).
 
-    It is exported to ONNX as it is in inference mode; its own mode is not changed. A module that cannot be exported
-    is asked in Python.
+    One with a recurrent layer may take a series, (batch, steps, inputs of a step), and for texts it takes their words
+    and, if it has parameters for them, lengths or a mask. It is exported to ONNX as it is in inference mode; its own
+    mode is not changed. A module that cannot be exported is asked in Python.
     """
     name = name or f"torch module {type(module).__name__}"
-    function, width = call_module(module), sum(widths(spec.features))
+    function = call_module(module)
+    with _one_thread():
+        call = find_call(module, _series(module), spec, name, function)
 
     def convert() -> bytes:
-        function(np.zeros((2, width)))  # what the module cannot do, no exporter need say
-        return export(module, width)
+        example = call.show(longest_first(spec, random_people(spec.described, 3)))
+        function(example)  # what the module cannot do, no exporter need say
+        return export(module, call, example)
+
+    def agrees(network: OnnxModel) -> bool:
+        with _one_thread():
+            return same_scores(network, function, spec, call.show)
 
     return converted_or_asked(
         name,
         spec,
         limits,
         convert=convert,
-        agrees=lambda network: same_scores(network, function, spec),
-        ask=lambda: FunctionModel(function, spec, name, output="output"),
+        agrees=agrees,
+        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
     )
+
+
+def _series(module: Any) -> tuple[int, bool] | None:
+    """How many numbers the first recurrent layer reads at each step, and whether rows come first; None without one."""
+    torch = sys.modules["torch"]
+    recurrent = [part for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
+    return (recurrent[0].input_size, recurrent[0].batch_first) if recurrent else None
 
 
 def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> Any:
@@ -99,56 +113,57 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     return module
 
 
-def export(module: Any, width: int) -> bytes:
-    """The module in inference mode as ONNX bytes: `input` (batch, width) to `output`."""
+def export(module: Any, call: Call, arguments: Arrays) -> bytes:
+    """The module in inference mode as ONNX bytes, from its inputs to `output`; `arguments` are an example of them."""
     torch = sys.modules["torch"]
     with _inference(module), quiet():
-        example = torch.zeros((2, width), dtype=_dtype(module), device=_device(module))
+        example = _tensors(module, arguments)
         try:
-            return _traced(torch, module, example)
+            return _traced(torch, module, call, example)
         except Exception:  # the tracing exporter does not know every operator
-            return _exported(torch, module, example)
+            return _exported(torch, module, call, example)
 
 
-def _traced(torch: Any, module: Any, example: Any) -> bytes:
-    """By tracing: a hundred times faster than the newer way."""
+def _traced(torch: Any, module: Any, call: Call, example: tuple[Any, ...]) -> bytes:
+    """By tracing: a hundred times faster than the newer way, and a recurrent layer stays one operator."""
     from onnx import load_model_from_string
 
     buffer = io.BytesIO()
     torch.onnx.export(
         module,
-        (example,),
+        example,
         buffer,
         dynamo=False,
         opset_version=OPSET,
-        input_names=["input"],
+        input_names=list(call.names),
         output_names=["output"],
-        dynamic_axes={"input": {0: "batch"}, "output": {0: "batch"}},
+        dynamic_axes={**call.axes, "output": {0: "batch"}},
     )
     return plain_bytes(load_model_from_string(buffer.getvalue()))
 
 
-def _exported(torch: Any, module: Any, example: Any) -> bytes:
+def _exported(torch: Any, module: Any, call: Call, example: tuple[Any, ...]) -> bytes:
+    free = {name: torch.export.Dim(name) for axes in call.axes.values() for name in axes.values()}
     program = torch.onnx.export(
         module,
-        (example,),
+        example,
         dynamo=True,
         external_data=False,
         verbose=False,
-        input_names=["input"],
+        input_names=list(call.names),
         output_names=["output"],
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        dynamic_shapes=tuple({axis: free[of] for axis, of in call.axes[name].items()} for name in call.names),
     )
     return plain_bytes(program.model_proto)
 
 
-def call_module(module: Any) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """A function of an array that asks the module in inference mode."""
+def call_module(module: Any) -> Callable[[Arrays], NDArray[Any]]:
+    """A function of arrays that asks the module in inference mode."""
 
-    def call(array: NDArray[Any]) -> NDArray[Any]:
+    def call(arrays: Arrays) -> NDArray[Any]:
         torch = sys.modules["torch"]
         with _inference(module), torch.no_grad():
-            answer = module(torch.as_tensor(array, dtype=_dtype(module), device=_device(module)))
+            answer = module(*_tensors(module, arrays))
         if not isinstance(answer, torch.Tensor):
             raise TypeError(
                 f"the module returns a {type(answer).__name__}; wrap it so that it returns its scores alone"
@@ -156,6 +171,15 @@ def call_module(module: Any) -> Callable[[NDArray[Any]], NDArray[Any]]:
         return answer.cpu().numpy()  # type: ignore[no-any-return]  # a tensor's numbers
 
     return call
+
+
+def _tensors(module: Any, arrays: Arrays) -> tuple[Any, ...]:
+    """The arguments of a module: fractions in its own number type."""
+    torch = sys.modules["torch"]
+    return tuple(
+        torch.as_tensor(array, dtype=_dtype(module) if array.dtype.kind == "f" else None, device=_device(module))
+        for array in arrays
+    )
 
 
 def _dtype(module: Any) -> Any:
@@ -166,6 +190,18 @@ def _dtype(module: Any) -> Any:
 
 def _device(module: Any) -> Any:
     return next((value.device for value in module.parameters()), None)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small calls take longer with more threads, up to a hundred times on a busy machine."""
+    torch = sys.modules["torch"]
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -39,17 +39,20 @@ class Graph:
         self._nodes.append(helper.make_node(operator, list(inputs), names, **attributes))
         return names
 
-    def to_bytes(self, width: int, columns: int, answer: str) -> bytes:
-        """The finished network: `input` (batch, width) to `output` (batch, columns).
+    def to_bytes(self, inputs: Sequence[tuple[str, Any, Sequence[int | str]]], columns: int, answer: str) -> bytes:
+        """The finished network, from these inputs (name, number type, shape) to `output` (batch, columns).
 
         `answer` is an output of the last operator.
         """
         from onnx import TensorProto, helper
 
         self._nodes[-1].output[list(self._nodes[-1].output).index(answer)] = "output"
-        inputs = [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", width])]
+        taken = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
+            for name, dtype, shape in inputs
+        ]
         outputs = [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["batch", columns])]
-        body = helper.make_graph(self._nodes, "network", inputs, outputs, self._constants)
+        body = helper.make_graph(self._nodes, "network", taken, outputs, self._constants)
         model = helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
         return bytes(model.SerializeToString(deterministic=True))
 

@@ -1,0 +1,113 @@
+"""Whether a network's answer depends on how many steps of padding stand behind a text.
+
+If every way from the words to the answer leads through recurrent operators that are told each text's length, and
+only their final states leave them, then steps behind the longest text of a batch can be left out: nothing is changed
+but the time it takes. The graph is looked at conservatively: what is not known to treat every step by itself keeps
+the padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
+RECURRENT = ("LSTM", "GRU", "RNN")
+# Operators that treat every step by itself, whichever axis the steps are on.
+BY_STEP = frozenset(
+    """
+    Add Cast Celu Clip Concat Div Dropout Elu Erf Exp Gelu Gemm HardSigmoid Identity LeakyRelu
+    MatMul Mul Neg PRelu Relu Reshape Selu Sigmoid Softplus Softsign Sqrt Squeeze Sub Swish Tanh Transpose
+    Unsqueeze
+    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
+)
+# What may be done with a size that was read off a tensor, and where it may end.
+ON_SIZES = frozenset({"Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"})
+SHAPED = frozenset({"Expand", "Reshape"})
+# What may be done with a tensor whose elements are all alike, so that only its shape can depend on the steps.
+ON_BLANKS = frozenset({"Cast", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+def padding_is_idle(model: ModelProto, inputs: Collection[str], zeros: Collection[str], output: str) -> bool:
+    """Whether `output` stays the same if steps at the end that are padding for every row are left out.
+
+    `inputs` are those with a step for each word, and `zeros` those of them in which padding is 0 and no word is below.
+    """
+    constants = {tensor.name for tensor in model.graph.initializer}
+    walk = _Walk(set(inputs), set(zeros), constants)
+    return all(map(walk.passes, model.graph.node)) and output not in walk.timed and output not in walk.sizes
+
+
+class _Walk:
+    """What is known of the tensors so far.
+
+    There are those with a step for each word, those of them in which padding is 0, constants, sizes, and blanks:
+    tensors whose elements are all alike.
+    """
+
+    def __init__(self, timed: set[str], masked: set[str], constants: set[str]) -> None:
+        self.timed, self.masked, self.constants = timed, masked, constants
+        self.sizes: set[str] = set()
+        self.blanks: set[str] = set()
+
+    def passes(self, node: NodeProto) -> bool:
+        """Take one operator into account; False if padding may matter to what it makes."""
+        inputs, outputs = [name for name in node.input if name], [name for name in node.output if name]
+        if node.op_type in RECURRENT:
+            return self._recurrence_passes(node)
+        if not any(name in known for name in inputs for known in (self.timed, self.sizes, self.blanks)):
+            if all(name in self.constants for name in inputs):
+                self.constants.update(outputs)
+            return True
+        if inputs[0] in self.blanks and not self._any(inputs, self.timed):
+            self.blanks.update(outputs)
+            return node.op_type in ON_BLANKS
+        if self._any(inputs, self.sizes):
+            return self._size_passes(node, inputs, outputs)
+        if self._any(inputs, self.blanks):
+            return False
+        if node.op_type == "Shape":
+            self.sizes.update(outputs)
+            return True
+        if node.op_type == "ReduceSum" and inputs[0] in self.masked:
+            return True  # as how many words there are: padding adds zeros
+        if node.op_type in ("Cast", "Sign") and inputs[0] in self.masked:
+            self.masked.update(outputs)
+            self.timed.update(outputs)
+            return True
+        mixes = node.op_type in ("MatMul", "Gemm") and inputs[0] in self.timed and inputs[1] in self.timed
+        self.timed.update(outputs)
+        return not mixes and (node.op_type in BY_STEP or (node.op_type == "Gather" and self._picks_by_row(inputs)))
+
+    def _size_passes(self, node: NodeProto, inputs: list[str], outputs: list[str]) -> bool:
+        if node.op_type in ON_SIZES and not self._any(inputs, self.timed):
+            self.sizes.update(outputs)
+            return True
+        if node.op_type == "ConstantOfShape":
+            self.blanks.update(outputs)
+            return True
+        self.timed.update(outputs)
+        return node.op_type in SHAPED and inputs[0] not in self.sizes
+
+    def _recurrence_passes(self, node: NodeProto) -> bool:
+        """With lengths the states behind a text's end are never made; the final states know nothing of them."""
+        if node.input[0] not in self.timed:
+            return False
+        lengths = node.input[4] if len(node.input) > 4 else ""
+        weights = [name for name in (*node.input[1:4], *node.input[7:]) if name]
+        by_steps = any(lengths in known for known in (self.timed, self.sizes, self.blanks))
+        if not lengths or by_steps or not all(name in self.constants for name in weights):
+            return False
+        self.timed.update(name for name in node.output[:1] if name)
+        return True
+
+    def _picks_by_row(self, inputs: list[str]) -> bool:
+        """Vectors from a table by words' ids, or another order of the rows; a constant place may count from the end."""
+        data, indices = inputs[:2]
+        return data in self.constants if indices in self.timed else indices not in self.constants
+
+    @staticmethod
+    def _any(names: Collection[str], known: Collection[str]) -> bool:
+        return any(name in known for name in names)
