@@ -186,7 +186,7 @@ def test_a_notebook_shows_names_as_text() -> None:
     features = tuple(
         msgspec.structs.replace(f, values=("<b>F</b>", "M&M")) if f.name == "sex" else f for f in spec.features
     )
-    page = verify(None, msgspec.structs.replace(spec, features=features))._repr_html_()
+    page = verify(None, msgspec.structs.replace(spec, described=features))._repr_html_()
     assert "<b>F</b>" not in page
     assert "&lt;b&gt;F&lt;/b&gt;" in page
 

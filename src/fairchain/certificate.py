@@ -21,19 +21,20 @@ import numpy as np
 from fairchain._version import __version__
 from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
 from fairchain.errors import CertificateError
+from fairchain.spec.files import files_of
 from fairchain.verdict import Ledger, RowLedger, Verdict
 from fairchain.wording import NO_CERTIFICATE
 
 
-def make_certificate(verdict: Verdict) -> dict[str, Any]:
-    """Everything needed to check a verdict again, as plain JSON values."""
+def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
+    """Everything needed to check a verdict again, as plain JSON values; without times the same bytes in every run."""
     if not verdict.certifiable:
         raise CertificateError(NO_CERTIFICATE)
     spec = msgspec.to_builtins(verdict.spec)
     # The file's name is enough to find it; the folders of the machine it was checked on are nobody's business.
-    for part in ("model", "population"):
-        if spec[part].get("path") is not None:
-            spec[part]["path"] = Path(spec[part]["path"]).name
+    parts = [(verdict.spec.model, spec["model"]), (verdict.spec.population, spec["population"])]
+    for part, written in [*parts, *zip(verdict.spec.described, spec["feature"], strict=True)]:
+        written |= {key: Path(name).name for key, name in files_of(part).items()}
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
@@ -55,7 +56,7 @@ def make_certificate(verdict: Verdict) -> dict[str, Any]:
     return {
         **content,
         "digest": digest(content),
-        "times": {"created": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": seconds},
+        "times": {"created": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": seconds} if timed else {},
     }
 
 

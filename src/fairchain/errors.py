@@ -7,7 +7,8 @@
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
         ├── ChainError          something that is no Markov chain
-        └── QueryError          a question to a chain that cannot be asked
+        ├── QueryError          a question to a chain that cannot be asked
+        └── AuditError          a folder in which an audit cannot be kept
 
 Each message is one sentence or two that name the file, the key and what to write instead. Anything else that
 escapes is a bug of ours.
@@ -46,3 +47,7 @@ class ChainError(InputError):
 
 class QueryError(InputError):
     """A formula cannot be read, or asks for a label that the chain does not have."""
+
+
+class AuditError(InputError):
+    """The folder of an audit cannot be written, or holds something else."""

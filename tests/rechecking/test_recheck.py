@@ -266,7 +266,7 @@ def test_any_name_can_be_written_down(tmp_path: Path) -> None:
     features = tuple(
         msgspec.structs.replace(f, values=("@batches@", '"}]\n')) if f.name == "sex" else f for f in spec.features
     )
-    content = make_certificate(verify(None, msgspec.structs.replace(spec, features=features)))
+    content = make_certificate(verify(None, msgspec.structs.replace(spec, described=features)))
     assert json.loads(dump(content)) == json.loads(json.dumps(content))
     assert failing(check(tmp_path, content)) == set()
 

@@ -124,7 +124,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, Any, list[str]]] = {
     "real range of one point": (question(real("x"), integer("k")), "feature.0.low", 1.0, ['feature "x"', "widen"]),
     "feature missing": (question(), "feature", ..., ["feature", "missing", "[[feature]]"]),
     "no features": (question(), "feature", [], ["feature", "[[feature]]"]),
-    "kind missing": (question(), "feature.0.kind", ..., ['"age".kind', "missing", '"integer", "real" or "category"']),
+    "kind missing": (question(), "feature.0.kind", ..., ['"age".kind', "missing", '"real", "category" or "text"']),
     "unknown kind": (question(), "feature.0.kind", "int", ['"age".kind', '"int"', '"integer"']),
     "low missing": (question(), "feature.0.low", ..., ['"age".low', "missing", "low = "]),
     "low is no integer": (question(), "feature.0.low", 0.5, ['"age".low', "0.5", "int"]),

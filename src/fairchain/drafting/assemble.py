@@ -43,7 +43,7 @@ def assemble(ground: Ground, trial: Trial, told: tuple[Guess, ...]) -> Draft:
     uniform = ground.wishes.reading == "uniform"
     spec = Spec(
         model=msgspec.structs.replace(trial.reading.model, path=ground.model_path),
-        features=who.features,
+        described=who.features,
         property=Difference(
             protected=who.protected,
             outcome=outcome,

@@ -75,7 +75,7 @@ def balanced(seen: NDArray[np.int64]) -> float:
 def spec_of(layout: Layout, reading: Reading, population: Population) -> Spec:
     """A spec that is good enough to load a model with; nothing is protected yet."""
     asked = Difference(protected=(layout.features[0].name,), threshold=0.1)
-    return Spec(model=reading.model, features=layout.features, property=asked, population=population)
+    return Spec(model=reading.model, described=layout.features, property=asked, population=population)
 
 
 def try_all(

@@ -95,6 +95,21 @@ def largest_below(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) ->
     return low
 
 
+def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> tuple[Floats, Floats]:
+    """Bounds of every pair's own gap that hold at every time, (...,) from (..., 3); each side spends exp(-log_bar)."""
+    below = np.full(cells.shape[:-1], -1.0)
+    above = np.ones(cells.shape[:-1])
+
+    def too_small(gap: Floats) -> NDArray[np.bool_]:
+        return log_wealth(cells, payoff.against_at_most(gap)) >= log_bar
+
+    def too_large(gap: Floats) -> NDArray[np.bool_]:
+        return log_wealth(cells, payoff.against_at_least(gap)) >= log_bar
+
+    # "At most -1" and "at least 1" bet with nothing to lose: the ends themselves are left as they are.
+    return bisect(too_small, above, below), bisect(too_large, below, above)
+
+
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
     """Bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))

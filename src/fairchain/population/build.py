@@ -59,9 +59,30 @@ def build_population(
     return _built(spec, arms, dtype, people, function, predicate)
 
 
+def sha256_of(population: Source) -> str | None:
+    """Of the files that decide whom a population draws, where the spec only names them: a corpus and its words."""
+    found: str | None = getattr(_innermost(population), "sha256", None)
+    return found
+
+
+def notes_of(population: Source) -> tuple[str, ...]:
+    """What a user should know about the files of a population."""
+    found: tuple[str, ...] = getattr(_innermost(population), "notes", ())
+    return found
+
+
+def _innermost(population: Source) -> Source:
+    while hasattr(population, "source"):
+        population = population.source
+    return population
+
+
 def _same_people(spec: Spec, predicate: Predicate | None) -> bool:
-    """Whether a round shows the same person in every arm: where features are independent and nobody is left out."""
-    return predicate is None and isinstance(spec.population, schema.Uniform | schema.Marginals)
+    """Whether a round shows the same person in every arm: where features are independent and nobody is left out.
+
+    Of texts that is true of those in which terms are exchanged, and only these are asked about one by one.
+    """
+    return predicate is None and isinstance(spec.population, schema.Uniform | schema.Marginals | schema.Texts)
 
 
 def _built(
@@ -104,6 +125,10 @@ def _drawn(
             from fairchain.population.bayes import BayesPopulation
 
             return BayesPopulation(spec, arms, dtype)
+        case schema.Texts():
+            from fairchain.population.texts import TextPopulation
+
+            return TextPopulation(spec, arms)
         case schema.Callable():
             if function is None:
                 raise SpecError('population.kind: "callable" needs a Python function that draws people; give one')

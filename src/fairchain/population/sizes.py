@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairchain.errors import SpecError
-from fairchain.spec import Group, Marginals, Network, Spec, Uniform, groups_of
+from fairchain.spec import Group, Marginals, Network, Spec, Texts, Uniform, groups_of
 from fairchain.spec.arms import arms_of_groups
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ def _shares(spec: Spec, groups: tuple[Group, ...], people: People | None) -> Seq
 
         # A group that nobody belongs to has a share too, though it could not be drawn.
         return marginal_shares(spec, arms_of_groups(groups), people)
+    if isinstance(spec.population, Texts):
+        from fairchain.population.texts import text_shares
+
+        return text_shares(spec, groups)
     if not isinstance(spec.population, Network):
         return None
     from fairchain.population.bayes import BayesPopulation

@@ -18,14 +18,16 @@ import numpy as np
 from fairchain.certificate_format import STREAM, digest
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.model import Limits, Model, load_model
+from fairchain.population.build import sha256_of
 from fairchain.population.inline import with_nodes
+from fairchain.rechecking.files import with_files
 from fairchain.rechecking.numbers import differences, expected_claims
 from fairchain.rechecking.record import CertificateFile, Claim, Evidence, RowEvidence, evidence_of, read_certificate
 from fairchain.rechecking.replay import Question, Replay, impossible
 from fairchain.rechecking.rerun import Rerun
 from fairchain.rechecking.rows import count_rows, expected_row_claims
 from fairchain.rechecking.sources import Sources, fair_limit, sources_of
-from fairchain.spec import Marginals, Network, Spec, Table, load_spec, parse_spec
+from fairchain.spec import Marginals, Network, Spec, Table, Texts, load_spec, parse_spec
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.tables import People
 from fairchain.wording import table_name
@@ -98,7 +100,7 @@ def recheck(
     """
     path = Path(certificate)
     raw, file = read_certificate(path)
-    asked = _asked(path, file)
+    asked = with_files(_asked(path, file), path, model, table)
     people = _people(path, file, asked, table)
     loaded, claims = None, [_file_claim(raw, file)]
     if not (isinstance(asked.population, Table) and asked.population.prediction is not None):
@@ -158,6 +160,8 @@ class _Checker:
         """Replay the bets from the counts, and run a sample of the rounds again."""
         evidence = evidence_of(self.path, self.file, Evidence)
         sources = sources_of(self.asked, self.people, self.model.dtype if self.model is not None else np.float32)
+        if isinstance(self.asked.population, Texts):
+            claims.append(_texts_claim(sha256_of(sources.population), self.file))
         question = _question(sources)
         replay, layout = _replay(evidence, question, list(sources.comparison.rows))
         detail = f"{len(evidence.batches)} batches, each possible and in its place"
@@ -180,7 +184,7 @@ class _Checker:
             ]
         said = self.file.claims
         expected = expected_claims(replay, sources, str(said.get("model_sha256")), str(said.get("stopped")))
-        expected["table_sha256"] = None if self.people is None else self.people.sha256
+        expected["table_sha256"] = sha256_of(sources.population) if self.people is None else self.people.sha256
         wrong = differences(said, expected)
         if evidence.seed != self.asked.guarantee.seed:
             wrong.append("seed")
@@ -288,6 +292,14 @@ def _table_claim(people: People, file: CertificateFile) -> Claim:
     return Claim("table", True, f"{len(people.values):,} rows with sha256 {claimed[:16]}...")
 
 
+def _texts_claim(found: str | None, file: CertificateFile) -> Claim:
+    claimed = file.claims.get("table_sha256")
+    if found != claimed:
+        differ = "the corpus, the words, the terms or the synonyms are not those that the certificate is about"
+        return Claim("texts", False, f"{differ} ({str(found)[:16]}..., not {str(claimed)[:16]}...)")
+    return Claim("texts", True, f"corpus, words, terms and synonyms with sha256 {str(claimed)[:16]}...")
+
+
 def _question_claim(asked: Spec, wanted: Spec | str | Path | None, wrong: list[str]) -> Claim:
     """The claims speak of the spec inside, and that is the question somebody wanted answered."""
     if wrong:
@@ -305,7 +317,10 @@ def _plain(spec: Spec) -> dict[str, Any]:
     """A spec to compare: without where the model lies, the seed, and the budget, which change no meaning."""
     data: dict[str, Any] = msgspec.to_builtins(spec)
     data["model"].pop("path")
-    data["population"].pop("path", None)
+    for part in (data["population"], *data["feature"]):
+        # What stands in these files is compared by its hash.
+        for key in ("path", "vectors", "vocabulary", "wordnet"):
+            part.pop(key, None)
     data["guarantee"].pop("seed")
     data["guarantee"].pop("budget")
     return data

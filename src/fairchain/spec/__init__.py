@@ -22,6 +22,8 @@ from fairchain.spec.schema import (
     RealFeature,
     Spec,
     Table,
+    TextFeature,
+    Texts,
     Uniform,
     json_schema,
 )
@@ -46,6 +48,8 @@ __all__ = [
     "RealFeature",
     "Spec",
     "Table",
+    "TextFeature",
+    "Texts",
     "Uniform",
     "comparison_of",
     "domain_of",

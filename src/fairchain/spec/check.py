@@ -12,6 +12,7 @@ from fairchain.spec.groups import check_groups, domain_of, groups_of
 from fairchain.spec.near import suggest
 from fairchain.spec.preprocessing import check_preprocessing
 from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, ModelSpec, Spec
+from fairchain.spec.texts import check_texts
 
 # One 32-bit word per integer draw: see population.streams.
 MOST_VALUES = 2**32
@@ -22,7 +23,8 @@ MOST_EXACT = 2**53
 def check(spec: Spec) -> None:
     """Raise a SpecError for the first thing in the spec that cannot be meant."""
     _check_model(spec.model)
-    _unique("feature.name", [feature.name for feature in spec.features])
+    _unique("feature.name", [feature.name for feature in spec.described])
+    check_texts(spec)
     for feature in spec.features:
         _check_feature(feature)
     _check_property(spec)

@@ -17,6 +17,7 @@ import msgspec
 from fairchain.errors import SpecError
 from fairchain.spec import schema
 from fairchain.spec.check import check
+from fairchain.spec.files import files_of
 from fairchain.spec.near import suggest
 from fairchain.spec.schema import Spec
 
@@ -34,15 +35,23 @@ ADVICE = {
     "guarantee.budget.seconds": "write a positive number, for example seconds = 60",
     "model.labels": 'name every class in order, for example labels = ["no", "yes"]',
     "model.decision": 'write "argmax", "logit", "probability" or "label"',
-    "population.kind": 'write "uniform", "marginals", "table" or "network"',
-    "population.as": 'write "population" (these rows are everybody) or "sample" (they stand for more people)',
+    "population.kind": 'write "uniform", "marginals", "table", "network" or "text"',
+    "population.as": 'of a table write "population" (these rows are everybody) or "sample" (they stand for more '
+    'people), of texts "observed" (those that mention a group) or "swapped" (one text with the term of each)',
+    "population.dataset": 'write "toxicity", or path = "texts.csv" for a file of your own',
+    "population.synonyms": 'write "vectors" (the nearest words) or "wordnet" (words of the same synset)',
+    "population.replace": "write how many words of a text may be replaced, from 0 to 100",
+    "population.neighbours": "write among how many synonyms to draw, from 1 to 100",
     "property.kind": 'write "difference", "ratio" or "individual"',
     "property.criterion": 'write "demographic_parity", "equal_opportunity" or "equalized_odds"',
     "property.compare": 'write "groups", "overall" or "average"',
     "property.min_size": "write a number of rows, or a share below 1, for example min_size = 30",
     "property.protected": 'name at least one feature, for example protected = ["sex"]',
     "feature": "describe every network input in a [[feature]] of its own",
-    "feature.kind": 'write "integer", "real" or "category"',
+    "feature.kind": 'write "integer", "real", "category" or "text"',
+    "feature.length": "write how many words the network reads, from 1 to 10000, for example length = 60",
+    "feature.pad": 'write "right" or "left"',
+    "feature.layout": 'write "batch" or "time": which axis of the network\'s input comes first',
     "feature.values": 'name at least one value, for example values = ["Female", "Male"]',
 }
 
@@ -79,7 +88,12 @@ def load_spec(path: str | Path) -> Spec:
         spec = parse_spec(_parse(_read(path), path.suffix.lower()))
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
-    return msgspec.structs.replace(spec, model=_beside(path, spec.model), population=_beside(path, spec.population))
+    return msgspec.structs.replace(
+        spec,
+        model=_beside(path, spec.model),
+        population=_beside(path, spec.population),
+        described=tuple(_beside(path, feature) for feature in spec.described),
+    )
 
 
 def parse_spec(data: Mapping[str, Any]) -> Spec:
@@ -126,9 +140,9 @@ def revise(spec: Spec, **changes: Any) -> Spec:
 
 
 def _beside(spec: Path, part: Any) -> Any:
-    """A part of the spec whose path, if it has one, is read from the spec's folder."""
-    path = getattr(part, "path", None)
-    return part if path is None else msgspec.structs.replace(part, path=str(spec.parent / path))
+    """A part of the spec whose files, if it names some, are read from the spec's folder."""
+    found = {key: str(spec.parent / value) for key, value in files_of(part).items()}
+    return msgspec.structs.replace(part, **found) if found else part
 
 
 def _read(path: Path) -> bytes:
@@ -205,7 +219,7 @@ def _known_keys(table: str, found: object) -> list[str]:
         "property": _by_kind(schema.Property, kind),
         "guarantee": schema.Guarantee,
         "guarantee.budget": schema.Budget,
-        "feature": _by_kind(schema.Feature, kind),
+        "feature": _by_kind(schema.Feature | schema.TextFeature, kind),
         "feature.scale": schema.Scale,
     }
     struct = structs.get(table, schema.Members)

@@ -6,6 +6,7 @@ what the groups of a spec are is in `groups`. The JSON Schema for editors is mad
 
 from __future__ import annotations
 
+import builtins
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,6 +17,9 @@ Text = Annotated[str, Meta(min_length=1)]
 Number = int | float
 # Cells of a table that stand for "not known", besides the empty one.
 NOT_KNOWN = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
+
+# Words of a text that a network may read.
+MOST_WORDS = 10_000
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -107,8 +111,60 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
         tuple[Text | int, ...] | None,
         Meta(description="What a table calls each value, in the same order, if not by its name."),
     ] = None
+    terms: Annotated[
+        Text | dict[str, tuple[Text, ...]] | None,
+        Meta(
+            description="Words by which a text mentions each value: religion, race or gender, a .toml or .json file, "
+            "or a table. The network gets no such feature: unseen is true."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Who is mentioned is read off the text; the network has no input for it."""
+        if self.terms is not None:
+            msgspec.structs.force_setattr(self, "unseen", True)
 
 
+class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
+    """A text, as the words that the network reads one after another."""
+
+    name: Text
+    input: Annotated[Text | None, Meta(description="The network's input that takes the words, if it has several.")] = (
+        None
+    )
+    length: Annotated[int, Meta(ge=1, le=MOST_WORDS, description="Words that the network reads; longer texts are cut.")]
+    vectors: Annotated[
+        Text | None,
+        Meta(description="The network takes word vectors: glove, or a file (.txt, .vec, .bin, .npy beside its words)."),
+    ] = None
+    vocabulary: Annotated[
+        Text | None,
+        Meta(description="The network takes numbers of words: a file whose line i, from 0, is the word with number i."),
+    ] = None
+    pad: Annotated[Literal["right", "left"], Meta(description="Which end of a short text is filled up.")] = "right"
+    unknown: Annotated[
+        Text,
+        Meta(description="skip: words that are not in the list are left out; or the word that stands for them."),
+    ] = "skip"
+    padding: Annotated[
+        Text | None,
+        Meta(description="Of a vocabulary: the word whose number fills up short texts; found by its name if absent."),
+    ] = None
+    layout: Annotated[
+        Literal["batch", "time"] | None,
+        Meta(description="Which axis of the network's input comes first; found by trying if absent."),
+    ] = None
+    lengths: Annotated[
+        Text | None,
+        Meta(description="The network's input that takes how many words there are; found by its shape if absent."),
+    ] = None
+    mask: Annotated[
+        Text | None,
+        Meta(description="The network's input that takes 1 for a word and 0 for padding; found by shape if absent."),
+    ] = None
+
+
+# What has values of its own to draw; a text is drawn from a corpus.
 Feature = IntegerFeature | RealFeature | CategoryFeature
 Decision = Literal["argmax", "logit", "probability", "label"]
 
@@ -207,11 +263,38 @@ class Network(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=Tru
     nodes: Annotated[tuple[Node, ...], Meta(description="The nodes, if they stand here.")] = ()
 
 
+class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
+    """Texts of a corpus: those that mention a group, or the same text with its terms exchanged for each group's."""
+
+    path: Annotated[Text | None, Meta(description="A .txt with a text per line, or a .csv, .tsv or .jsonl file.")] = (
+        None
+    )
+    dataset: Annotated[
+        Literal["toxicity"] | None,
+        Meta(description="A corpus of fairchain data in place of path."),
+    ] = None
+    column: Annotated[Text | None, Meta(description="The column, or key, that holds the texts.")] = None
+    reading: Annotated[
+        Literal["observed", "swapped"],
+        Meta(description="observed: texts that mention the group; swapped: one text with each group's term in it."),
+    ]
+    replace: Annotated[
+        int,
+        Meta(ge=0, le=100, description="Words of each text that are replaced by synonyms, at most; 0 for none."),
+    ] = 0
+    synonyms: Annotated[
+        Literal["vectors", "wordnet"],
+        Meta(description="Words with the nearest vectors, or of the same synset of WordNet."),
+    ] = "vectors"
+    neighbours: Annotated[int, Meta(ge=1, le=100, description="Synonyms of a word that are drawn from, at most.")] = 8
+    wordnet: Annotated[Text | None, Meta(description="Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
+
+
 class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
     """A Python function draws the people. A spec cannot name one: it is given in Python or on the command line."""
 
 
-Population = Uniform | Marginals | Table | Network | Callable
+Population = Uniform | Marginals | Table | Network | Texts | Callable
 
 
 class _Property(_Strict, frozen=True, kw_only=True):
@@ -312,14 +395,28 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
     budget: Budget = Budget()
 
 
-class Spec(_Strict, rename={"features": "feature"}, frozen=True, kw_only=True):
-    """A whole question: this network, these inputs, these groups, this threshold, this sure."""
+class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
+    """A whole question: this network, these inputs, these groups, this threshold, this sure.
+
+    `described` is every [[feature]]: `features` are those that have values of their own, one column each of what is
+    drawn, and `text` is the text, if the network reads one.
+    """
 
     model: ModelSpec
-    features: Annotated[tuple[Feature, ...], Meta(min_length=1)]
+    described: Annotated[tuple[Feature | TextFeature, ...], Meta(min_length=1)]
     property: Property
     population: Population = Uniform()
     guarantee: Guarantee = Guarantee()
+
+    @builtins.property
+    def features(self) -> tuple[Feature, ...]:
+        """The features that have values; of a text those that say who is mentioned, which are no columns."""
+        return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
+
+    @builtins.property
+    def text(self) -> TextFeature | None:
+        """The text that the network reads, if it reads one."""
+        return next((feature for feature in self.described if isinstance(feature, TextFeature)), None)
 
 
 def json_schema() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from fairchain.errors import CertificateError, SpecError
 from fairchain.evidence import default_workers
 from fairchain.model import Limits, Model, load_model
 from fairchain.population.inline import with_nodes
-from fairchain.spec import Marginals, Spec, Table, load_spec, revise
+from fairchain.spec import Marginals, Spec, Table, Texts, load_spec, revise
 from fairchain.verdict import Verdict
 from fairchain.verification.progress import Report
 from fairchain.verification.rounds import verify_rounds
@@ -49,7 +49,7 @@ def verify(
         A torch state dict to load into the module that `model` is, names or makes.
     table
         Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
-        from column names to cells.
+        from column names to cells. Of a question about texts the file of a corpus.
     population
         A Python function that draws people, for a spec with `kind = "callable"`.
     seed
@@ -95,6 +95,9 @@ def verify(
 
 def _with_table(spec: Spec, table: Any) -> Spec:
     """The spec with the given table's file in place of its own, or what rows that were handed over are called."""
+    if isinstance(spec.population, Texts) and isinstance(table, str | Path):
+        corpus = msgspec.structs.replace(spec.population, path=str(table), dataset=None)
+        return msgspec.structs.replace(spec, population=corpus)
     if table is None or not isinstance(spec.population, Table | Marginals):
         return spec
     path = str(table) if isinstance(table, str | Path) else table_name(None)
@@ -104,6 +107,10 @@ def _with_table(spec: Spec, table: Any) -> Spec:
 def _people(spec: Spec, table: Any) -> People | None:
     """The rows that the population speaks of, if it speaks of any."""
     population = spec.population
+    if isinstance(population, Texts):
+        if table is not None and not isinstance(table, str | Path):
+            raise SpecError("population.path: texts are read from a file; give its path, not a table")
+        return None
     if not isinstance(population, Table | Marginals):
         if table is not None:
             raise SpecError('population.kind: a table was given, and only kind = "table" or "marginals" reads one')

@@ -31,6 +31,7 @@ from fairchain.evidence import (
 from fairchain.evidence.paper import DEFAULT_EPSILON
 from fairchain.model import Model
 from fairchain.population import build_population
+from fairchain.population.build import notes_of, sha256_of
 from fairchain.population.sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.given import predicate_of
@@ -82,10 +83,10 @@ def verify_rounds(
         stopped=stopped,
         population=str(population),
         model_sha256=model.sha256,
-        table_sha256=people.sha256 if people is not None else None,
+        table_sha256=people.sha256 if people is not None else sha256_of(population),
         witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
         left_out=left_out,
-        notes=notes_on(model, people.dropped if people is not None else 0),
+        notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
         certifiable=model.certifiable and function is None,
     )
     return assemble(inquiry, rule, start)

@@ -1,0 +1,120 @@
+"""Some words of many texts replaced by synonyms at once, from random words alone.
+
+For each replacement a place is drawn, all alike, among the words of the text that have synonyms, and then one of the
+synonyms of the word that stood there at first. A place that is drawn twice is replaced once: so a text has at most as
+many replacements as are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.datasets import cache_dir
+from fairchain.errors import DataError, SpecError
+from fairchain.spec.schema import Texts
+from fairchain.text.corpus import Corpus
+from fairchain.text.lexicon import Ids, Lexicon
+from fairchain.text.synonyms import Synonyms, listed_words, nearest_words
+from fairchain.text.terms import Terms, kept_words
+from fairchain.text.wordnet import read_wordnet
+
+HalfWords = NDArray[np.uint32]
+# Texts that are looked at together, so that memory stays flat.
+BLOCK = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Replacing:
+    """What is needed to replace words of the texts of a corpus.
+
+    Parameters
+    ----------
+    ids
+        The corpus, (texts, words).
+    synonyms
+        What can stand for a word.
+    places
+        (texts, words): for each text the places of its words that have synonyms, one after another.
+    counts
+        (texts,): how many there are.
+    most
+        How many words of a text are replaced, at most.
+    """
+
+    ids: Ids
+    synonyms: Synonyms
+    places: NDArray[np.unsignedinteger]
+    counts: NDArray[np.uint64]
+    most: int
+
+    @property
+    def sha256(self) -> str:
+        """Of what can stand for what."""
+        return self.synonyms.sha256
+
+    def apply(self, texts: NDArray[np.intp], drawn: Ids, words: NDArray[np.uint32]) -> None:
+        """Replace words of these texts, in `drawn`; `words` are random, (most, 2, texts)."""
+        counts = self.counts[texts]
+        some = np.arange(len(texts))
+        if not counts.all():
+            some = np.flatnonzero(counts)
+            texts, counts, words = texts[some], counts[some], words[:, :, some]
+        # What stands at (text, place) is found in one step in the flat arrays: much quicker than by two indices.
+        width = self.ids.shape[1]
+        starts, rows = texts * width, some * width
+        for where, which in words:
+            place = self.places.ravel()[starts + _scaled(where, counts)]
+            row = self.synonyms.places[self.ids.ravel()[starts + place]]
+            choice = _scaled(which, self.synonyms.counts[row].astype(np.uint64))
+            drawn.reshape(-1)[rows + place] = self.synonyms.offered[row, choice]
+
+
+def replacing_of(
+    population: Texts, lexicon: Lexicon, corpus: Corpus, terms: Sequence[Terms], texts: NDArray[np.intp]
+) -> Replacing | None:
+    """How the words of these texts are replaced as a population says; None if none are.
+
+    Raises
+    ------
+    SpecError, DataError
+        If the synonyms cannot be had, or no word of these texts has one.
+    """
+    if not population.replace:
+        return None
+    kept = kept_words().union(*(each.all_words for each in terms))
+    if lexicon.unknown:
+        kept |= {lexicon.word(lexicon.unknown)}
+    synonyms = _synonyms(population, lexicon, kept)
+    counts = np.zeros(len(corpus.ids), np.uint64)
+    places = np.zeros(corpus.ids.shape, np.uint8 if corpus.ids.shape[1] <= 256 else np.uint16)
+    for start in range(0, len(texts), BLOCK):
+        block = texts[start : start + BLOCK]
+        row, column = np.nonzero(synonyms.places[corpus.ids[block]])
+        each = np.bincount(row, minlength=len(block))
+        counts[block] = each
+        places[block[row], np.arange(len(row)) - (np.cumsum(each) - each)[row]] = column
+    if not counts.any():
+        raise DataError(
+            f"{corpus.name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
+        )
+    return Replacing(corpus.ids, synonyms, places, counts, population.replace)
+
+
+def _synonyms(population: Texts, lexicon: Lexicon, kept: frozenset[str]) -> Synonyms:
+    if population.synonyms == "wordnet":
+        return listed_words(lexicon, read_wordnet(str(population.wordnet)), population.neighbours, kept)
+    if lexicon.table is None:
+        raise SpecError(
+            'population.synonyms: "vectors" needs word vectors, and the network takes numbers of words; write '
+            'synonyms = "wordnet", or replace = 0'
+        )
+    return nearest_words(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
+
+
+def _scaled(words: HalfWords, sizes: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Numbers below these sizes, each as likely as any other but for one part in 2**32."""
+    return (np.multiply(words, sizes, dtype=np.uint64) >> np.uint64(32)).astype(np.intp)

@@ -1,0 +1,176 @@
+"""Words that may stand in place of others: those with the nearest vectors, or those of the same synset of WordNet.
+
+Words that say who somebody is are never replaced and never offered. The nearest vectors are found once for all common
+words, by matrix products, and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.text.keeping import keep, key_of
+from fairchain.text.keeping import kept as kept_arrays
+from fairchain.text.lexicon import Ids, Lexicon, Vectors
+
+# Only so many words of a list are replaced or offered, from its beginning: lists of vectors begin with the most
+# frequent words, and what is near a rare one is another rare one, a name or a misspelling, but no synonym.
+COMMON = 30_000
+# Words whose similarities with all others are computed together, and those of which only the largest is compared.
+ROWS, BUNDLE = 256, 16
+# Similarities are found in single precision and put in order by whole numbers of this unit, which are the same on every
+# machine; so many more than needed are put in order.
+UNIT, SPARE = 2**20, 8
+# Changes whenever the same list of vectors would give other neighbours.
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Synonyms:
+    """What can stand for a word.
+
+    Parameters
+    ----------
+    places
+        (words + 1,) int32: for each word number its row in `offered`; 0 for a word that is not replaced.
+    offered
+        (rows, most) int32: word numbers, the nearest first; row 0 is empty.
+    counts
+        (rows,) int32: how many of them there are.
+    """
+
+    places: Ids
+    offered: Ids
+    counts: Ids
+
+    @property
+    def sha256(self) -> str:
+        """Of what can stand for what."""
+        digest = hashlib.sha256()
+        for part in (self.places, self.offered, self.counts):
+            digest.update(np.ascontiguousarray(part, "<i4").tobytes())
+        return digest.hexdigest()
+
+
+def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Path | None = None) -> Synonyms:
+    """For each common word the `most` words whose vectors have the largest cosine with its own.
+
+    Parameters
+    ----------
+    lexicon
+        Must have vectors.
+    most
+        How many to find.
+    kept
+        Words that are not replaced and not offered.
+    cache
+        A folder to keep the answer in. What is found there is checked before it is used.
+    """
+    assert lexicon.table is not None
+    numbers = _common(lexicon, kept)
+    words = hashlib.sha256(np.ascontiguousarray(numbers, "<i4").tobytes()).hexdigest()
+    key = key_of(VERSION, lexicon.sha256, most, words)
+    offered = None if cache is None else _usable(kept_arrays(cache, key), numbers, most)
+    if offered is None:
+        offered = numbers[_nearest(lexicon.table[numbers], most)] if len(numbers) > most else _all_others(numbers)
+        if cache is not None:
+            keep(cache, key, offered=offered)
+    return _synonyms(len(lexicon), numbers, offered, np.full(len(numbers), offered.shape[1], np.int32))
+
+
+def listed_words(lexicon: Lexicon, found: Mapping[str, Sequence[str]], most: int, kept: Collection[str]) -> Synonyms:
+    """For each word of a list of synonyms the first `most` that the lexicon knows."""
+    known = lexicon.numbers
+    rows: dict[int, list[int]] = {}
+    for word, others in found.items():
+        if word in kept or word not in known:
+            continue
+        usable = [known[other] for other in others if other in known and other != word and other not in kept]
+        if usable:
+            rows[known[word]] = usable[:most]
+    numbers = np.array(sorted(rows), np.int32)
+    offered = np.zeros((len(numbers), most), np.int32)
+    for place, number in enumerate(numbers.tolist()):
+        offered[place, : len(rows[number])] = rows[number]
+    return _synonyms(len(lexicon), numbers, offered, np.count_nonzero(offered, axis=1).astype(np.int32))
+
+
+def _synonyms(words: int, numbers: Ids, offered: Ids, counts: Ids) -> Synonyms:
+    """Rows for these words behind the empty row 0."""
+    places = np.zeros(words + 1, np.int32)
+    places[numbers] = np.arange(1, len(numbers) + 1)
+    nothing = np.zeros((1, max(offered.shape[1], 1)), np.int32)
+    offered = offered if offered.shape[1] else np.zeros((len(numbers), 1), np.int32)
+    return Synonyms(places, np.concatenate([nothing, offered]), np.concatenate([[0], counts]).astype(np.int32))
+
+
+def _common(lexicon: Lexicon, kept: Collection[str]) -> Ids:
+    """The numbers of the words that take part: common ones that say something and have a vector."""
+    assert lexicon.table is not None
+    numbers = [
+        number
+        for number, word in enumerate(lexicon.words[:COMMON], 1)
+        if len(word) > 1 and word.isalpha() and word not in kept and lexicon.numbers[word] == number
+    ]
+    found = np.array(numbers, np.int32)
+    return found[np.any(lexicon.table[found] != 0, axis=1)] if len(found) else found
+
+
+def _all_others(numbers: Ids) -> Ids:
+    """Every word for every other, if there are that few; in no order of nearness."""
+    count = len(numbers)
+    if count < 2:
+        return np.zeros((count, 0), np.int32)
+    others: Ids = numbers[(np.arange(count)[:, None] + np.arange(1, count)) % count]
+    return others
+
+
+def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
+    """(words, most): for each row the others with the largest cosine, the largest first, of equal ones the first."""
+    double = vectors.astype(np.float64)
+    double /= np.sqrt((double * double).sum(axis=1, keepdims=True))
+    single = double.astype(np.float32)
+    whole = np.rint(double * UNIT).astype(np.int64)
+    count = len(vectors)
+    found = np.empty((count, most), np.intp)
+    for start in range(0, count, ROWS):
+        rows = np.arange(start, min(start + ROWS, count))
+        likely = _likely(single, rows, min(most + SPARE, count - 1))
+        exact = np.einsum("ij,ikj->ik", whole[rows], whole[likely])
+        order = np.lexsort((likely, -exact), axis=1)[:, :most]
+        found[rows] = np.take_along_axis(likely, order, axis=1)
+    return found
+
+
+def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """The `most` others of each row with the largest product, in no order.
+
+    They stand in those `most` of the bundles of columns that have the largest maxima: a maximum of whole rows of
+    numbers is much quicker to find than the largest of them all in order.
+    """
+    count = len(vectors)
+    products = np.full((len(rows), -(-count // BUNDLE) * BUNDLE), -np.inf, np.float32)
+    np.matmul(vectors[rows], vectors.T, out=products[:, :count])
+    products[np.arange(len(rows)), rows] = -np.inf
+    strides = products.shape[1] // BUNDLE
+    if strides <= most:
+        return np.argpartition(products, -most, axis=1)[:, -most:]
+    highest = products.reshape(len(rows), BUNDLE, strides).max(axis=1)
+    bundles = np.argpartition(highest, -most, axis=1)[:, -most:]
+    columns = (bundles[:, :, None] + np.arange(BUNDLE) * strides).reshape(len(rows), -1)
+    chosen = np.argpartition(np.take_along_axis(products, columns, axis=1), -most, axis=1)[:, -most:]
+    return np.take_along_axis(columns, chosen, axis=1)
+
+
+def _usable(found: dict[str, NDArray[Any]] | None, numbers: Ids, most: int) -> Ids | None:
+    """What was kept, if it can be meant."""
+    offered = None if found is None else found.get("offered")
+    if offered is None or offered.dtype != np.int32 or offered.shape != (len(numbers), min(most, len(numbers) - 1)):
+        return None
+    return offered if np.isin(offered, numbers).all() else None

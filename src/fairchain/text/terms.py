@@ -1,0 +1,195 @@
+"""Words by which a text mentions a group. Lists for religion, race and gender ship with the package.
+
+A list gives each value of a feature its words, and may have a row `neutral` for texts that are to mention nobody. For
+an exchange of terms the lists are parallel: words at the same place have the same form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from fairchain.errors import SpecError
+from fairchain.spec import CategoryFeature
+from fairchain.spec.files import is_file
+from fairchain.spec.near import suggest
+from fairchain.spec.texts import NOBODY
+from fairchain.text.lines import opened
+from fairchain.text.tokens import tokenise
+
+SHIPPED = ("religion", "race", "gender")
+NEUTRAL = "neutral"
+MOST_BYTES = 4_000_000
+MOST_TERMS = 20_000
+
+Lists = dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The words of each value of a feature, in the order of its values.
+
+    `nobody` is the value of texts that mention none of the others; it has no words. `neutral` are the forms that stand
+    for it in an exchange, if the list has some.
+    """
+
+    feature: str
+    words: Mapping[str, tuple[str, ...]]
+    nobody: str | None
+    neutral: tuple[str, ...] | None
+
+    @property
+    def all_words(self) -> frozenset[str]:
+        """Every term of every value."""
+        return frozenset(word for words in self.words.values() for word in words)
+
+    @property
+    def sha256(self) -> str:
+        """Of everything that is said here."""
+        content = [self.feature, list(self.words.items()), self.nobody, self.neutral]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def exchange(self, value: str) -> dict[str, str]:
+        """For each term of any value the term of this one in the same form.
+
+        Raises
+        ------
+        SpecError
+            If the lists are not parallel, or a text cannot be made to mention nobody.
+        """
+        target = self.neutral if value == self.nobody else self.words[value]
+        where = f'feature "{self.feature}".terms'
+        if target is None:
+            raise SpecError(
+                f'{where}: as = "swapped" needs words that stand in place of a term where the text is to mention '
+                f'"{value}"; add neutral = [...] to the list, or leave the value out'
+            )
+        found: dict[str, str] = {}
+        for other, words in self.words.items():
+            if other != self.nobody and len(words) != len(target):
+                raise SpecError(
+                    f'{where}: "{other}" has {len(words)} words and "{value}" {len(target)}; as = "swapped" exchanges '
+                    "words at the same place, so all lists must be equally long"
+                )
+            for word, instead in zip(words, target, strict=False):
+                found.setdefault(word, instead)
+        return found
+
+
+def terms_of(feature: CategoryFeature) -> Terms:
+    """The terms of a feature, checked.
+
+    Raises
+    ------
+    SpecError, DataError
+        If a list cannot be had or cannot be meant: a value without words, a word of two values, a word that the
+        tokeniser cuts.
+    """
+    where = f'feature "{feature.name}".terms'
+    lists = lists_of(feature)
+    values = [str(value) for value in feature.values]
+    without = [value for value in values if not lists.get(value)]
+    for value in without:
+        if value not in NOBODY and value not in lists:
+            known = [name for name in lists if name != NEUTRAL]
+            raise SpecError(
+                f'{where}: no words for "{value}" ({suggest(value, known)}); the value of texts that mention none of '
+                'the others is called "none", or has an empty list'
+            )
+    if len(without) > 1:
+        raise SpecError(
+            f'{where}: "{without[0]}" and "{without[1]}" both have no words; only one value can be that of texts that '
+            "mention none of the others"
+        )
+    if len(without) == len(values):
+        raise SpecError(f"{where}: no value has words; list some")
+    words = {value: tuple(_checked(where, value, word) for word in lists.get(value, ())) for value in values}
+    _check_apart(where, words)
+    neutral = lists.get(NEUTRAL)
+    return Terms(
+        feature.name,
+        words,
+        without[0] if without else None,
+        None if neutral is None else tuple(_checked(where, NEUTRAL, word) for word in neutral),
+    )
+
+
+def lists_of(feature: CategoryFeature) -> Lists:
+    """The lists that a feature names or states, as they are written."""
+    stated = feature.terms
+    assert stated is not None
+    if not isinstance(stated, str):
+        return {str(value): tuple(words) for value, words in stated.items()}
+    if is_file(stated):
+        return _read(Path(stated))
+    if stated not in SHIPPED:
+        raise SpecError(
+            f'feature "{feature.name}".terms: there is no list "{stated}" ({suggest(stated, SHIPPED)}); a file is '
+            "named with its suffix, .toml or .json"
+        )
+    return shipped(stated)
+
+
+@cache
+def shipped(name: str) -> Lists:
+    """A list that comes with the package."""
+    content = files("fairchain.text").joinpath("lists", f"{name}.toml").read_text(encoding="utf-8")
+    return {value: tuple(words) for value, words in tomllib.loads(content).items()}
+
+
+@cache
+def kept_words() -> frozenset[str]:
+    """Words of all lists that come with the package: never replaced, and never offered as a synonym."""
+    lists = [shipped(name) for name in SHIPPED]
+    terms = {word for each in lists for value, words in each.items() if value != NEUTRAL for word in words}
+    return frozenset(terms.union(*shipped("kept").values()))
+
+
+def _read(path: Path) -> Lists:
+    suffix = path.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        raise SpecError(f"{path}: a list of terms ends in .toml or .json; rename it, or write it as one")
+    with opened(path, MOST_BYTES) as file:
+        content = file.read()
+    try:
+        found: Any = tomllib.loads(content.decode()) if suffix == ".toml" else json.loads(content)
+    except (ValueError, RecursionError) as error:
+        reason = str(error).partition("\n")[0][:100]
+        raise SpecError(f"{path}: not valid {suffix[1:].upper()} ({reason}); mend it") from None
+    if not isinstance(found, dict) or not all(_is_list(words) for words in found.values()):
+        raise SpecError(f'{path}: must give each value a list of words, for example muslim = ["muslim", "muslims"]')
+    return {str(value): tuple(words) for value, words in found.items()}
+
+
+def _is_list(words: object) -> bool:
+    return isinstance(words, list) and all(isinstance(word, str) and word for word in words)
+
+
+def _checked(where: str, value: str, word: str) -> str:
+    tokens = tokenise(word)
+    if len(tokens) != 1:
+        raise SpecError(
+            f'{where}: "{word}" of "{value}" is {len(tokens)} words ({", ".join(tokens) or "none"}); a term is one '
+            "word, as the tokeniser cuts texts"
+        )
+    return tokens[0]
+
+
+def _check_apart(where: str, words: Mapping[str, Sequence[str]]) -> None:
+    if sum(map(len, words.values())) > MOST_TERMS:
+        raise SpecError(f"{where}: more than {MOST_TERMS:,} words; keep those that texts use")
+    for (one, first), (other, second) in combinations(words.items(), 2):
+        shared = set(first) & set(second)
+        if shared:
+            raise SpecError(
+                f'{where}: "{min(shared)}" is a word of "{one}" and of "{other}"; a text would mention both; give '
+                "every word to one value"
+            )

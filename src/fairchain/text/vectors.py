@@ -1,0 +1,201 @@
+"""Readers for lists of words and for word vectors: GloVe text, word2vec binary, .npy beside its words, a vocabulary.
+
+Every reader gives the words, a table of their vectors below a row of zeros (or None), and a sha256 of the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+
+import numpy as np
+
+from fairchain.errors import DataError
+from fairchain.text.lexicon import Vectors
+from fairchain.text.lines import digest_of, limited_lines, opened
+
+Found = tuple[tuple[str, ...], Vectors | None, str]
+
+# What a list of vectors may ask for: the largest that are in use have 3 million words of 300 numbers.
+MOST_BYTES = 8_000_000_000
+MOST_WORDS = 5_000_000
+MOST_WIDTH = 4096
+MOST_LIST_BYTES = 500_000_000
+# Characters of a line of a vocabulary, and bytes of a word in a binary file.
+LONGEST_WORD = 1000
+# Of a line of a text file: a word and MOST_WIDTH numbers.
+LONGEST_LINE = LONGEST_WORD + 32 * MOST_WIDTH
+DATASETS = ("glove",)
+
+
+def read_vocabulary(path: str | Path) -> Found:
+    """The words of a network that takes numbers: line i, from 0, is the word with number i."""
+    path = Path(path)
+    words, sha256 = _words(path)
+    return words, None, sha256
+
+
+def read_vectors(path: str | Path) -> Found:
+    """Words and their vectors, by the file's suffix.
+
+    .txt, .vec
+        A line for each word: the word, then its numbers, separated by blanks. A first line with two whole numbers, as
+        fastText writes it, is skipped.
+    .bin
+        As word2vec writes it: a line with the number of words and of numbers, then for each word its bytes, a blank
+        and its numbers as little-endian float32.
+    .npy
+        A matrix, a row for each word; the words stand one per line in the .txt file of the same name.
+    """
+    path = Path(path)
+    readers = {".txt": _read_text, ".vec": _read_text, ".bin": _read_binary, ".npy": _read_npy}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(
+            f"{path}: word vectors end in .txt or .vec (GloVe text), .bin (word2vec) or .npy (beside a .txt with the "
+            "words); rename it, or convert it"
+        )
+    return reader(path)
+
+
+def dataset_vectors(name: str) -> Found:
+    """The words and vectors of a data set that `fairchain data get` has fetched; nothing is fetched here."""
+    from fairchain.datasets import here
+
+    matrix, words = here(name)
+    return _beside(matrix, words)
+
+
+def _words(path: Path) -> tuple[tuple[str, ...], str]:
+    """The lines of a list of words, and the file's sha256."""
+    with opened(path, MOST_LIST_BYTES) as file:
+        content = file.read()
+    lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n")
+    if len(lines) > MOST_WORDS or max(map(len, lines)) > LONGEST_WORD:
+        raise DataError(
+            f"{path}: more than {MOST_WORDS:,} words, or one of more than {LONGEST_WORD:,} bytes; it must be a list, "
+            "one word per line"
+        )
+    if not any(lines):
+        raise DataError(f"{path}: holds no words; write one per line")
+    return tuple(_decoded(line, number) for number, line in enumerate(lines, 1)), hashlib.sha256(content).hexdigest()
+
+
+def _read_text(path: Path) -> Found:
+    digest = hashlib.sha256()
+    words: list[str] = []
+    numbers = array("f")
+    width = 0
+    for number, line in enumerate(limited_lines(path, LONGEST_LINE, MOST_BYTES, digest), 1):
+        # A word may hold blanks of other kinds, so only the plain one separates.
+        word, *row = line.rstrip(b" ").split(b" ")
+        if number == 1 and len(row) == 1 and word.isdigit() and row[0].isdigit():
+            continue
+        if not row or (width and len(row) != width):
+            wanted = f"{width}, as the lines before it" if width else "a word and its numbers"
+            raise DataError(f"{path}, line {number:,}: found {len(row)} numbers after the word, expected {wanted}")
+        width = len(row)
+        if width > MOST_WIDTH or len(words) == MOST_WORDS:
+            raise DataError(f"{path}: more than {MOST_WORDS:,} words or {MOST_WIDTH:,} numbers each; is it the file?")
+        try:
+            numbers.extend(map(float, row))
+        except ValueError:
+            raise DataError(f"{path}, line {number:,}: something after the word is no number; repair it") from None
+        words.append(_decoded(word, number))
+    if not words:
+        raise DataError(f"{path}: holds no vectors; write a word and its numbers in each line")
+    table = _table(len(words), width)
+    table[1:] = np.frombuffer(numbers, np.float32).reshape(-1, width)
+    return tuple(words), table, digest.hexdigest()
+
+
+def _read_binary(path: Path) -> Found:
+    with opened(path, MOST_BYTES) as file:
+        count, width = _binary_head(path, file)
+        size = 4 * width
+        words = []
+        table = _table(count, width)
+        for number, (word, row) in enumerate(_binary_rows(path, file, count, size), 1):
+            words.append(_decoded(word, number))
+            table[number] = np.frombuffer(row, "<f4")
+    return tuple(words), table, digest_of(path)
+
+
+def _binary_head(path: Path, file: BufferedReader) -> tuple[int, int]:
+    head = file.readline(100).split()
+    if len(head) != 2 or not all(part.isdigit() for part in head):
+        raise DataError(f"{path}: no word2vec file: its first line must say how many words and numbers there are")
+    count, width = map(int, head)
+    if not 1 <= count <= MOST_WORDS or not 1 <= width <= MOST_WIDTH:
+        raise DataError(
+            f"{path}: says {count:,} words of {width:,} numbers; from 1 to {MOST_WORDS:,} and {MOST_WIDTH:,} are read"
+        )
+    # Each word takes at least its numbers, one letter and a blank: no memory is asked for that the file cannot fill.
+    if path.stat().st_size < count * (4 * width + 2):
+        raise DataError(f"{path}: too short for {count:,} words of {width:,} numbers; it is cut off, get it again")
+    return count, width
+
+
+def _binary_rows(path: Path, file: BufferedReader, count: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    block, place = b"", 0
+    for number in range(1, count + 1):
+        while (blank := block.find(b" ", place, place + LONGEST_WORD)) < 0 or len(block) < blank + 1 + size:
+            more = file.read(1 << 20)
+            if not more or (blank < 0 and len(block) - place > LONGEST_WORD):
+                raise DataError(f"{path}: word {number:,} of {count:,} is cut off or damaged; get the file again")
+            block, place = block[place:] + more, 0
+        yield block[place:blank].lstrip(b"\n"), block[blank + 1 : blank + 1 + size]
+        place = blank + 1 + size
+
+
+def _read_npy(path: Path) -> Found:
+    return _beside(path, path.with_suffix(".txt"))
+
+
+def _beside(path: Path, listed: Path) -> Found:
+    """A matrix, and the words of its rows in another file."""
+    table = _matrix(path)
+    words, words_sha256 = _words(listed)
+    if len(words) != len(table) - 1:
+        raise DataError(f"{path}: has {len(table) - 1:,} rows and {listed} {len(words):,} words; they must be equal")
+    return words, table, _joined(digest_of(path), words_sha256)
+
+
+def _matrix(path: Path) -> Vectors:
+    with opened(path, MOST_BYTES):
+        pass
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        raise DataError(f"{path}: no .npy file of numbers ({str(error)[:80]}); save it with numpy.save") from None
+    if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind != "f":
+        raise DataError(f"{path}: must hold a matrix of floating-point numbers, a row for each word")
+    if not (1 <= found.shape[1] <= MOST_WIDTH and 1 <= len(found) <= MOST_WORDS):
+        raise DataError(
+            f"{path}: has shape {found.shape}; up to {MOST_WORDS:,} words of {MOST_WIDTH:,} numbers are read"
+        )
+    table = _table(*found.shape)
+    table[1:] = found
+    return table
+
+
+def _table(words: int, width: int) -> Vectors:
+    """Room for the vectors, below a row of zeros for padding."""
+    table = np.empty((words + 1, width), np.float32)
+    table[0] = 0
+    return table
+
+
+def _decoded(word: bytes, number: int) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        # Published vectors hold a few damaged words; no text can meet them, so they only must not collide.
+        return f"\0{number}"
+
+
+def _joined(*digests: str) -> str:
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()

@@ -1,0 +1,144 @@
+"""Promises of `text.vectors`: every layout gives the same words and vectors, and a bad file one message."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairchain.errors import DataError
+from fairchain.text import vectors
+from fairchain.text.vectors import read_vectors, read_vocabulary
+
+WORDS = ("the", "naïve", "moon")
+NUMBERS = np.array([[1, 2.5], [-3, 0.125], [0, 1e-3]], np.float32)
+
+
+def glove(folder: Path) -> Path:
+    path = folder / "v.txt"
+    path.write_text(
+        "".join(f"{w} {a} {b}\n" for w, (a, b) in zip(WORDS, NUMBERS.tolist(), strict=True)), encoding="utf-8"
+    )
+    return path
+
+
+def fasttext(folder: Path) -> Path:
+    path = folder / "v.vec"
+    path.write_text("3 2\n" + glove(folder).read_text(encoding="utf-8"), encoding="utf-8")
+    return path
+
+
+def word2vec(folder: Path) -> Path:
+    path = folder / "v.bin"
+    pairs = zip(WORDS, NUMBERS.tolist(), strict=True)
+    rows = b"".join(word.encode() + b" " + struct.pack("<2f", *row) + b"\n" for word, row in pairs)
+    path.write_bytes(b"3 2\n" + rows)
+    return path
+
+
+def npy(folder: Path) -> Path:
+    np.save(folder / "m.npy", NUMBERS)
+    (folder / "m.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    return folder / "m.npy"
+
+
+@pytest.mark.parametrize("layout", [glove, fasttext, word2vec, npy])
+def test_every_layout_gives_the_same(layout: Callable[[Path], Path], tmp_path: Path) -> None:
+    words, table, sha256 = read_vectors(layout(tmp_path))
+    assert words == WORDS
+    assert table is not None
+    assert table.dtype == np.float32
+    assert np.array_equal(table[1:], NUMBERS)
+    assert not table[0].any()
+    assert len(sha256) == 64
+
+
+def test_a_vocabulary_keeps_blank_lines_in_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "w.txt"
+    path.write_bytes(b"\r\nthe\r\n\r\nmoon\r\n")
+    assert read_vocabulary(path)[0] == ("", "the", "", "moon")
+
+
+def test_the_hash_is_of_words_and_vectors(tmp_path: Path) -> None:
+    path = npy(tmp_path)
+    first = read_vectors(path)[2]
+    (tmp_path / "m.txt").write_text("the\nnaive\nmoon\n")
+    assert read_vectors(path)[2] != first
+
+
+def written(content: bytes, name: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return write
+
+
+def wide_npy(folder: Path) -> Path:
+    npy(folder)
+    np.save(folder / "m.npy", np.zeros((2, 2), np.float32))
+    return folder / "m.npy"
+
+
+def pickled(folder: Path) -> Path:
+    np.save(folder / "m.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    return folder / "m.npy"
+
+
+BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "no such file": (lambda folder: folder / "none.txt", "there is no such file"),
+    "other suffix": (written(b"", "v.pt"), "end in .txt or .vec"),
+    "empty": (written(b"", "v.txt"), "holds no vectors"),
+    "another width": (written(b"a 1 2\nb 1 2 3\n", "v.txt"), "line 2: found 3 numbers .* expected 2"),
+    "no numbers": (written(b"a b c\n", "v.txt"), "line 1: something after the word is no number"),
+    "a word alone": (written(b"a\n", "v.txt"), "line 1: found 0 numbers"),
+    "a long line": (written(b"a " + b"1 " * 500_000, "v.txt"), "line 1: longer than"),
+    "a cut binary": (written(b"3 2\na 12345678", "v.bin"), "too short for 3 words"),
+    "a binary of words only": (written(b"2 1\n" + b"x" * 5000, "v.bin"), "word 1 of 2 is cut off or damaged"),
+    "a binary that promises too much": (written(b"999999999999 300\n", "v.bin"), "says 999,999,999,999 words"),
+    "no head": (written(b"hello\n", "v.bin"), "first line must say"),
+    "rows without words": (wide_npy, "has 2 rows and .* 3 words"),
+    "a pickle": (pickled, "no .npy file of numbers"),
+    "no matrix": (written(b"\x93NUMPY", "v.npy"), "no .npy file of numbers"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_gives_one_message(name: str, tmp_path: Path) -> None:
+    make, message = BAD[name]
+    with pytest.raises(DataError, match=message) as caught:
+        read_vectors(make(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_list_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "MOST_WORDS", 2)
+    with pytest.raises(DataError, match="more than 2 words"):
+        read_vocabulary(written(b"a\nb\nc\n", "w.txt")(tmp_path))
+    with pytest.raises(DataError, match="more than 2 words"):
+        read_vectors(glove(tmp_path))
+
+
+def test_words_that_are_no_text_keep_their_place_and_are_never_met(tmp_path: Path) -> None:
+    words, table, _ = read_vectors(written(b"a 1\n\xff\xfe 2\nb 3\n", "v.txt")(tmp_path))
+    assert (words[0], words[2]) == ("a", "b")
+    assert table is not None
+    assert len(table) == 4
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=200), suffix=st.sampled_from([".txt", ".bin", ".npy"]))
+def test_any_bytes_are_vectors_or_one_message(content: bytes, suffix: str, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("a\nb\n")
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(content)
+    with suppress(DataError):
+        words, table, _ = read_vectors(path)
+        assert table is not None
+        assert len(table) == len(words) + 1

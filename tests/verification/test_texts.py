@@ -1,0 +1,188 @@
+"""Promises of `verify`, certificates and `recheck` about texts: right numbers, texts in words, the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from fairchain import load_spec, recheck, verify
+from fairchain.certificate import make_certificate, write_certificate
+from fairchain.errors import CertificateError, SpecError
+from fairchain.model import load_model
+from fairchain.spec import parse_spec
+from fairchain.verdict import Verdict
+from tests.questions import changed
+from tests.sequences import Network, Recurrent
+from tests.text.builders import TEXTS, population_of, question
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path / "cache"))
+
+
+def asked(folder: Path, **population: Any) -> dict[str, Any]:
+    """A question about an LSTM that takes vectors; the network lies in the folder."""
+    network = Network(Recurrent("LSTM", 5, 4, seed=2)).onnx(lengths=True)
+    onnx.save(network, folder / "network.onnx")
+    data = changed(question(folder, **population), "model.decision", ...)
+    return changed(data, "model.path", str(folder / "network.onnx"))
+
+
+def shouts(texts: list[str]) -> Any:
+    """A plain function of texts in place of a network."""
+    return np.array([[float("moon" in text)] for text in texts])
+
+
+@pytest.mark.parametrize("reading", ["observed", "swapped"])
+def test_rates_are_those_of_the_texts(reading: str, tmp_path: Path) -> None:
+    spec = parse_spec(changed(asked(tmp_path, **{"as": reading}), "guarantee.epsilon", 0.05))
+    population, model = population_of(spec), load_model(tmp_path / "network.onnx", spec)
+    verdict = verify(None, spec)
+    for arm, group in enumerate(verdict.groups):
+        rows = population.corpus.ids[population.pools[arm]]
+        exchange = population.exchanges[arm]
+        if exchange is not None:
+            words = np.arange(len(population.lexicon) + 1, dtype=np.int32)
+            words[exchange.terms] = exchange.instead
+            rows = words[rows]
+        exact = float(np.mean(model.predict(rows) == 1))
+        assert group.probability.low <= exact <= group.probability.high
+        assert abs(group.probability.estimate - exact) <= 0.05
+
+
+def test_the_same_counts_whatever_the_workers(tmp_path: Path) -> None:
+    spec = parse_spec(asked(tmp_path, replace=2))
+    first, second = (make_certificate(verify(None, spec, workers=workers)) for workers in (1, 2))
+    assert first["evidence"] == second["evidence"]
+    assert first["digest"] == second["digest"]
+
+
+def test_a_witness_is_one_text_in_words_with_each_groups_term(tmp_path: Path) -> None:
+    verdict = verify(shouts, parse_spec(question(tmp_path, **{"as": "swapped"})))
+    assert verdict.decision.name == "UNFAIR"
+    witness = verdict.witnesses[0]
+    (name, text), (other, instead) = witness.input.items()
+    assert (name, other) == ("comment", f"comment as {witness.groups[1]}")
+    assert sorted(witness.labels) == ["fine", "toxic"]
+    changes = [pair for pair in zip(str(text).split(), str(instead).split(), strict=True) if len(set(pair)) > 1]
+    assert changes
+    assert all("sun" in "".join(pair) or "moon" in "".join(pair) or "cloud" in "".join(pair) for pair in changes)
+
+
+def test_texts_that_mention_different_groups_are_no_witnesses(tmp_path: Path) -> None:
+    verdict = verify(shouts, parse_spec(question(tmp_path)))
+    assert verdict.decision.name == "UNFAIR"
+    assert verdict.witnesses == ()
+
+
+def test_the_share_of_texts_whose_decision_changes(tmp_path: Path) -> None:
+    data = changed(question(tmp_path, **{"as": "swapped"}), "property.kind", "individual")
+    data = changed(data, "property.threshold", 0.9)
+    assert verify(shouts, parse_spec(data)).decision.name == "UNFAIR"
+
+
+@pytest.fixture(name="certified")
+def _certified(tmp_path: Path) -> tuple[Path, Verdict]:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "terms.toml").write_text(
+        'sun = ["sunny", "sunnies"]\nmoon = ["moony", "moonies"]\nneutral = ["cloudy", "clouds"]\nstar = ["starry"]\n'
+    )
+    spec = parse_spec(changed(asked(folder, replace=1), "feature.1.terms", str(folder / "terms.toml")))
+    verdict = verify(None, spec)
+    write_certificate(verdict, folder / "c.json")
+    return folder, verdict
+
+
+def test_a_certificate_names_files_and_holds_their_hash(certified: tuple[Path, Verdict]) -> None:
+    folder, verdict = certified
+    content = (folder / "c.json").read_text()
+    assert str(folder) not in content
+    assert verdict.table_sha256 is not None
+    assert verdict.table_sha256 in content
+    # The terms themselves stand inside, so that nobody needs their file.
+    assert '"moonies"' in content
+    assert "starry" not in content
+
+
+def test_a_certificate_about_texts_holds(certified: tuple[Path, Verdict]) -> None:
+    folder, _ = certified
+    (folder / "terms.toml").unlink()
+    found = recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt", full=True)
+    assert [claim.name for claim in found.claims if not claim.holds] == []
+    assert "texts" in [claim.name for claim in found.claims]
+
+
+def test_another_corpus_or_other_words_do_not_pass(certified: tuple[Path, Verdict]) -> None:
+    folder, _ = certified
+    other = folder / "other"
+    other.mkdir()
+    (other / "texts.txt").write_text("\n".join(TEXTS[::-1]))
+    found = recheck(folder / "c.json", folder / "network.onnx", table=other / "texts.txt")
+    assert "texts" in [claim.name for claim in found.claims if not claim.holds]
+    vectors = folder / "vectors.txt"
+    vectors.write_text(vectors.read_text().replace("good", "nice"))
+    found = recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt")
+    assert "texts" in [claim.name for claim in found.claims if not claim.holds]
+
+
+def test_files_that_are_missing_are_named(certified: tuple[Path, Verdict]) -> None:
+    folder, _ = certified
+    with pytest.raises(CertificateError, match="name it with --data"):
+        recheck(folder / "c.json", folder / "network.onnx")
+    with pytest.raises(CertificateError, match=r"speaks of texts of texts\.txt; name that file"):
+        recheck(folder / "c.json", folder / "network.onnx", table=folder / "terms.toml")
+    (folder / "vectors.txt").unlink()
+    with pytest.raises(CertificateError, match=r"speaks of vectors\.txt, which is not there"):
+        recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt")
+
+
+def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "audit"
+    folder.mkdir()
+    asked(folder)
+    (folder / "terms.json").write_text('{"sun": ["sunny"], "moon": ["moony"]}')
+    (folder / "spec.toml").write_text(
+        """
+        [model]
+        path = "network.onnx"
+        labels = ["fine", "toxic"]
+        [[feature]]
+        name = "comment"
+        kind = "text"
+        length = 8
+        vectors = "vectors.txt"
+        [[feature]]
+        name = "faith"
+        kind = "category"
+        values = ["sun", "moon", "none"]
+        terms = "terms.json"
+        [population]
+        kind = "text"
+        path = "texts.txt"
+        as = "observed"
+        [property]
+        kind = "difference"
+        protected = ["faith"]
+        threshold = 0.9
+        """
+    )
+    monkeypatch.chdir(tmp_path)
+    spec = load_spec("audit/spec.toml")
+    assert spec.text is not None
+    assert spec.text.vectors == str(Path("audit") / "vectors.txt")
+    assert [feature.unseen for feature in spec.features] == [True]
+    assert verify(None, spec).rounds > 0
+
+
+def test_another_corpus_can_be_given(tmp_path: Path) -> None:
+    spec = parse_spec(asked(tmp_path))
+    (tmp_path / "more.txt").write_text("\n".join(TEXTS * 2))
+    assert "texts of more.txt" in verify(None, spec, table=tmp_path / "more.txt").population
+    with pytest.raises(SpecError, match="texts are read from a file"):
+        verify(None, spec, table={"a": [1]})
