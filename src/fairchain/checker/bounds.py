@@ -33,8 +33,9 @@ from fairchain.checker.graph import Floats, Graph, Indices, Mask, components_of
 from fairchain.checker.intervals import CERTAIN, IntervalRows, sums
 from fairchain.checker.points import Points, holds_in, satisfies
 
-# Rounds of the iteration for long-run shares, and the width at which it ends.
+# Rounds of the iteration for long-run shares, fewer if there are many transitions, and the width at which it ends.
 MOST_ROUNDS = 3000
+MOST_SHARED = 2e8
 NARROW = 1e-9
 
 
@@ -224,6 +225,8 @@ class Bounds:
             forced[rows.sources[away & (rows.low > 0)]] = True
             staying = sums(rows.sources[~away], rows.high[~away], rows.size) >= 1 - CERTAIN
             better = self.possible.back(goal, kept & ~forced & staying)
+            # Who surely gets to a state that is out is out as well: all of them at once, not one each round.
+            better &= goal | ~self.sure.back(~better, ~goal)
             if np.array_equal(better, kept):
                 return kept
             kept = better
@@ -247,7 +250,8 @@ class Bounds:
         first = inside[np.unique(number[inside], return_index=True)[1]]
         ahead = np.zeros(self.rows.size)
         share = np.zeros(count)
-        for _ in range(MOST_ROUNDS if count else 0):
+        rounds = min(MOST_ROUNDS, int(MOST_SHARED / max(len(rows.sources), 1)))
+        for _ in range(rounds if count else 0):
             change = part + rows.back(ahead, largest=False) - ahead
             least, most = np.full(count, np.inf), np.full(count, -np.inf)
             np.minimum.at(least, number[inside], change[inside])
@@ -305,8 +309,12 @@ def _quotient(rows: IntervalRows, inside: Mask) -> tuple[Indices, IntervalRows]:
 
 def _traps(rows: IntervalRows, inside: Mask) -> Indices:
     """The largest sets of states that some chain between the bounds never leaves, numbered; -1 for other states."""
+    certain = rows.low > 0
+    sure = Graph(rows.size, rows.sources[certain], rows.targets[certain])
     staying = inside.copy()
     while True:
+        # Who surely gets to a state that is no longer in a set is not in it: all of them at once, not one each round.
+        staying &= ~sure.back(~staying, staying)
         both = staying[rows.sources] & staying[rows.targets]
         _, component = components_of(rows.size, rows.sources[both], rows.targets[both])
         kept = both & (component[rows.sources] == component[rows.targets])

@@ -13,12 +13,13 @@ import numpy as np
 
 from fairchain.checker.graph import Floats, Indices, Mask, components_of
 from fairchain.checker.intervals import CERTAIN, IntervalRows, sums
-from fairchain.checker.solve import SingularError, solve, system
-from fairchain.errors import QueryError
+from fairchain.checker.solve import UnsolvedError, solve, system
 
+# Guesses of the extreme chain; fewer where so many states would have to be solved for.
 MOST_GUESSES = 100
-# A sum of products is off by about this much, relative to the largest value.
-NOISE = 4e-16
+MOST_SOLVED = 1e6
+# A sum of products is off by no more than this for each of them, relative to the largest value.
+NOISE = 2.5e-16
 # The guess stays when the values move by no more than this, relative to the largest.
 SETTLED = 1e-13
 # So many stages are worth going through one by one.
@@ -35,7 +36,8 @@ def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) 
         return values
     rows = rows.only(inside)
     stages = staged(rows, inside)
-    found = _iterated(stages, values, 0.0, largest=largest)
+    # No expectation is outside of [0, 1], and a margin of 1 must cover everything.
+    found = np.clip(_iterated(stages, values, 0.0, largest=largest), 0.0, 1.0)
     margin = _margin(rows, stages, inside, found, largest=largest)
     safe = np.minimum(found + margin, 1.0) if largest else np.maximum(found - margin, 0.0)
     result: Floats = np.where(inside, safe, values)
@@ -53,13 +55,13 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
     rows = rows.only(inside)
     found = _iterated(staged(rows, inside), values, 1.0, largest=largest)
     after = 1 + rows.back(found, largest=largest)
-    wrong = _wrong(found[inside], after[inside], largest=largest) + NOISE * found[inside].max()
+    wrong = _wrong(found[inside], after[inside], largest=largest) + _noise(rows) * found[inside].max()
     # Each step costs 1: making all costs a little larger covers what is wrong with one step of them.
-    if not wrong < 0.5:
-        factor = np.inf if largest else 0.0
+    if wrong < 0.5:
+        safe = found / (1 - wrong) if largest else found * (1 - wrong)
     else:
-        factor = 1 / (1 - wrong) if largest else 1 - wrong
-    result: Floats = np.where(inside, found * factor, values)
+        safe = np.full(rows.size, np.inf if largest else 0.0)
+    result: Floats = np.where(inside, safe, values)
     return result
 
 
@@ -80,10 +82,10 @@ def _iterated(stages: list[IntervalRows], values: Floats, gain: float, *, larges
 def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, largest: bool) -> Floats:
     """Policy iteration from given values; the last policy's."""
     best = rows.best(values, largest=largest)
-    for _ in range(MOST_GUESSES):
+    for _ in range(min(MOST_GUESSES, 2 + int(MOST_SOLVED / inside.sum()))):
         try:
             found = _solved(rows, inside, values, gain, best)
-        except (SingularError, QueryError):
+        except UnsolvedError:
             # Where a guess cannot be solved, what was found before is checked like any other.
             return values
         better = rows.best(found, largest=largest)
@@ -117,13 +119,18 @@ def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found:
     With w at least 1 larger than its own largest expectation, an error of e in one step is covered by e * w.
     """
     after = rows.back(found, largest=largest)
-    wrong = _wrong(found[inside], after[inside], largest=largest) + NOISE
+    wrong = _wrong(found[inside], after[inside], largest=largest) + _noise(rows)
     length = _iterated(stages, np.zeros(rows.size), 1.0, largest=True)
-    progress = (length - rows.back(length, largest=True))[inside].min()
+    progress = (length - rows.back(length, largest=True))[inside].min() - _noise(rows) * length.max()
     if not progress > CERTAIN:
         return np.ones(rows.size)
     margin: Floats = wrong * length / progress
     return margin
+
+
+def _noise(rows: IntervalRows) -> float:
+    """What rounding may do to the expected value of a row's next state, relative to the largest value."""
+    return NOISE * (rows.most_transitions + 2)
 
 
 def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:

@@ -18,12 +18,14 @@ from fairchain.errors import ChainError
 
 # What bounds that do not quite leave room for a distribution may miss.
 ROUNDING = 1e-6
+# Transitions of rows with no more of them are compared pair by pair, which is faster than sorting.
+FEW = 8
 # Masses below are not told apart from 0 where being sure of a transition depends on it.
 CERTAIN = 1e-9
 
 
 class _Bucket(NamedTuple):
-    """Rows with nearly the same number of transitions, as matrices; filled up with transitions that carry nothing."""
+    """Rows with nearly the same number of transitions, as the columns of matrices; filled up with empty transitions."""
 
     places: Indices
     targets: Indices
@@ -83,23 +85,25 @@ class IntervalRows:
         buckets = []
         for columns in np.unique(width):
             chosen = width == columns
-            places = begins[chosen][:, None] + np.arange(columns)
-            real = np.arange(columns) < degrees[chosen][:, None]
-            places = np.where(real, places, begins[chosen][:, None])
+            place = np.arange(columns)[:, None]
+            real = place < degrees[chosen]
+            places = begins[chosen] + np.where(real, place, 0)
             slack = np.maximum(left[chosen], 0)
             buckets.append(_Bucket(places, self.targets[places], real, np.where(real, room[places], 0), slack))
         return buckets
+
+    @cached_property
+    def most_transitions(self) -> int:
+        """The number of transitions in the longest row."""
+        return int(np.bincount(self.sources).max(initial=0))
 
     def best(self, values: Floats, *, largest: bool) -> Floats:
         """For each transition its probability when the expected value of the next state is largest, or smallest."""
         chosen = self.low.copy()
         for places, targets, real, room, slack in self._buckets:
-            worth = values[targets]
-            order = np.argsort(-worth if largest else worth, axis=1, kind="stable")
-            sorted_room = np.take_along_axis(room, order, 1)
-            before = np.cumsum(sorted_room, axis=1) - sorted_room
-            given = np.empty_like(room)
-            np.put_along_axis(given, order, np.clip(slack[:, None] - before, 0, sorted_room), 1)
+            worth = values[targets] if largest else -values[targets]
+            before = _compared(worth, room) if len(room) <= FEW else _sorted(worth, room)
+            given = np.clip(slack - before, 0, room)
             chosen[places[real]] += given[real]
         return chosen
 
@@ -113,6 +117,26 @@ class IntervalRows:
     def back(self, values: Floats, *, largest: bool) -> Floats:
         """(states,): the largest or smallest expected value of the next state."""
         return self.expected(values, self.best(values, largest=largest))
+
+
+def _compared(worth: Floats, room: Floats) -> Floats:
+    """How much room is in the transitions of a row that are worth more, or as much and stand before."""
+    before = np.zeros_like(room)
+    for later in range(1, len(room)):
+        for sooner in range(later):
+            first = worth[sooner] >= worth[later]
+            before[later] += np.where(first, room[sooner], 0.0)
+            before[sooner] += np.where(first, 0.0, room[later])
+    return before
+
+
+def _sorted(worth: Floats, room: Floats) -> Floats:
+    """The same as `_compared`, for long rows."""
+    order = np.argsort(-worth, axis=0, kind="stable")
+    sorted_room = np.take_along_axis(room, order, 0)
+    before = np.empty_like(room)
+    np.put_along_axis(before, order, np.cumsum(sorted_room, axis=0) - sorted_room, 0)
+    return before
 
 
 def sums(sources: Indices, weights: Floats, size: int) -> Floats:

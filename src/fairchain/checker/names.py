@@ -1,4 +1,4 @@
-"""Names that a chain does not have, and what may have been meant."""
+"""Names in a question: those that every chain has, and what may have been meant by those that a chain does not have."""
 
 from __future__ import annotations
 
@@ -13,12 +13,25 @@ from fairchain.errors import QueryError
 MOST_SHOWN = 8
 # Comparing a name with very many others takes its time.
 MOST_COMPARED = 5000
+# Labels that every chain has, as in PRISM and Storm, unless it has one of its own of that name.
+INITIAL = "init"
+DEADLOCK = "deadlock"
+
+
+def states_of(chain: Chain, name: str) -> frozenset[int]:
+    """The states that have a label.
+
+    "init" is the initial state. "deadlock" is no state: rows sum to 1, so that every state has a next one.
+    """
+    if name in chain.labels:
+        return chain.labels[name]
+    return {INITIAL: frozenset({chain.initial}), DEADLOCK: frozenset[int]()}[name]
 
 
 def check_labels(chain: Chain, formula: Formula) -> None:
     """Raise a QueryError for the first label that the chain does not have."""
     for label in labels_of(formula):
-        if label.name not in chain.labels:
+        if label.name not in chain.labels and label.name not in (INITIAL, DEADLOCK):
             raise no_label(chain, label.name, label.column)
 
 

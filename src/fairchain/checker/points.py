@@ -29,7 +29,9 @@ from fairchain.checker.formula import (
     UntilForm,
 )
 from fairchain.checker.graph import Floats, Graph, Indices, Mask
-from fairchain.checker.solve import solve, system
+from fairchain.checker.names import states_of
+from fairchain.checker.solve import NeverLeftError, solve, stationary, system
+from fairchain.errors import QueryError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 ROUNDING = 1e-10
 # The same for a difference of two probabilities, which can be 0 in truth and not in floating point.
 GAP_ROUNDING = 1e-12
+# The largest part of a chain whose states are eliminated one by one.
+MOST_ELIMINATED = 2000
 
 
 def satisfies(values: Floats, formula: Measure) -> Mask:
@@ -60,9 +64,9 @@ def satisfies(values: Floats, formula: Measure) -> Mask:
 
 
 def holds_in(chain: Chain, name: str) -> Mask:
-    """(states,): which have a label."""
+    """(states,): which have a label, of the chain's own or one that every chain has."""
     mask = np.zeros(len(chain), bool)
-    mask[list(chain.labels[name])] = True
+    mask[list(states_of(chain, name))] = True
     return mask
 
 
@@ -206,17 +210,34 @@ class Points:
         return self._reached(values, inside)
 
     def _stationary(self, number: Indices) -> Floats:
-        """How often each state of a bottom component is visited for each visit of the component's first state."""
+        """How often each state of a bottom component is visited, relative to others of the same component."""
         inside = np.flatnonzero(number >= 0)
         first = np.zeros(self.graph.size, bool)
         first[inside[np.unique(number[inside], return_index=True)[1]]] = True
         weight = first.astype(float)
         rest = (number >= 0) & ~first
-        if rest.any():
-            rows = self.matrix[rest]
-            entering = np.asarray(self.matrix[first][:, rest].sum(axis=0)).ravel()
-            matrix = system(rows[:, rest], rows[:, first].sum(axis=1))
+        if not rest.any():
+            return weight
+        rows = self.matrix[rest]
+        entering = np.asarray(self.matrix[first][:, rest].sum(axis=0)).ravel()
+        matrix = system(rows[:, rest], rows[:, first].sum(axis=1))
+        try:
             weight[rest] = solve(matrix.T.tocsr(), entering)
+        except NeverLeftError:
+            # The first state of a component is hardly ever visited.
+            weight = self._eliminated(number)
+        return weight
+
+    def _eliminated(self, number: Indices) -> Floats:
+        weight = np.zeros(self.graph.size)
+        for component in range(int(number.max()) + 1):
+            states = np.flatnonzero(number == component)
+            if len(states) > MOST_ELIMINATED:
+                raise QueryError(
+                    f"a part of the chain with {len(states):,} states has some that are hardly ever visited: its long "
+                    "run cannot be told in the numbers of a computer; ask with a bound on the steps, such as F=1000"
+                )
+            weight[states] = stationary(self.matrix[states][:, states].toarray())
         return weight
 
     def _reached(self, values: Floats, known: Mask) -> Floats:

@@ -2,11 +2,13 @@
 
 States are taken in the order of their strongly connected components, what is reached first: without cycles that is
 back substitution. Small components are inverted all at once; large ones are iterated where that is fast, which is
-where factors would fill up, and factorised otherwise.
+where factors would fill up, and factorised otherwise, unless that would take too much memory. What either finds is
+checked: the residual, times the expected steps until the part is left, bounds the error.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,18 +20,48 @@ from fairchain.errors import QueryError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+# So few states are solved as one dense matrix: looking for components takes longer.
+DENSE = 48
 # Components up to this size are inverted as dense matrices, those up to the next are always factorised.
 SMALL = 32
 MIDDLE = 500
 # When an iteration is good enough, relative to the answer, and how often it is tried before factors are.
 TOLERANCE = 1e-14
+ROUNDS = 4
+MOST_PRODUCTS = 100
+# With no more multiplications than this elimination is the fastest way; where it would take more than the next the
+# iteration goes on, for so many of its own.
+EASY = 1e8
+MOST_ELIMINATING = 1e11
+MOST_ITERATING = 4e8
 # Beyond so many steps in one component less than six digits of an answer would be right.
 MOST_STEPS = 1e10
-ROUNDS = 4
+ACCURATE = 1e-6
 
 
-class SingularError(ArithmeticError):
-    """The equations have no single answer: a part of the chain is never left."""
+class UnsolvedError(QueryError):
+    """The equations of a part of the chain cannot be solved with the digits, the time and the memory there are."""
+
+
+class NeverLeftError(UnsolvedError):
+    """A part of the chain is left so rarely that its equations have no answer in floating numbers."""
+
+    def __init__(self, size: int, steps: float = math.inf) -> None:
+        often = f"after {steps:.1g} steps" if math.isfinite(steps) else f"after far more than {MOST_STEPS:.0g} steps"
+        super().__init__(
+            f"a part of the chain with {size:,} states is left {often} on average, too many for the numbers of a "
+            "computer; ask with a bound on the steps, such as F<=1000"
+        )
+
+
+class TooDenseError(UnsolvedError):
+    """An iteration does not converge, and factors would fill the memory."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"a part of the chain with {size:,} states leads from everywhere to everywhere, and its equations cannot "
+            "be solved in reasonable time; ask with a bound on the steps, such as F<=1000"
+        )
 
 
 def system(inner: csr_array, leaving: Floats) -> csr_array:
@@ -54,13 +86,15 @@ def solve(matrix: csr_array, right: Floats) -> Floats:
 
     Raises
     ------
-    SingularError
-        If the matrix has no inverse.
+    UnsolvedError
+        If the matrix has no inverse, or nearly none, or is too large for what it is like.
     """
     if not matrix.shape[0]:
         return np.zeros_like(right, dtype=float)
     if (matrix.diagonal() <= 0).any():
-        raise SingularError
+        raise NeverLeftError(matrix.shape[0])
+    if matrix.shape[0] <= DENSE:
+        return _dense(matrix, right)
     order, component = _order(matrix)
     ordered = matrix[order][:, order].tocsr()
     values = right[order].astype(float)
@@ -71,10 +105,40 @@ def solve(matrix: csr_array, right: Floats) -> Floats:
         values[start:stop] = _block(rows[:, start:stop], component[start:stop] - component[start], known)
         stop = start
     if not np.isfinite(values).all():
-        raise SingularError
+        raise NeverLeftError(matrix.shape[0])
     answer = np.empty_like(values)
     answer[order] = values
     return answer
+
+
+def stationary(matrix: Floats) -> Floats:
+    """How often each state is visited, relative to the most visited, in a chain whose states all reach each other.
+
+    States are eliminated one by one without a subtraction, so that rare states are as exact as others; for small
+    chains, since every step fills the matrix.
+    """
+    matrix = matrix.copy()
+    size = len(matrix)
+    for last in range(size - 1, 0, -1):
+        matrix[:last, last] /= matrix[last, :last].sum()
+        matrix[:last, :last] += np.outer(matrix[:last, last], matrix[last, :last])
+    visits = np.ones(size)
+    for state in range(1, size):
+        visits[state] = visits[:state] @ matrix[:state, state]
+        visits[: state + 1] /= visits[: state + 1].max()
+    return visits
+
+
+def _dense(matrix: csr_array, right: Floats) -> Floats:
+    full = matrix.toarray()
+    try:
+        values = _refined(full, right.astype(float), lambda known: np.linalg.solve(full, known))
+        _must_be_left_soon(np.linalg.solve(full, np.diag(full)))
+    except np.linalg.LinAlgError:
+        raise NeverLeftError(matrix.shape[0]) from None
+    if not np.isfinite(values).all():
+        raise NeverLeftError(matrix.shape[0])
+    return values
 
 
 def _order(matrix: csr_array) -> tuple[Indices, Indices]:
@@ -130,26 +194,59 @@ def _block(matrix: csr_array, component: Indices, right: Floats) -> Floats:
     if size == 1:
         single: Floats = right / matrix.data[0]
         return single
-    if size > SMALL and not component[-1]:
-        if size > MIDDLE and (iterated := _iterated(matrix, right)) is not None:
-            return iterated
-        inverse = _factorised(matrix)
-        _must_be_left_soon(matrix, inverse)
-        return _refined(matrix, right, inverse)
-    return _refined(matrix, right, _substituted(matrix, component))
+    if size <= SMALL or component[-1]:
+        return _refined(matrix, right, _substituted(matrix, component))
+    columns = np.column_stack([right, matrix.diagonal()])
+    effort = _elimination(matrix) if size > MIDDLE else 0.0
+    values = _iterated(matrix, columns, MOST_PRODUCTS) if effort > EASY else None
+    if values is None and effort > MOST_ELIMINATING:
+        values = _iterated(matrix, columns, int(MOST_ITERATING / matrix.nnz))
+        if values is None:
+            raise TooDenseError(size)
+    if values is None:
+        values = _refined(matrix, columns, _factorised(matrix))
+    _must_be_right(matrix, columns, values)
+    return values[:, :-1].reshape(right.shape)
 
 
-def _must_be_left_soon(matrix: csr_array, inverse: Callable[[Floats], Floats]) -> None:
+def _elimination(matrix: csr_array) -> float:
+    """About how many multiplications elimination takes at most, from the width of a band that holds all entries."""
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    place = np.empty(matrix.shape[0], np.intp)
+    place[reverse_cuthill_mckee(matrix)] = np.arange(matrix.shape[0])
+    edges = matrix.tocoo()
+    rows, columns = place[edges.row], place[edges.col]
+    first = np.arange(matrix.shape[0])
+    np.minimum.at(first, np.maximum(rows, columns), np.minimum(rows, columns))
+    return float(np.square(np.arange(matrix.shape[0]) - first, dtype=float).sum())
+
+
+def _must_be_right(matrix: csr_array, right: Floats, values: Floats) -> None:
+    """Refuse values that may be wrong in the sixth digit of the largest.
+
+    The matrix A has an inverse without negative entries. So if A v >= c > 0 for a v > 0, and no equation is missed by
+    more than r, then no value is off by more than r v / c; v, the last column, is the steps until the part is left.
+    """
+    scale = matrix.diagonal()
+    steps = values[:, -1]
+    _must_be_left_soon(steps)
+    made = (matrix @ values) / scale[:, None]
+    progress = made[:, -1].min()
+    missed = np.abs(right / scale[:, None] - made)[:, :-1].max(axis=0)
+    largest = np.abs(values[:, :-1]).max(axis=0)
+    if steps.min() <= 0 or progress <= 0 or (missed * (steps.max() / progress) > ACCURATE * largest).any():
+        raise NeverLeftError(len(steps))
+
+
+def _must_be_left_soon(steps: Floats) -> None:
     """Refuse equations whose answers would lose all digits: the steps until a component is left say how many."""
-    steps = float(np.abs(inverse(matrix.diagonal())).max())
-    if not steps < MOST_STEPS:
-        raise QueryError(
-            f"a part of the chain with {matrix.shape[0]:,} states is left after {steps:.1g} steps on average, too many "
-            "for the numbers of a computer; ask with a bound on the steps, such as F<=1000"
-        )
+    most = float(np.abs(steps).max())
+    if not most < MOST_STEPS:
+        raise NeverLeftError(len(steps), most)
 
 
-def _refined(matrix: csr_array, right: Floats, inverse: Callable[[Floats], Floats]) -> Floats:
+def _refined(matrix: csr_array | Floats, right: Floats, inverse: Callable[[Floats], Floats]) -> Floats:
     """One step of refinement brings back digits that elimination lost."""
     values = inverse(right)
     return values + inverse(right - matrix @ values)
@@ -159,10 +256,11 @@ def _factorised(matrix: csr_array) -> Callable[[Floats], Floats]:
     from scipy.sparse.linalg import splu
 
     try:
-        # Rows or columns are diagonally dominant: the pivots may stay where they are.
-        factors = splu(matrix.tocsc(), diag_pivot_thresh=0.0)
+        # Rows or columns are diagonally dominant: the pivots may stay where they are, so that the pattern of the matrix
+        # and its transpose says where factors fill.
+        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
     except RuntimeError:
-        raise SingularError from None
+        raise NeverLeftError(matrix.shape[0]) from None
     inverse: Callable[[Floats], Floats] = factors.solve
     return inverse
 
@@ -175,6 +273,7 @@ def _substituted(matrix: csr_array, component: Indices) -> Callable[[Floats], Fl
     edges = matrix.tocoo()
     inside = component[edges.row] == component[edges.col]
     own = _inverse(edges.row[inside], edges.col[inside], edges.data[inside], component)
+    _must_be_left_soon(own @ matrix.diagonal())
     between = (edges.data[~inside], (edges.row[~inside], edges.col[~inside]))
     ahead = own @ coo_array(between, shape=matrix.shape).tocsr()
     triangle = (ahead + eye_array(matrix.shape[0], format="csr")).tocsr()
@@ -205,17 +304,16 @@ def _inverse(rows: Indices, columns: Indices, weights: Floats, component: Indice
         try:
             inverse = 1 / dense if size == 1 else np.linalg.inv(dense)
         except np.linalg.LinAlgError:
-            raise SingularError from None
+            raise NeverLeftError(int(size)) from None
         places = first[chosen][:, None] + np.arange(size)
         found.append((inverse.ravel(), np.repeat(places, size, 1).ravel(), np.tile(places, (1, size)).ravel()))
     data, row, column = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return coo_array((data, (row, column)), shape=(len(component),) * 2).tocsr()
 
 
-def _iterated(matrix: csr_array, right: Floats) -> Floats | None:
-    """By a Krylov method; None if it does not get there quickly."""
+def _iterated(matrix: csr_array, right: Floats, products: int) -> Floats | None:
+    """By a Krylov method; None if it does not get there with so many products in a round."""
     from scipy.sparse import diags_array
-    from scipy.sparse.linalg import bicgstab
 
     scale = 1 / matrix.diagonal()
     scaled = (diags_array(scale) @ matrix).tocsr()
@@ -225,13 +323,49 @@ def _iterated(matrix: csr_array, right: Floats) -> Floats | None:
         found, missing = answer[:, number], column
         for _ in range(ROUNDS):
             before = np.abs(missing).max()
-            found = found + bicgstab(scaled, missing, rtol=1e-10, maxiter=100)[0]
+            found = found + _stabilised(scaled, missing, products)
             missing = column - scaled @ found
             if np.abs(missing).max() <= TOLERANCE * np.abs(found).max():
-                answer[:, number] = found
+                # Where a part is left slowly, the last digits of the residual are many of the answer's.
+                answer[:, number] = found + _stabilised(scaled, missing, products)
                 break
-            if not np.abs(missing).max() < before / 100:
+            if not np.abs(missing).max() < before / 2:
                 return None
         else:
             return None
     return answer.reshape(right.shape)
+
+
+def _stabilised(matrix: csr_array, right: Floats, products: int) -> Floats:
+    """The stabilised method of biconjugate gradients, until ten digits are there or it is not worth going on.
+
+    Written out because of its products: a linear algebra library starts threads for them, which wait for each other
+    ten times as long as they work when the machine is busy.
+    """
+
+    def dot(left: Floats, other: Floats) -> float:
+        return float(np.add.reduce(left * other))
+
+    answer = np.zeros_like(right)
+    missing, direction = right.copy(), right.copy()
+    # Residuals are compared with something that has a part of everything; a right side of one state has not.
+    shadow = np.cos(np.arange(len(right)))
+    enough = 1e-20 * dot(right, right)
+    share = dot(shadow, missing)
+    for _ in range(products):
+        ahead = matrix @ direction
+        along = dot(shadow, ahead)
+        if share == 0 or along == 0:
+            break
+        first = share / along
+        halfway = missing - first * ahead
+        turned = matrix @ halfway
+        length = dot(turned, turned)
+        second = dot(turned, halfway) / length if length else 0.0
+        answer += first * direction + second * halfway
+        missing = halfway - second * turned
+        if dot(missing, missing) <= enough or second == 0:
+            break
+        share, before = dot(shadow, missing), share
+        direction = missing + share / before * first / second * (direction - second * ahead)
+    return answer

@@ -28,6 +28,7 @@ from fairchain.checker.formula import (
     Window,
 )
 from fairchain.checker.graph import Floats, Mask
+from fairchain.checker.names import DEADLOCK, INITIAL, states_of
 from fairchain.checker.points import Points
 from fairchain.errors import QueryError
 
@@ -64,9 +65,10 @@ class Storm:
             rows=len(chain), columns=len(chain), entries=matrix.nnz
         )
         builder.add_next_values(matrix.row.tolist(), matrix.col.tolist(), matrix.data.tolist(), [])
-        names = {label: f"l{number}" for number, label in enumerate(chain.labels)}
+        known = dict.fromkeys([*chain.labels, INITIAL, DEADLOCK])
+        names = {label: f"l{number}" for number, label in enumerate(known)}
         labeling = stormpy.models.StateLabeling(len(chain))
-        marked = {names[label]: states for label, states in chain.labels.items()} | {"init": {chain.initial}}
+        marked = {names[label]: states_of(chain, label) for label in names} | {"init": {chain.initial}}
         for name, states in marked.items():
             labeling.add_label(name)
             labeling.set_states(name, stormpy.datastructures.BitVector(len(chain), sorted(states)))
