@@ -19,6 +19,7 @@ from benchmarks.train_card import card_text
 from benchmarks.train_files import Attempt, Case, Result, spec_text
 from benchmarks.train_gaps import Gap, Network, group_name, measure_gap, uniform_rate
 from benchmarks.train_network import Recipe, Trained, to_onnx, train
+from benchmarks.train_text_card import MARK
 from fairchain.datasets.encode import Encoded, encode
 
 SAMPLES = 1 << 21
@@ -61,7 +62,9 @@ def main() -> None:
         results.append(result)
     docs = options.out / "docs"
     docs.mkdir(exist_ok=True)
-    (docs / "networks.md").write_text(card_text(results, SAMPLES), encoding="utf-8")
+    page = docs / "networks.md"
+    _, mark, rest = page.read_text(encoding="utf-8").partition(MARK) if page.exists() else ("", "", "")
+    page.write_text(card_text(results, SAMPLES) + (f"\n{mark}{rest}" if mark else ""), encoding="utf-8")
 
 
 def run_case(case: Case, data: Encoded) -> tuple[Result, bytes]:

@@ -15,7 +15,7 @@ Three small networks ship with fairchain, so that every command can be tried off
 with ReLU, n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for these data sets;
 the weights are ours. They take the encoded integers as they are (`fairchain.datasets.schemas` declares
 the encodings) and answer with two logits. They exist to be examined: do not decide about people with
-them.
+them. A fourth network, which reads comments, stands at the end of this page.
 
 The data are not part of the package: UCI Adult (census), UCI Statlog German Credit (credit) and UCI
 Bank Marketing (bank), all under CC BY 4.0; `fairchain data list` names their authors.

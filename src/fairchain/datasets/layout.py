@@ -17,6 +17,7 @@ from typing import TextIO
 from fairchain.datasets.sources import Member, Source
 from fairchain.errors import DataError
 
+PARQUET = b"PAR1"
 _LOOKED_AT = 100
 
 
@@ -54,9 +55,7 @@ def check_layout(source: Source, member: Member, path: Path) -> None:
     if not path.is_file():
         raise DataError(f"data set {source.name!r}: there is no file {path}")
     try:
-        problem = {"table": _table_problem, "npy": _npy_problem, "parquet": _parquet_problem}[member.layout](
-            member, path
-        )
+        problem = {"table": _table_problem, "npy": _npy_problem, "words": _words_problem}[member.layout](member, path)
     except (OSError, EOFError, ValueError, csv.Error) as error:
         problem = f"it cannot be read ({error})"
     if problem:
@@ -92,12 +91,21 @@ def _table_problem(member: Member, path: Path) -> str | None:
 def _npy_problem(member: Member, path: Path) -> str | None:
     import numpy as np
 
-    shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+    try:
+        shape = np.lib.format.open_memmap(path, mode="r").shape
+    except Exception as error:  # a header is parsed as Python's literals are, and a strange one ends in anything
+        return f"it is no .npy file of numbers ({type(error).__name__})"
     if len(shape) == 2 and shape[1] == member.columns:
         return None
     return f"its shape is {shape} instead of (words, {member.columns})"
 
 
-def _parquet_problem(member: Member, path: Path) -> str | None:
-    with path.open("rb") as stream:
-        return None if stream.read(4) == b"PAR1" else f"{member.filename} should be a Parquet file"
+def _words_problem(_: Member, path: Path) -> str | None:
+    with path.open("rb") as raw:
+        if raw.read(4) == PARQUET:
+            return None
+    with path.open(encoding="utf-8", newline="\n") as stream:
+        head = [line.rstrip("\n") for line in itertools.islice(stream, _LOOKED_AT)]
+    if not head:
+        return "it is empty"
+    return next((f"line {number} is no word" for number, word in enumerate(head, 1) if len(word.split()) != 1), None)

