@@ -18,7 +18,6 @@ from fairchain.errors import ModelError
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError
 from fairchain.model.text_feed import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
-from fairchain.text import lexicon_of
 
 Answer = NDArray[Any]
 # Every [[feature]] of a spec. If one of them is a text, a row of values is a text and nothing else: its word ids.
@@ -211,6 +210,8 @@ def random_people(features: Described, count: int, seed: int = 0) -> NDArray[Any
 
 
 def _random_texts(text: TextFeature, count: int, random: np.random.Generator) -> NDArray[np.int32]:
+    from fairchain.text import lexicon_of
+
     lexicon = lexicon_of(text)
     lengths = 1 + np.floor(text.length * random.random(count))
     lengths[:2] = np.array([1, text.length])[:count]
@@ -225,6 +226,8 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
     """One input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)
     if text is not None:
+        from fairchain.text import lexicon_of
+
         return f'{text.name}="{lexicon_of(text).text(row)}"'
     shown = []
     for feature, value in zip(features, row, strict=True):

@@ -108,9 +108,8 @@ def _fill(
         z = x[t] + bias
         z += y[before] if 0 <= before < steps else first
         if backward and lengths is not None and "h" in parts and before < steps:
-            z += np.where(
-                np.equal(lengths, before)[:, None], first, 0
-            )  # y is 0 there: the hidden states behind an end are
+            # A row whose text ends here begins here: behind its end y is 0, and what stands before is `first`.
+            z += np.where(np.equal(lengths, before)[:, None], first, 0)
         # ONNX has the gates in the order input, output, forget, candidate.
         enters, keeps = z[:, :units], z[:, 2 * units : 3 * units]
         if peeps is not None:

@@ -32,11 +32,9 @@ from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan
 from fairchain.model.feed import Feed, plan_feed
 from fairchain.model.in_memory import check_bytes
 from fairchain.model.text_feed import TextFeed, plan_text
-from fairchain.model.time_axis import padding_is_idle
 from fairchain.model.untrusted import Limits, TrustedBytes, parse, read_network
 from fairchain.model.watchdog import Watchdog
 from fairchain.spec import Spec
-from fairchain.text import lexicon_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -86,11 +84,7 @@ class OnnxModel:
         self._session = _open_session(self.path, network, self.limits)
         try:
             inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-            feeds: Sequence[Feed | TextFeed] = (
-                [plan_feed(self.path, spec.features, inputs)]
-                if spec.text is None
-                else plan_text(self.path, spec.text, lexicon_of(spec.text), inputs)
-            )
+            feeds = self._feeds(spec, inputs)
             self._rule: DecisionRule = self._plan(outputs, network.makers)
         except UnicodeDecodeError:
             raise ModelError(
@@ -101,6 +95,14 @@ class OnnxModel:
         if isinstance(self._feed, TextFeed) and self._padding_is_idle(network.content, self._feed):
             self._feed = replace_field(self._feed, cut=True)
         check_rows_apart(self.name, spec.described, self._ask, self.dtype, self._feed.batch or 3)
+
+    def _feeds(self, spec: Spec, inputs: Sequence[Any]) -> Sequence[Feed | TextFeed]:
+        """The ways in which the inputs may be filled."""
+        if spec.text is None:
+            return [plan_feed(self.path, spec.features, inputs)]
+        from fairchain.text import lexicon_of
+
+        return plan_text(self.path, spec.text, lexicon_of(spec.text), inputs)
 
     def _chosen(self, feeds: Sequence[Feed | TextFeed]) -> Feed | TextFeed:
         """The way to fill the inputs to which the network answers with one row for each row."""
@@ -125,6 +127,8 @@ class OnnxModel:
 
         A network that knows no lengths reads the padding, and one that fills up in front begins with it.
         """
+        from fairchain.model.time_axis import padding_is_idle
+
         if feed.feature.pad == "left" or feed.batch is not None:
             return False
         mask = [feed.mask.name] if feed.mask is not None else []

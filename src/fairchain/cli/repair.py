@@ -1,0 +1,222 @@
+"""The command `repair`: a network that treats groups alike, its certificate, and what was changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli.verify import must_be_writable
+from fairchain.errors import FairchainError, ModelError, SpecError
+
+if TYPE_CHECKING:
+    from fairchain.cli.screen import Part
+    from fairchain.repairing import Repair
+    from fairchain.repairing.result import FrontPoint
+    from fairchain.spec import Spec
+
+# Lines of each table on a terminal; the file beside the network has all of them.
+MOST_ROWS = 12
+FRONT_ROWS = 8
+
+
+@click.command(
+    short_help="A network without the gap, with its certificate.",
+    epilog="Example: fairchain repair audit.toml -o repaired.onnx --data people.csv --label income",
+)
+@click.argument("spec", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The network to write; its certificate lies beside it.")
+@click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
+@click.option("--data", type=PATH, help="Labelled rows whose accuracy is kept; half of them are kept aside.")
+@click.option("--held-out", type=PATH, help="Labelled rows for the price; then all of --data is searched on.")
+@click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
+@click.option(
+    "--optimizer",
+    type=click.Choice(["evolution", "gradient", "pso", "cma"]),
+    default="evolution",
+    show_default=True,
+    help="pso is the paper's way throughout; cma needs the package cmaes.",
+)
+@click.option(
+    "--change",
+    type=click.Choice(["auto", "scales", "biases", "last-layer", "low-rank"]),
+    default="auto",
+    show_default=True,
+    help="What may change.",
+)
+@click.option("--units", type=click.IntRange(min=0), default=10, show_default=True, help="Units that may change.")
+@click.option("--keep-protected", is_flag=True, default=None, help="Leave the protected features' weights alone.")
+@click.option("--max-accuracy-loss", type=float, help="Take the fairest network that loses no more than this.")
+@click.option("--iterations", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many.")
+@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
+@click.option("--outcome", help="Instead of the spec's.")
+@click.option("--threshold", type=float, help="Instead of the spec's.")
+@click.option("--delta", type=float, help="Probability of accepting an unfair network, at most.")
+@seed
+@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
+@as_json
+@quiet
+def repair(
+    spec: Path,
+    output: Path,
+    model: str | None,
+    protected: tuple[str, ...],
+    outcome: str | None,
+    threshold: float | None,
+    delta: float | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Change a few weights of the network of SPEC so that it treats its groups alike, and prove that it does.
+
+    Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Exit code 0 repaired, or fair
+    already; 1 not repaired; 2 bad input.
+    """
+    from fairchain.cli.progress import repair_progress
+    from fairchain.repairing import repair as run_repair
+    from fairchain.repairing import write_repair
+    from fairchain.spec import load_spec, revise
+
+    question = load_spec(spec)
+    _must_be_safe(output, spec, model or question.model.path)
+    try:
+        question = revise(
+            question,
+            property__protected=list(protected) or None,
+            property__outcome=outcome,
+            property__threshold=threshold,
+            guarantee__delta=delta,
+        )
+        with repair_progress(quiet or as_json) as progress:
+            result = run_repair(model, question, progress=progress, **options)
+    except (ModelError, SpecError) as error:
+        # The other file is named already; the keys to mend stand in this one.
+        raise type(error)(f"{error} (spec: {spec})") from None
+    files = write_repair(result, output) if result.accepted else []
+    if as_json:
+        print(json.dumps({**result.to_dict(), "files": [str(file) for file in files]}, indent=1))
+    elif quiet:
+        print(result)
+    else:
+        show_repair(result, question, files)
+    sys.exit(0 if result.accepted or not result.needed else 1)
+
+
+def _must_be_safe(output: Path, spec: Path, model: str | None) -> None:
+    """Before the work: what is written must go somewhere, and must not replace what it is made from."""
+    if output.suffix.lower() != ".onnx":
+        raise FairchainError(f"{output}: -o must name an .onnx file")
+    must_be_writable(output, "-o")
+    for made in (output, output.with_suffix(".json"), output.with_suffix(".txt")):
+        for source in (spec, Path(model or spec)):
+            if made.exists() and source.exists() and made.samefile(source):
+                raise FairchainError(
+                    f"{made}: would be overwritten, and the repair is made from it; give -o another name"
+                )
+
+
+def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
+    """Print a repair for people."""
+    from fairchain.cli.screen import Screen
+
+    screen = Screen()
+    name, style = (
+        ("NOT NEEDED", "bold green")
+        if not result.needed
+        else ("REPAIRED", "bold green")
+        if result.accepted
+        else ("NOT REPAIRED", "bold red")
+    )
+    screen.line((name, style), f": {_last(result)}")
+    if not result.needed:
+        screen.line(result.statement)
+        screen.line("Nothing was written.")
+        return
+    screen.table(
+        [],
+        [
+            ["before", f"{result.before}"],
+            ["after" if result.accepted else "best tried", f"{result.after}"],
+            ["price", f"{result.price}"],
+        ],
+    )
+    _show_changes(screen, result)
+    _show_front(screen, result)
+    if len(result.attempts) > 1:
+        screen.line()
+        screen.table(
+            ["attempt", "delta", "verdict", "why"],
+            [[str(a.number), f"{a.delta:g}", a.decision, a.why] for a in result.attempts],
+        )
+    screen.line()
+    screen.line((result.statement, "bold"))
+    for note in result.notes:
+        screen.line((note, "yellow"))
+    screen.line(
+        (
+            f"{result.optimizer}: {result.candidates:,} candidates in {result.iterations} generations, "
+            f"{result.evaluations:,} evaluations, {result.seconds:.1f} s; seed {result.seed}."
+            + (" You stopped the search; the best so far was judged." if result.stopped == "interrupted" else ""),
+            "dim",
+        )
+    )
+    if files:
+        screen.line(f"Written: {', '.join(str(file) for file in files)}")
+    else:
+        screen.line("Nothing was written." + _advice(result, question))
+
+
+def _last(result: Repair) -> str:
+    verdict = result.after if result.after is not None and result.needed else result.before
+    return verdict.headline
+
+
+def _show_changes(screen: Any, result: Repair) -> None:
+    moved = [a for a in result.adjustments if a.before != a.after]
+    moved.sort(key=lambda a: -abs(a.after - a.before))
+    if moved:
+        screen.line()
+        screen.table(
+            ["what changed", "from", "to"], [[a.name, f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_ROWS]]
+        )
+        if len(moved) > MOST_ROWS:
+            screen.line((f"and {len(moved) - MOST_ROWS} more", "dim"))
+    numbers = sum(change.changed for change in result.changes)
+    tensors = ", ".join(change.tensor for change in result.changes)
+    screen.line((f"{numbers:,} numbers in {len(result.changes)} tensors: {tensors}", "dim"))
+
+
+def _show_front(screen: Any, result: Repair) -> None:
+    """What could be had for what, as the search saw it."""
+    from fairchain.repairing.search import spread
+
+    if len(result.front) < 2:
+        return
+    chosen = [point for point in result.front if point.chosen]
+    shown = sorted({*spread(result.front, FRONT_ROWS), *chosen}, key=lambda point: point.gap)
+    before = [] if result.original is None else [_row(result.original, "as it was")]
+    measure = result.price.measure if result.price is not None else "accuracy"
+    screen.line()
+    screen.table(
+        ["gap", measure, ""],
+        [*(_row(p, "<- taken" if p.chosen else "") for p in shown), *before],
+    )
+    screen.line(("as the search saw it; --max-accuracy-loss takes another point", "dim"))
+
+
+def _row(point: FrontPoint, remark: str) -> list[Part]:
+    return [f"{point.gap:.4f}", f"{point.accuracy:.4f}", (remark, "bold")]
+
+
+def _advice(result: Repair, question: Spec) -> str:
+    """What to try next."""
+    from fairchain.verdict import limit_of
+
+    if all(point.gap >= limit_of(question) for point in result.front):
+        return " Not even the search reached the threshold: try --change low-rank, more --units, or a larger threshold."
+    return " Try a larger --max-accuracy-loss, more rows in --data, or another --seed."

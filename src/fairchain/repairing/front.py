@@ -1,0 +1,400 @@
+"""The front door of a repair: verify, choose what may change, search, put candidates before the judge, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import ModelError, SpecError
+from fairchain.evidence import Decision, default_workers, thread_pool
+from fairchain.model import Limits, OnnxModel, load_model
+from fairchain.model.gradients import Differentiable
+from fairchain.model.tunable import Tunable, input_means
+from fairchain.model.weights import Array, Weights
+from fairchain.population.inline import with_nodes
+from fairchain.repairing.choice import protected_units, ranked_units
+from fairchain.repairing.descent import Descent, Slope
+from fairchain.repairing.judge import Judge, Judged, candidates_of
+from fairchain.repairing.knobs import KINDS, Knobs, NamedUnit, Point, Scales, last_layer, low_rank, unit_biases
+from fairchain.repairing.optimizers import NAMES
+from fairchain.repairing.result import FrontPoint, Progress, Repair
+from fairchain.repairing.rows import LEAST_ROWS, MOST_SEARCHED, divided, labelled_rows, shuffled
+from fairchain.repairing.search import Aim, Found, Searcher, Tried, front_of, spread
+from fairchain.repairing.seeds import OPTIMIZER, REFINE, SEARCH, derived_seed
+from fairchain.repairing.telling import changes_of, statement_of
+from fairchain.repairing.trial import Inputs, Question, Rows, Trial
+from fairchain.spec import Individual, Marginals, Spec, Table, load_spec, revise
+from fairchain.tables import People, people_of, read_table
+from fairchain.verdict import Verdict, limit_of
+from fairchain.verification import verify
+from fairchain.wording import NO_CERTIFICATE
+
+# Inputs that a candidate is shown in the search, about, and those on which the front is measured again.
+SEARCHED, REFINED = 32_768, 131_072
+# The same for texts, which go through a network word by word.
+TEXTS, TEXTS_REFINED = 4_096, 16_384
+MOST_ON_FRONT = 40
+# The last attempt's share of it must be one that a verdict can have.
+LEAST_DELTA = 1e-98
+# Rows from which the mean signal of a unit is taken.
+MEAN_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to search: whose weights may change (`units`, `keep_protected`), and what it may cost."""
+
+    optimizer: str = "evolution"
+    change: str = "auto"
+    units: int = 10
+    keep_protected: bool | None = None
+    max_accuracy_loss: float | None = None
+    iterations: int = 100
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in NAMES:
+            raise SpecError(f'optimizer: there is no "{self.optimizer}"; there is {", ".join(NAMES)}')
+        if self.change not in KINDS:
+            raise SpecError(f'change: there is no "{self.change}"; there is {", ".join(KINDS)}')
+        if self.units < 0 or self.iterations < 0:
+            raise SpecError("units and iterations: a number below 0; give 0 or more")
+        if self.max_accuracy_loss is not None and not 0 <= self.max_accuracy_loss < 1:
+            raise SpecError(f"max_accuracy_loss: found {self.max_accuracy_loss:g}; give a share from 0 to below 1")
+
+    @property
+    def paper(self) -> bool:
+        """Whether everything is done as in the paper: its fitness, no protected feature, no mean kept."""
+        return self.optimizer == "pso"
+
+    @property
+    def protected_too(self) -> bool:
+        """Whether weights of the protected features may change."""
+        return not (self.paper if self.keep_protected is None else self.keep_protected)
+
+
+def repair(
+    model: Any,
+    spec: Spec | str | Path,
+    *,
+    data: Any = None,
+    held_out: Any = None,
+    label: str | None = None,
+    optimizer: str = "evolution",
+    change: str = "auto",
+    units: int = 10,
+    keep_protected: bool | None = None,
+    max_accuracy_loss: float | None = None,
+    iterations: int = 100,
+    table: Any = None,
+    population: Callable[..., Any] | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Repair:
+    """Change the weights of a network so that it treats the groups of a spec alike, and prove that it does.
+
+    Parameters
+    ----------
+    model, spec, table, population, workers, limits
+        As for `verify`; the network must be one that ONNX can hold.
+    data
+        Labelled rows whose accuracy is to be kept: a table with the features and a column of true labels. Half of
+        them is kept aside for the price. Without any, agreement with the original network is kept instead.
+    held_out
+        Labelled rows for the price; then all of `data` is searched on.
+    label
+        The column with the true labels; by default the spec's, or `label`.
+    optimizer
+        "evolution", "pso" (the paper's way throughout), "cma" (the package cmaes) or "gradient" (derivatives of smooth
+        decisions; for feed-forward networks with two labels).
+    change
+        What may change: "scales", "biases", "last-layer" or "low-rank"; "auto" is low-rank where the network gets the
+        protected features and may change what it makes of them, the last layer of a network that reads texts, and
+        scales elsewhere.
+    units
+        How many features and neurons, those that `explain` ranks first, may change besides the protected features.
+    keep_protected
+        Leave the weights of the protected features as they are.
+    max_accuracy_loss
+        Of all candidates take the fairest that loses no more than this. By default the most accurate that is fair.
+    iterations
+        Generations, at most; the search ends after 10 without progress.
+    seed
+        Instead of the spec's. The same seed gives the same network to the last bit.
+    progress
+        Called after each generation.
+
+    Returns
+    -------
+    Repair
+        With the network's bytes if it was accepted: verified on inputs that the search never saw.
+
+    Examples
+    --------
+    >>> from fairchain.examples import example
+    >>> result = repair(None, example("credit"), iterations=3)
+    >>> result.accepted, result.before.decision.name, result.after.decision.name
+    (True, 'UNFAIR', 'FAIR')
+    """
+    settings = Settings(optimizer, change, units, keep_protected, max_accuracy_loss, iterations)
+    start = time.perf_counter()
+    asked = spec if isinstance(spec, Spec) else load_spec(spec)
+    asked = with_nodes(revise(asked, guarantee__seed=seed))
+    _must_be_possible(asked, data, held_out)
+    network = load_model(
+        model if model is not None else asked.model.path, asked, limits, allow_python=model is not None
+    )
+    if not isinstance(network, OnnxModel):
+        raise ModelError(f"{network.name}: {network.note or 'is Python code'}; only an ONNX network can be repaired")
+    before = verify(network, asked, table=table, population=population, workers=workers)
+    if before.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if before.fair and before.sound:
+        return _not_needed(before, settings, start)
+    job = _Job(network, asked, settings, _question(asked, table, population), table, workers, progress)
+    return job.run(before, *_rows(data, held_out, label, asked), start)
+
+
+def _must_be_possible(spec: Spec, data: Any, held_out: Any) -> None:
+    if spec.model.path is None and isinstance(spec.population, Table) and spec.population.prediction is not None:
+        raise SpecError("population.prediction: recorded decisions have no weights; name the network: model.path")
+    if isinstance(spec.population, Table) and spec.population.reading == "sample":
+        raise SpecError(
+            "population.as: a sample is used up by one look, and cannot be both searched on and judged on; repair with "
+            '"population", or draw people: kind = "marginals", and verify the result on other rows'
+        )
+    if isinstance(spec.population, Table) and isinstance(spec.property, Individual):
+        raise SpecError(
+            'property.kind: "individual" cannot be repaired on rows of a table; draw people: kind = "uniform" or '
+            '"marginals" in [population]'
+        )
+    if spec.guarantee.delta < LEAST_DELTA:
+        raise SpecError(f"guarantee.delta: attempts share it, so a repair needs at least {LEAST_DELTA:g}")
+    if held_out is not None and data is None:
+        raise SpecError("held_out: labelled rows to judge on, and none to search on; give data too")
+
+
+def _question(spec: Spec, table: Any, function: Callable[..., Any] | None) -> Question:
+    people: People | None = None
+    source = table if table is not None else getattr(spec.population, "path", None)
+    if isinstance(spec.population, Table | Marginals) and source is not None:
+        people = people_of(read_table(source), spec)
+    return Question(spec, people, function)
+
+
+def _rows(data: Any, held_out: Any, label: str | None, spec: Spec) -> tuple[Rows | None, Rows | None]:
+    """Labelled rows to search on, and others for the price."""
+    if data is None:
+        return None, None
+    searched = labelled_rows(data, spec, label)
+    if held_out is None:
+        searched, kept = divided(searched, spec.guarantee.seed)
+    else:
+        searched, kept = shuffled(searched, spec.guarantee.seed), labelled_rows(held_out, spec, label)
+    if min(len(searched), len(kept)) < LEAST_ROWS:
+        raise SpecError(f"data: fewer than {LEAST_ROWS} labelled rows on one side; give more, or none")
+    return searched, kept
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One repair, from the verdict to the result."""
+
+    network: OnnxModel
+    spec: Spec
+    settings: Settings
+    question: Question
+    table: Any
+    workers: int | None
+    progress: Callable[[Progress], None] | None
+
+    @property
+    def seed(self) -> int:
+        return self.spec.guarantee.seed
+
+    def run(self, before: Verdict, rows: Rows | None, held_out: Rows | None, start: float) -> Repair:
+        settings, limit = self.settings, float(limit_of(self.spec))
+        weights = Weights(self.network)
+        inputs = self.question.inputs(self.network.dtype, derived_seed(self.seed, SEARCH), self._count(SEARCHED, TEXTS))
+        shown = rows.values if rows is not None else inputs.values
+        means = input_means(self.network, weights.blocks, _some(shown).astype(self.network.dtype))
+        knobs = self._knobs(weights, means)
+        network = Tunable(self.network, weights, knobs.tensors)
+        # What only the last layer decides is cheap to try on more rows.
+        most = MOST_SEARCHED * (4 if self._change(protected_units(self.spec, weights)) == "last-layer" else 1)
+        searched = rows.part(np.arange(min(len(rows), most))) if rows is not None else None
+        trial = Trial(network, inputs, searched)
+        original = trial.score({})
+        # What rows kept aside will show differs a little from what the search sees, so not all of it is spent.
+        lost = None if settings.max_accuracy_loss is None else 0.8 * settings.max_accuracy_loss
+        aim = Aim(limit, None if lost is None else original.accuracy - lost, settings.paper)
+        with thread_pool(self.workers or default_workers()) as pool:
+            descend = self._descent(weights, knobs, inputs, searched) if settings.optimizer == "gradient" else None
+            searcher = Searcher(trial, knobs, weights, aim, pool, self.progress, descend)
+            found = searcher.run(settings.optimizer, settings.iterations, derived_seed(self.seed, OPTIMIZER))
+            fine = Trial(network, self._refined(), rows)
+            front = self._measured_again(found, fine, knobs, pool)
+        as_it_was = fine.score({})
+        floor = None if lost is None else as_it_was.accuracy - lost
+        judge = Judge(
+            self.network,
+            weights,
+            self.question,
+            held_out,
+            settings.max_accuracy_loss,
+            self.seed,
+            self.workers,
+            self.table,
+        )
+        judged = judge.all(candidates_of(front, limit, floor), knobs)
+        evaluations = len(found.tried) * trial.inputs + len(front) * fine.inputs
+        result = self._result(before, found, front, judged, knobs, weights, evaluations, start)
+        return replace(result, original=FrontPoint(as_it_was.gap, as_it_was.accuracy, 0.0))
+
+    def _descent(self, weights: Weights, knobs: Knobs, inputs: Inputs, rows: Rows | None) -> Callable[[Point], Descent]:
+        network = Differentiable(self.network, weights, knobs.tensors)
+        slope = Slope(network, knobs, inputs, rows, float(limit_of(self.spec)))
+        return lambda start: Descent(slope, start)
+
+    def _count(self, people: int, texts: int) -> int:
+        """Texts are read anew for every candidate, unless only the last layer changes."""
+        return texts if self.spec.text is not None and self._change([]) != "last-layer" else people
+
+    def _refined(self) -> Any:
+        seed = derived_seed(self.seed, REFINE)
+        return self.question.inputs(self.network.dtype, seed, self._count(REFINED, TEXTS_REFINED))
+
+    def _change(self, protected: list[NamedUnit]) -> str:
+        if self.settings.change != "auto":
+            return self.settings.change
+        if protected and self.settings.protected_too:
+            return "low-rank"
+        # Of a text network the last layer alone can be tried without reading the texts again.
+        return "scales" if self.spec.text is None or self.settings.paper else "last-layer"
+
+    def _knobs(self, weights: Weights, means: dict[str, Array]) -> Knobs:
+        """What may change, or an error that says why nothing can."""
+        settings = self.settings
+        protected = protected_units(self.spec, weights)
+        change = self._change(protected)
+        if change == "last-layer":
+            return last_layer(weights)
+        if change == "low-rank":
+            if not protected:
+                raise ModelError(
+                    f"{self.network.name}: the weights of the protected features cannot be told, so there is no "
+                    'low-rank change; take change = "scales" or "last-layer"'
+                )
+            return low_rank(weights, protected, means)
+        ranked = ranked_units(
+            self.network,
+            self.spec,
+            weights,
+            settings.units,
+            measure="sensitivity" if settings.paper else "effect",
+            seed=derived_seed(self.seed, SEARCH, 1),
+            table=self.table,
+            workers=self.workers,
+        )
+        if change == "biases":
+            shifts = unit_biases(weights, ranked)
+            if not shifts.places:
+                raise ModelError(f'{self.network.name}: has no bias to move; take change = "scales" or "last-layer"')
+            return shifts
+        units = [*(protected if settings.protected_too else ()), *ranked]
+        if not units:
+            raise ModelError(
+                f"{self.network.name}: no unit whose outgoing weights could be scaled; allow more with units, "
+                'or take change = "last-layer"'
+            )
+        return Scales(weights, units, None if settings.paper else means)
+
+    def _measured_again(self, found: Found, trial: Trial, knobs: Knobs, pool: Any) -> list[Tried]:
+        """The front by fresh inputs: what won by luck of the first ones falls back."""
+        chosen = spread(front_of(found.tried), MOST_ON_FRONT)
+        scores = (pool.map if pool else map)(lambda each: trial.score(knobs.weights(each.point)), chosen)
+        return front_of([Tried(t.point, score, t.change) for t, score in zip(chosen, scores, strict=True)])
+
+    def _result(
+        self,
+        before: Verdict,
+        found: Found,
+        front: list[Tried],
+        judged: list[Judged],
+        knobs: Knobs,
+        weights: Weights,
+        evaluations: int,
+        start: float,
+    ) -> Repair:
+        accepted = judged[-1].attempt.accepted
+        best = judged[-1] if accepted else min(judged, key=lambda each: each.verdict.gap.high)
+        point = best.tried.point
+        return Repair(
+            accepted=accepted,
+            needed=True,
+            before=before,
+            after=best.verdict,
+            original=None,
+            front=tuple(FrontPoint(t.score.gap, t.score.accuracy, t.change, chosen=t is best.tried) for t in front),
+            adjustments=knobs.adjustments(point),
+            changes=changes_of(weights, knobs.weights(point)),
+            price=best.attempt.price,
+            attempts=tuple(each.attempt for each in judged),
+            optimizer=self.settings.optimizer,
+            change=self._change(protected_units(self.spec, weights)),
+            seed=self.seed,
+            iterations=found.iterations,
+            candidates=len(found.tried),
+            evaluations=evaluations,
+            stopped=found.stopped,
+            seconds=time.perf_counter() - start,
+            statement=statement_of(self.spec, judged, accepted),
+            notes=self._notes(before, best),
+            content=best.content,
+        )
+
+    def _notes(self, before: Verdict, best: Judged) -> tuple[str, ...]:
+        notes = [] if best.verdict.certifiable else [NO_CERTIFICATE]
+        if before.decision is Decision.UNDECIDED:
+            notes.append("The original network was not decided; it was repaired as if it were unfair.")
+        if best.attempt.price is not None and best.attempt.price.measure == "agreement":
+            notes.append(
+                "No labelled rows were given, so agreement with the original network was kept, right or wrong; "
+                "give rows with --data (data=... in Python) to keep accuracy."
+            )
+        return tuple(notes)
+
+
+def _some(values: Any) -> Any:
+    """Rows from all over: drawn inputs stand group after group."""
+    return values[:: max(1, len(values) // MEAN_ROWS)]
+
+
+def _not_needed(before: Verdict, settings: Settings, start: float) -> Repair:
+    return Repair(
+        accepted=False,
+        needed=False,
+        before=before,
+        after=None,
+        original=None,
+        front=(),
+        adjustments=(),
+        changes=(),
+        price=None,
+        attempts=(),
+        optimizer=settings.optimizer,
+        change=settings.change,
+        seed=before.spec.guarantee.seed,
+        iterations=0,
+        candidates=0,
+        evaluations=0,
+        stopped="not needed",
+        seconds=time.perf_counter() - start,
+        statement=f"Nothing to repair: {before.statement}",
+    )

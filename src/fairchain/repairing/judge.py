@@ -1,0 +1,131 @@
+"""The judge: a candidate is saved, loaded again as a stranger's network, and verified on inputs of its own.
+
+Neither the search nor the choice of candidates has seen anything of what is asked here. Attempt k may be wrong with
+probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from fairchain.model import OnnxModel
+from fairchain.model.weights import Weights
+from fairchain.repairing.knobs import Knobs
+from fairchain.repairing.price import accuracy_price, agreement_price
+from fairchain.repairing.result import Attempt, Price
+from fairchain.repairing.search import Tried
+from fairchain.repairing.seeds import CERTIFICATE, derived_seed
+from fairchain.repairing.trial import Question, Rows
+from fairchain.spec import Spec, Table
+from fairchain.verdict import Verdict
+from fairchain.verification import verify
+
+# Candidates that are put before the judge, at most, and the part of the limit that each of them leaves free.
+FREE = (0.1, 0.2, 0.35, 0.5, 0.75)
+# How often the intervals of the price may fail, all attempts together.
+PRICE_DELTA = 0.05
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one candidate."""
+
+    tried: Tried
+    attempt: Attempt
+    verdict: Verdict
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Everything that a judgement needs besides the candidate.
+
+    `most_lost` is the loss of accuracy (or agreement) that is allowed; None for any.
+    """
+
+    original: OnnxModel
+    weights: Weights
+    question: Question
+    held_out: Rows | None
+    most_lost: float | None
+    seed: int
+    workers: int | None = None
+    table: Any = None
+
+    def all(self, candidates: Sequence[Tried], knobs: Knobs) -> list[Judged]:
+        """One after another until one is accepted or somebody presses Ctrl-C."""
+        judged: list[Judged] = []
+        for number, tried in enumerate(candidates, start=1):
+            judged.append(self.one(tried, knobs, number))
+            if judged[-1].attempt.accepted or judged[-1].verdict.stopped == "interrupted":
+                break
+        return judged
+
+    def one(self, tried: Tried, knobs: Knobs, number: int) -> Judged:
+        """Attempt `number`, counted from 1."""
+        content = self.weights.network(knobs.weights(tried.point))
+        spec = attempt_spec(self.question.spec, number)
+        model = OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits)
+        verdict = verify(model, spec, table=self.table, population=self.question.function, workers=self.workers)
+        price = self._price(model, number)
+        cheap = self.most_lost is None or -price.change.estimate <= self.most_lost + 1e-12
+        accepted = verdict.fair and verdict.sound and cheap
+        attempt = Attempt(
+            number=number,
+            delta=verdict.delta,
+            seed=None if isinstance(spec.population, Table) else spec.guarantee.seed,
+            decision=verdict.decision.name,
+            gap=verdict.gap,
+            price=price,
+            accepted=accepted,
+            why=_why(verdict, cheap, price),
+        )
+        return Judged(tried, attempt, verdict, content)
+
+    def _price(self, model: OnnxModel, number: int) -> Price:
+        delta = PRICE_DELTA * 2.0**-number
+        if self.held_out is not None:
+            return accuracy_price(self.original, model, self.held_out, delta)
+        return agreement_price(self.original, model, self.question, self.seed, delta)
+
+
+def attempt_spec(spec: Spec, number: int) -> Spec:
+    """The question of an attempt: a share of delta, fresh random numbers, and a rule that keeps its promise."""
+    guarantee = replace(
+        spec.guarantee,
+        delta=spec.guarantee.delta * 2.0**-number,
+        seed=derived_seed(spec.guarantee.seed, CERTIFICATE, number),
+        rule="betting",
+        epsilon=None,
+    )
+    return replace(spec, guarantee=guarantee)
+
+
+def _why(verdict: Verdict, cheap: bool, price: Price) -> str:
+    if not verdict.fair:
+        return verdict.headline
+    return "accepted" if cheap else f"fair, but costs more than allowed: {price}"
+
+
+def candidates_of(front: Sequence[Tried], limit: float, floor: float | None) -> list[Tried]:
+    """Whom to put before the judge, in order: fixed before any of them is judged.
+
+    Without a floor the most accurate first, each time with more of the limit left free; with one the fairest that
+    keeps this accuracy. If nothing is fair even where it was searched, the fairest alone, for its interval.
+    """
+    kept = [each for each in front if floor is None or each.score.prudent >= floor]
+    fair = [each for each in kept if each.score.gap < limit]
+    if not fair:
+        return [min(kept or front, key=lambda each: (each.score.gap, -each.score.prudent, each.change))]
+    ordered: list[Tried] = []
+    by_gap = sorted(fair, key=lambda each: (each.score.gap, each.change))
+    for free in FREE if floor is None else ():
+        room = [each for each in fair if each.score.gap <= (1 - free) * limit]
+        if room:
+            ordered.append(max(room, key=lambda each: (each.score.prudent, -each.change)))
+    ordered += by_gap[: 1 if floor is None else len(FREE)]
+    return list({id(each): each for each in ordered}.values())[: len(FREE)]

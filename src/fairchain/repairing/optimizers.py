@@ -1,0 +1,164 @@
+"""Searching without derivatives: ask for candidates, be told how good they are. Less is better; 0 is no change.
+
+Every optimiser works on vectors between -1 and 1, asks for a whole generation at once and draws from one seed.
+`Swarm` is the paper's; `Evolution` is a covariance matrix adaptation of our own that needs no further package.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import SpecError
+
+Points = NDArray[np.float64]
+NAMES = ("evolution", "pso", "cma", "gradient")
+# Numbers up to which the evolution learns how they go together; of more it learns the spread of each.
+MOST_TOGETHER = 200
+
+
+class Optimizer(Protocol):
+    """What a search needs."""
+
+    def ask(self) -> Points:
+        """Candidates to evaluate, (candidates, numbers)."""
+
+    def tell(self, points: Points, fitness: Points) -> None:
+        """How good they were, in the same order."""
+
+
+def make_optimizer(name: str, start: Points, step: float, seed: int) -> Optimizer:
+    """The optimiser of this name, beginning near `start`."""
+    if name == "pso":
+        return Swarm(start, seed)
+    if name == "evolution":
+        return Evolution(start, step, seed)
+    if name == "cma":
+        return _PackageCma(start, step, seed)
+    raise SpecError(f'optimizer: there is no "{name}"; there is {", ".join(NAMES)}')
+
+
+class Swarm:
+    """Particle swarm with inertia (the paper's appendix A.7).
+
+    Every particle begins at the unchanged network, as in the paper. With the paper's velocity of zero none would ever
+    leave it, so all but the first begin with a random one.
+    """
+
+    def __init__(self, start: Points, seed: int, particles: int = 20) -> None:
+        self._random = np.random.Generator(np.random.Philox(seed))
+        self._places = np.repeat(start[None], particles, axis=0)
+        self._speeds = self._random.uniform(-1, 1, self._places.shape)
+        self._speeds[0] = 0.0
+        self._own, self._own_fitness = self._places.copy(), np.full(particles, np.inf)
+        self._best = start.copy()
+        self._moved = False
+
+    def ask(self) -> Points:
+        """Where the particles are now; the first time, one step from where they began, but for the first."""
+        if not self._moved:
+            self._moved = True
+            self._places = np.clip(self._places + self._speeds, -1, 1)
+        return self._places.copy()
+
+    def tell(self, points: Points, fitness: Points) -> None:
+        """Remember the best places, and move."""
+        better = fitness < self._own_fitness
+        self._own[better], self._own_fitness[better] = points[better], fitness[better]
+        self._best = self._own[int(self._own_fitness.argmin())]
+        shape = self._places.shape
+        # Constants at which a swarm neither stands still nor flies apart (Clerc and Kennedy's constriction).
+        self._speeds = (
+            0.729 * self._speeds
+            + self._random.uniform(0, 1.494, shape) * (self._own - self._places)
+            + self._random.uniform(0, 1.494, shape) * (self._best - self._places)
+        )
+        self._places = np.clip(self._places + self._speeds, -1, 1)
+
+
+class Evolution:
+    """Covariance matrix adaptation: a normal distribution that follows the better half of each generation."""
+
+    def __init__(self, start: Points, step: float, seed: int) -> None:
+        n = len(start)
+        self._random = np.random.Generator(np.random.Philox(seed))
+        self._mean, self._step = start.astype(float), step
+        self.size = max(12, 4 + int(3 * np.log(n)))
+        parents = self.size // 2
+        weights = np.log(self.size / 2 + 0.5) - np.log(np.arange(1, parents + 1))
+        self._weights = weights / weights.sum()
+        # The usual constants of the method, from the number of dimensions and the effective number of parents.
+        self._parents = 1 / (self._weights**2).sum()
+        m = self._parents
+        self._path_rate = (4 + m / n) / (n + 4 + 2 * m / n)
+        self._step_rate = (m + 2) / (n + m + 5)
+        self._apart = n > MOST_TOGETHER
+        faster = (n + 2) / 3 if self._apart else 1.0
+        self._one = faster * 2 / ((n + 1.3) ** 2 + m)
+        self._many = min(1 - self._one, faster * 2 * (m - 2 + 1 / m) / ((n + 2) ** 2 + m))
+        self._damping = 1 + 2 * max(0.0, np.sqrt((m - 1) / (n + 1)) - 1) + self._step_rate
+        self._length = np.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))
+        self._path, self._step_path = np.zeros(n), np.zeros(n)
+        self._covariance: Points = np.ones(n) if self._apart else np.eye(n)
+        self._axes, self._spread = np.eye(0 if self._apart else n), np.ones(n)
+
+    def ask(self) -> Points:
+        """Draw a generation, kept within the bounds."""
+        drawn = self._random.standard_normal((self.size, len(self._mean)))
+        spread = drawn * self._spread
+        return np.clip(self._mean + self._step * (spread if self._apart else spread @ self._axes.T), -1, 1)
+
+    def tell(self, points: Points, fitness: Points) -> None:
+        """Move mean, step and covariance towards the better half."""
+        best = points[np.argsort(fitness, kind="stable")[: len(self._weights)]]
+        moves = (best - self._mean) / self._step
+        move = self._weights @ moves
+        self._mean = self._mean + self._step * move
+        whitened = move / self._spread if self._apart else self._axes @ ((self._axes.T @ move) / self._spread)
+        rate, path_rate = self._step_rate, self._path_rate
+        self._step_path = (1 - rate) * self._step_path + np.sqrt(rate * (2 - rate) * self._parents) * whitened
+        length = float(np.linalg.norm(self._step_path))
+        # A long step path is about to raise the step; the covariance should not grow on top of it.
+        steady = length < (1.4 + 2 / (len(move) + 1)) * self._length * np.sqrt(1 - (1 - rate) ** 20)
+        grown = np.sqrt(path_rate * (2 - path_rate) * self._parents) * move if steady else 0.0
+        self._path = (1 - path_rate) * self._path + grown
+        along: Points = self._path**2 if self._apart else np.outer(self._path, self._path)
+        across: Points = self._weights @ moves**2 if self._apart else (moves.T * self._weights) @ moves
+        kept = 1 - self._one - self._many
+        self._covariance = kept * self._covariance + self._one * along + self._many * across
+        self._step = float(np.clip(self._step * np.exp(rate / self._damping * (length / self._length - 1)), 1e-6, 1.0))
+        values = self._covariance
+        if not self._apart:
+            values, self._axes = np.linalg.eigh((self._covariance + self._covariance.T) / 2)
+        self._spread = np.sqrt(np.maximum(values, 1e-20))
+
+
+class _PackageCma:
+    """The same method from the package cmaes."""
+
+    def __init__(self, start: Points, step: float, seed: int) -> None:
+        try:
+            from cmaes import CMA
+        except ImportError:
+            raise SpecError(
+                'optimizer: "cma" needs the package cmaes; install fairchain[cma], or take "evolution"'
+            ) from None
+        bounds = np.tile([-1.0, 1.0], (len(start), 1))
+        # The package takes two dimensions at least; a second one that nothing depends on does no harm.
+        self._extra = max(0, 2 - len(start))
+        padded, bounds = np.append(start, np.zeros(self._extra)), np.resize(bounds, (len(start) + self._extra, 2))
+        self._cma: Any = CMA(mean=padded, sigma=step, bounds=bounds, seed=seed % 2**32)
+        self._asked: list[Points] = []
+
+    def ask(self) -> Points:
+        """A generation of the package's own size."""
+        self._asked = [self._cma.ask() for _ in range(self._cma.population_size)]
+        points = np.array(self._asked)
+        return points[:, : points.shape[1] - self._extra]
+
+    def tell(self, points: Points, fitness: Points) -> None:
+        """Hand on what came out."""
+        del points
+        self._cma.tell([(point, float(value)) for point, value in zip(self._asked, fitness, strict=True)])

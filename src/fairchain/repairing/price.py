@@ -1,0 +1,62 @@
+"""What a repair costs, measured on inputs that the search never saw (docs/repair.md, "The price")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.evidence import Interval
+from fairchain.evidence.interval import clopper_pearson
+from fairchain.model import Model
+from fairchain.model.tunable import ROWS_PER_CALL
+from fairchain.repairing.result import Price
+from fairchain.repairing.seeds import PRICE, derived_seed
+from fairchain.repairing.trial import DrawnInputs, Question, Rows, TableInputs
+
+# Rounds on which agreement with the original network is measured.
+ROUNDS = 20_000
+
+
+def accuracy_price(old: Model, new: Model, rows: Rows, delta: float) -> Price:
+    """The change of accuracy on rows of the same source as those that were searched on.
+
+    Rows that became right and rows that became wrong are counted apart, each count with exact bounds at delta/2, so
+    that what both networks get right costs no precision.
+    """
+    before, after = (predicted(model, rows.values) == rows.truth for model in (old, new))
+    gained, lost, count = int((after & ~before).sum()), int((before & ~after).sum()), len(rows)
+    (low_gain, low_loss), (high_gain, high_loss) = clopper_pearson([gained, lost], count, delta / 2)
+    change = Interval((gained - lost) / count, float(low_gain - high_loss), float(high_gain - low_loss))
+    on = f"{count:,} held-out rows"
+    return Price("accuracy", on, count, float(before.mean()), float(after.mean()), change, delta, gained, lost)
+
+
+def agreement_price(old: Model, new: Model, question: Question, seed: int, delta: float) -> Price:
+    """The share of inputs that are decided otherwise, as a negative number; of a table it is counted, not estimated."""
+    inputs = question.inputs(old.dtype, derived_seed(seed, PRICE), 0, ROUNDS)
+    values = _one_arm(inputs, seed) if isinstance(inputs, DrawnInputs) else inputs.values
+    count = len(values)
+    other = int((predicted(old, values) != predicted(new, values)).sum())
+    if isinstance(inputs, TableInputs):
+        change, delta, on = Interval(-other / count, -other / count, -other / count), 0.0, f"all {count:,} rows"
+    else:
+        low, high = clopper_pearson(other, count, delta)
+        change, on = Interval(-other / count, -float(high), -float(low)), f"{count:,} freshly drawn inputs"
+    return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other)
+
+
+def _one_arm(inputs: DrawnInputs, seed: int) -> NDArray[Any]:
+    """One arm of each round, by chance: the arms of a round are the same person, and would not be independent."""
+    arms = len(inputs.comparison.arms)
+    rounds = len(inputs.values) // arms
+    random = np.random.Generator(np.random.Philox(derived_seed(seed, PRICE, 1)))
+    return inputs.values.reshape(arms, rounds, -1)[random.integers(arms, size=rounds), np.arange(rounds)]
+
+
+def predicted(model: Model, values: NDArray[Any]) -> NDArray[np.integer]:
+    """The decisions of a network, some thousands at a time."""
+    values = values.astype(model.dtype)
+    parts = [model.predict(values[start : start + ROWS_PER_CALL]) for start in range(0, len(values), ROWS_PER_CALL)]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint16)

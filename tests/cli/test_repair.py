@@ -1,0 +1,99 @@
+"""`repair` as somebody at a terminal meets it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.test_commands import Cli
+from tests.repairing.builders import asked, labelled
+
+QUICK = ["--iterations", "1", "--units", "0", "--workers", "1"]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fairchain.repairing.front.SEARCHED", 4096)
+    monkeypatch.setattr("fairchain.repairing.front.REFINED", 8192)
+    return Cli(monkeypatch, capsys)
+
+
+def written(folder: Path, **changes: Any) -> str:
+    """The question as a file."""
+    path = folder / "audit.json"
+    path.write_bytes(msgspec.json.encode(asked(folder, **changes)))
+    return str(path)
+
+
+def test_a_repair_writes_three_files_and_says_what_it_did(cli: Cli, tmp_path: Path) -> None:
+    rows = labelled()
+    with Path("rows.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows)
+        writer.writerows(zip(*rows.values(), strict=True))
+    code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--data", "rows.csv", *QUICK)
+    assert code == 0
+    assert err == ""
+    assert out.startswith("REPAIRED: the largest gap is")
+    for words in ("before  UNFAIR", "after   FAIR", "price   accuracy", "w1[2, 2]", "Written: fixed.onnx"):
+        assert words in out
+    code, out, _err = cli("recheck", "fixed.json", "--model", "fixed.onnx")
+    assert code == 0
+    assert "CONFIRMED" in out
+    assert "Weights that changed" in Path("fixed.txt").read_text()
+
+
+def test_json_has_the_front_the_changes_and_the_attempts(cli: Cli, tmp_path: Path) -> None:
+    code, out, _err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--json", *QUICK)
+    result = json.loads(out)
+    assert code == 0
+    assert result["accepted"] is True
+    assert result["after"]["verdict"] == "FAIR"
+    assert result["attempts"][0]["delta"] == 0.0005
+    assert result["files"] == ["fixed.onnx", "fixed.json", "fixed.txt"]
+    assert sum(point["chosen"] for point in result["front"]) == 1
+    assert {change["tensor"] for change in result["changes"]} == {"w1", "b1"}
+
+
+def test_a_network_that_is_fair_already_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    code, out, _err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--threshold", "0.5", *QUICK)
+    assert code == 0
+    assert out.startswith("NOT NEEDED")
+    assert "Nothing was written." in out
+    assert not list(Path().glob("fixed*"))
+
+
+def test_what_cannot_be_repaired_is_exit_code_1_and_leaves_no_file(cli: Cli, tmp_path: Path) -> None:
+    arguments = ["repair", written(tmp_path), "-o", "fixed.onnx", "--threshold", "0.001", "--change", "biases", *QUICK]
+    code, out, _err = cli(*arguments)
+    assert code == 1
+    assert out.startswith("NOT REPAIRED")
+    assert "best tried" in out
+    assert "Nothing was written." in out
+    assert not list(Path().glob("fixed*"))
+    code, out, _err = cli(*arguments, "--quiet")
+    assert code == 1
+    assert len(out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        ("network.onnx", "would be overwritten"),
+        ("audit.onnx", "would be overwritten"),
+        ("fixed.json", "an .onnx file"),
+        ("nowhere/fixed.onnx", "folder that exists"),
+    ],
+)
+def test_nothing_is_overwritten_that_the_repair_is_made_from(
+    cli: Cli, tmp_path: Path, output: str, problem: str
+) -> None:
+    code, out, err = cli("repair", written(tmp_path), "-o", output, *QUICK)
+    assert (code, out) == (2, "")
+    assert problem in err
