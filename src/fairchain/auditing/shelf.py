@@ -1,0 +1,153 @@
+"""A folder in which the stages of an audit leave their results, so that a stopped one goes on where it was.
+
+A stage's result is a set of files. Each is written whole or not at all, and the list of finished stages, with the
+checksums of their files, comes last: whenever the process ends, a stage is finished or will be made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from fairchain.errors import AuditError
+
+STATE = ".audit.json"
+FORMAT = 1
+# What a process that was killed may leave behind.
+PART = (".fairchain-", ".part")
+Files = Mapping[str, bytes]
+Stages = dict[str, dict[str, str]]
+
+
+class Shelf:
+    """The folder of one audit.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there.
+    key
+        Of everything that the results depend on. A folder with the results of another question is refused, not mixed.
+    fresh
+        Remove what an audit left there, and begin again.
+    """
+
+    def __init__(self, folder: Path, key: str, *, fresh: bool = False) -> None:
+        self.folder, self._key = folder, key
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._stages = self._begin(fresh)
+        except OSError as error:
+            told = f"cannot be used ({error.strerror}); name another folder with -o"
+            raise AuditError(f"{folder}: {told}") from None
+        self._write(STATE, self._state())
+
+    def stage(self, name: str, make: Callable[[], Files]) -> tuple[dict[str, bytes], bool]:
+        """The files of a stage: as they are if it is finished, else made now. Also whether they were there."""
+        found = self._finished(name)
+        if found is not None:
+            return found, True
+        made = dict(make())
+        if name in self._stages:
+            # What came after was made from what is gone.
+            names = list(self._stages)
+            for other in names[names.index(name) :]:
+                del self._stages[other]
+        for filename, content in made.items():
+            self._write(filename, content)
+        self._stages[name] = {filename: _digest(content) for filename, content in made.items()}
+        self._write(STATE, self._state())
+        return made, False
+
+    def _begin(self, fresh: bool) -> Stages:
+        """What is finished already; an error if the folder belongs to something else."""
+        for leftover in self.folder.glob("*".join(PART)):
+            leftover.unlink(missing_ok=True)
+        known = self._read()
+        if known is None:
+            others = any(path.name != STATE for path in self.folder.iterdir())
+            # A list of our own that cannot be read is damaged: everything is made again.
+            if others and not fresh and not (self.folder / STATE).exists():
+                raise AuditError(
+                    f"{self.folder}: is not empty and holds no audit; name a new folder with -o, or write into this "
+                    "one with --fresh"
+                )
+            return {}
+        key, stages = known
+        if fresh:
+            # A network that was repaired for another question must not lie beside this one's report.
+            for filename in {filename for listed in stages.values() for filename in listed}:
+                (self.folder / filename).unlink(missing_ok=True)
+            return {}
+        if key != self._key:
+            raise AuditError(
+                f"{self.folder}: holds an audit of another spec, network, data or version, or with other options; "
+                "name another folder with -o, or begin again in this one with --fresh"
+            )
+        return stages
+
+    def _finished(self, name: str) -> dict[str, bytes] | None:
+        """A stage's files, if all of them are there as they were written."""
+        listed = self._stages.get(name)
+        if listed is None:
+            return None
+        found = {}
+        for filename, digest in listed.items():
+            try:
+                content = (self.folder / filename).read_bytes()
+            except OSError:
+                return None
+            if _digest(content) != digest:
+                return None
+            found[filename] = content
+        return found
+
+    def _state(self) -> bytes:
+        state = {"format": FORMAT, "key": self._key, "stages": self._stages}
+        return (json.dumps(state, indent=1) + "\n").encode()
+
+    def _read(self) -> tuple[str, Stages] | None:
+        """The key and the finished stages of an audit that was here before; None if there is no list to be read."""
+        try:
+            state = json.loads((self.folder / STATE).read_bytes())
+            stages = {
+                str(name): {_inside(file): str(digest) for file, digest in listed.items()}
+                for name, listed in state["stages"].items()
+            }
+            return (str(state["key"]), stages) if state["format"] == FORMAT else None
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            return None
+
+    def _write(self, filename: str, content: bytes) -> None:
+        """A whole file or nothing: a reader, or a crash, never sees half of it."""
+        path = self.folder / filename
+        try:
+            with NamedTemporaryFile(dir=self.folder, prefix=PART[0], suffix=PART[1], delete=False) as file:
+                try:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(file.name)  # noqa: PTH108
+                    raise
+            os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
+            os.replace(file.name, path)  # noqa: PTH105
+        except OSError as error:
+            raise AuditError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _inside(filename: str) -> str:
+    """A file's name in the folder; a list that names anything else is not ours."""
+    if Path(filename).name != filename:
+        raise ValueError(filename)
+    return filename

@@ -1,0 +1,211 @@
+"""The command `audit`: Algorithm 1 whole, into a folder, with a report to read."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairchain.cli.options import EXIT_CODES, PATH, as_json, quiet, seed
+from fairchain.cli.progress import wanted
+
+if TYPE_CHECKING:
+    from fairchain.auditing import Audit, Step
+    from fairchain.cli.screen import Screen
+
+STAGES = {
+    "verify": "verifying",
+    "survey": "asking every group",
+    "explain": "looking for what carries the gap",
+    "chain": "learning the chain",
+    "repair": "repairing",
+    "report": "writing the report",
+}
+MOST_UNITS = 3
+KEPT = "interrupted; what is finished is kept in {}, and the same command goes on from there"
+
+
+@click.command(
+    short_help="Verify, explain, repair and report, in one go.",
+    epilog="Example: fairchain audit audit.toml -o audit --data people.csv",
+)
+@click.argument("spec", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The folder to write to; a stopped audit goes on there.")
+@click.option("--model", type=PATH, help="A network's file instead of the spec's model.path.")
+@click.option("--data", type=PATH, help="Labelled rows: for the accuracy of a repaired network, and for witnesses.")
+@click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
+@click.option("--no-repair", is_flag=True, help="Do not repair an unfair network.")
+@click.option("--fresh", is_flag=True, help="Begin again, whatever the folder holds.")
+@seed
+@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
+@as_json
+@quiet
+def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Verify the network of SPEC and, if it is not fair, say why and repair it; write a report to a folder.
+
+    The folder gets report.html, report.md, certificate.json, the chain in several formats and, if one was accepted,
+    repaired.onnx with a certificate of its own. Stopped with Ctrl-C, or by anything else, it goes on with the same
+    command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
+    3 undecided, 2 bad input, 130 interrupted.
+    """
+    from fairchain.auditing import audit as run
+
+    with _at_once(output), _stages(quiet or as_json) as progress:
+        found = run(spec, output, repair=not no_repair, progress=progress, **options)
+    if as_json:
+        print(json.dumps(_plain(found), indent=1))
+    else:
+        _show(found, spec, brief=quiet)
+    sys.exit(EXIT_CODES[found.decision])
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C, told apart from the exception that stages turn into an answer with what they know."""
+
+
+@contextmanager
+def _at_once(folder: Path) -> Iterator[None]:
+    """Let Ctrl-C end the stage at work: what it knows by then would not be the same another time."""
+
+    def stop(*_: object) -> None:
+        raise _Interrupted
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except (_Interrupted, KeyboardInterrupt):
+        raise click.Abort(KEPT.format(folder)) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _plain(found: Audit) -> dict[str, object]:
+    findings = found.findings
+    gap = findings.verdict["gap"]
+    repair = findings.repair
+    return {
+        "verdict": found.decision,
+        "gap": {key: gap[key] for key in ("estimate", "low", "high")},
+        "threshold": findings.verdict["threshold"],
+        "delta": findings.verdict["delta"],
+        "sound": findings.verdict["sound"],
+        "statement": findings.verdict["statement"],
+        "repaired": found.repaired,
+        "after": repair["after"]["gap"] if repair is not None and found.repaired else None,
+        "left_out": findings.left_out,
+        "folder": str(found.folder),
+        "report": str(found.report),
+        "files": ["report.html", *findings.files],
+        "recheck": list(found.recheck),
+    }
+
+
+def _show(found: Audit, spec: Path, *, brief: bool) -> None:
+    """The story in a few lines, and what to do next."""
+    from fairchain.cli.screen import Screen
+    from fairchain.cli.show import COLOURS
+    from fairchain.report.sections import headline
+
+    screen, findings = Screen(), found.findings
+    mark = "" if findings.verdict["sound"] else " (NOT SOUND)"
+    screen.line((found.decision + mark, COLOURS[found.decision]), f": {headline(findings.verdict)}")
+    if brief:
+        screen.line(f"Report: {found.report}")
+        return
+    _show_groups(screen, found)
+    _show_why(screen, found)
+    _show_repair(screen, found)
+    screen.line((findings.verdict["statement"], "bold"))
+    screen.line()
+    _show_next(screen, found, spec)
+
+
+def _show_groups(screen: Screen, found: Audit) -> None:
+    from fairchain.cli.show import bar
+    from fairchain.evidence import Interval
+    from fairchain.report.numbers import with_interval
+
+    findings = found.findings
+    if findings.verdict["kind"] == "individual" or not findings.groups:
+        return
+    more, less, outcome = findings.widest
+    # Two groups say it; the page has all of them.
+    shown = [group for group in findings.groups if group["name"] in (more, less)]
+    shares = {group["name"]: Interval(group["probability"], group["low"], group["high"]) for group in shown}
+    rows = [
+        [each, with_interval(share.estimate, share.low, share.high), bar(share)]
+        for each, share in sorted(shares.items(), key=lambda item: -item[1].estimate)
+    ]
+    screen.table(["group", f"P(Y={outcome})", ""], rows)
+    others = len(findings.groups) - len(shown)
+    if others:
+        screen.line((f"and {others} more groups, in the report", "dim"))
+
+
+def _show_why(screen: Screen, found: Audit) -> None:
+    from fairchain.report.numbers import bounded
+
+    explanation = found.findings.explanation
+    if explanation is not None and explanation["units"]:
+        first = explanation["units"][:MOST_UNITS]
+        told = "; ".join(f"{unit['name']} {bounded(unit['effect'])}" for unit in first)
+        screen.line(f"Without one of these it would be smaller by: {told}")
+
+
+def _show_repair(screen: Screen, found: Audit) -> None:
+    from fairchain.report.sections import headline
+
+    repair = found.findings.repair
+    for part, reason in found.findings.left_out.items():
+        if part != "chain":
+            screen.line((f"No {part}: {reason}.", "yellow"))
+    if repair is None or not repair["needed"]:
+        return
+    told = ("REPAIRED", "bold green") if found.repaired else ("NOT REPAIRED", "bold yellow")
+    after = repair["after"]
+    screen.line(told, f": {headline(after)}" if after is not None else "")
+
+
+def _show_next(screen: Screen, found: Audit, spec: Path) -> None:
+    """What to do with all this."""
+    folder = found.folder
+    rows = [["read", str(found.report)]]
+    if found.repaired:
+        rows.append(["use", str(folder / "repaired.onnx")])
+        rows.append(["compare", _command("compare", folder / "certificate.json", folder / "repaired-certificate.json")])
+    elif found.decision == "UNDECIDED":
+        rows.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --fresh or another folder"])
+    rows += [["check", command] for command in found.recheck]
+    screen.table([], rows)
+
+
+def _command(name: str, *paths: Path) -> str:
+    return f"fairchain {name} {' '.join(shlex.quote(str(path)) for path in paths)}"
+
+
+@contextmanager
+def _stages(silent: bool) -> Iterator[Callable[[Step], None] | None]:
+    """The stage at work, and those that are finished, on a terminal."""
+    if not wanted(silent):
+        yield None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True)
+    with console.status("") as status:
+
+        def report(step: Step) -> None:
+            if step.finished:
+                console.print(f"[green]{'kept' if step.kept else 'done'}[/] {STAGES[step.stage]}")
+            else:
+                status.update(escape(STAGES[step.stage] + (f": {step.detail}" if step.detail else "")))
+
+        yield report

@@ -1,0 +1,167 @@
+"""Two certificates side by side: before and after a repair, or two networks that answer the same question."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import msgspec
+
+from fairchain.report.findings import Plain
+from fairchain.report.numbers import bounded
+from fairchain.spec import parse_spec
+from fairchain.wording import MEASURED
+
+# Keys of a feature that say who the people are; the others say what the network gets, and belong to it.
+OF_PEOPLE = ("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms")
+SHOWN = ("verdict", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group in both certificates; None where one has no such group. `moved` is up, down, same or unknown ("")."""
+
+    name: str
+    outcome: str
+    first: Plain | None
+    second: Plain | None
+    moved: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two certificates: their claims, every group, and in what they are not about the same thing."""
+
+    first: Plain
+    second: Plain
+    rows: tuple[Row, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether both gaps are measured alike, for the same people, by rules that are sound."""
+        return not self.differences and self.sound
+
+    @property
+    def sound(self) -> bool:
+        """Whether the numbers of both carry a guarantee."""
+        return bool(self.first["sound"] and self.second["sound"])
+
+    @property
+    def delta(self) -> float:
+        """With which probability something that is said of both is wrong, at most: by a union bound, the sum."""
+        return min(1.0, float(self.first["delta"] + self.second["delta"]))
+
+    @property
+    def sentence(self) -> str:
+        """What can be said about the two gaps."""
+        one, other = self.first, self.second
+        told = f"{MEASURED[one['kind']]} is {bounded(one['gap'])} in the first"
+        second = f"{MEASURED[other['kind']]} is " if one["kind"] != other["kind"] else ""
+        told += f" and {second}{bounded(other['gap'])} in the second"
+        if self.differences:
+            return f"{told}; they cannot be compared: the certificates differ in {_listed(self.differences)}"
+        if not self.sound:
+            return f"{told}; they cannot be compared: a rule that is not sound gives no valid intervals"
+        return told + self._conclusion()
+
+    def _conclusion(self) -> str:
+        moved = _moved(self.first["gap"], self.second["gap"])
+        if moved == "same":
+            return ", the same"
+        if not moved:
+            return "; the intervals overlap, so neither is known to be more even"
+        more_even = (moved == "up") == (self.first["kind"] == "ratio")
+        return f"; the second is {'more' if more_even else 'less'} even"
+
+    @property
+    def promise(self) -> str:
+        """How sure that is."""
+        if not self.comparable:
+            return ""
+        if self.delta == 0:
+            return "Both were counted, not estimated: nothing is left to chance."
+        if self.delta >= 1:
+            return "The two deltas add up to 1 or more: nothing is promised about both."
+        return (
+            f"What is said of both gaps is wrong with probability at most {self.delta:g}, the sum of both deltas; "
+            "and so, by itself, is what is said of all groups."
+        )
+
+    def to_dict(self) -> Plain:
+        """As plain JSON values."""
+        return {
+            "first": {key: self.first[key] for key in SHOWN},
+            "second": {key: self.second[key] for key in SHOWN},
+            "comparable": self.comparable,
+            "differences": list(self.differences),
+            "sentence": self.sentence,
+            "delta": self.delta if self.comparable else None,
+            "promise": self.promise,
+            "groups": [asdict(row) for row in self.rows],
+        }
+
+
+def compare(first: Plain, second: Plain) -> Comparison:
+    """Set two certificates side by side, as `read_claims` gives them.
+
+    Each certificate's intervals fail with probability delta at most, so what is said of both fails with the sum of
+    the two deltas at most, whether or not they saw the same people.
+    """
+    one, other = first["claims"], second["claims"]
+    found = Comparison(one, other, (), _differences(first, second))
+    mine, theirs = _by_group(one), _by_group(other)
+    rows = tuple(
+        Row(
+            *key,
+            mine.get(key),
+            theirs.get(key),
+            _moved(mine[key], theirs[key]) if found.comparable and key in mine and key in theirs else "",
+        )
+        for key in dict.fromkeys((*mine, *theirs))
+    )
+    return Comparison(one, other, rows, found.differences)
+
+
+def _by_group(claims: Plain) -> dict[tuple[str, str], Plain]:
+    return {
+        (group["name"], group["outcome"]): {
+            "estimate": group["probability"],
+            "low": group["low"],
+            "high": group["high"],
+        }
+        for group in claims["groups"]
+    }
+
+
+def _moved(one: Plain, other: Plain) -> str:
+    """What the intervals say: up, down, the same (both exact), or nothing."""
+    if other["low"] > one["high"]:
+        return "up"
+    if other["high"] < one["low"]:
+        return "down"
+    return "same" if one["low"] == one["high"] == other["low"] == other["high"] else ""
+
+
+def _differences(first: Plain, second: Plain) -> tuple[str, ...]:
+    """Where two certificates are not about the same thing; another network, threshold, delta or seed is no reason."""
+    one, other = _question(first), _question(second)
+    return tuple(word for word in one if one[word] != other[word])
+
+
+def _question(certificate: Plain) -> dict[str, object]:
+    # Through the struct, so that a key that is left out and one with its default value are the same.
+    spec, claims = msgspec.to_builtins(parse_spec(certificate["spec"])), certificate["claims"]
+    question = {key: value for key, value in spec["property"].items() if key != "threshold"}
+    people = {key: value for key, value in spec["population"].items() if key not in ("path", "prediction")}
+    features = [{key: feature[key] for key in OF_PEOPLE if key in feature} for feature in spec["feature"]]
+    return {
+        "the question": (claims["kind"], question),
+        "the labels": sorted(spec["model"]["labels"]),
+        "the features or groups": sorted(features, key=lambda feature: str(feature["name"])),
+        "the people": people,
+        "the table": claims.get("table_sha256"),
+    }
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,50 @@
+"""Verdicts as JUnit XML, which every build server shows: fair passes, unfair fails, undecided is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairchain.report.findings import Plain
+from fairchain.report.markdown import finding, word
+from fairchain.report.markup import Markup, el
+from fairchain.report.numbers import bounded
+
+# An undecided one is an error and not a failure: nothing was found against the network, and nothing for it.
+PROBLEMS = {"UNFAIR": "failure", "UNDECIDED": "error"}
+
+
+def junit(verdicts: Mapping[str, Plain], *, suite: str = "fairchain") -> str:
+    """One test case for each verdict, by its name: the values are as `Verdict.to_dict` gives them.
+
+    >>> print(junit({}).splitlines()[0])
+    <?xml version="1.0" encoding="UTF-8"?>
+    """
+    cases = [_case(name, verdict, suite) for name, verdict in verdicts.items()]
+    problems = [PROBLEMS.get(verdict["verdict"]) for verdict in verdicts.values()]
+    seconds = sum(verdict.get("seconds", 0.0) for verdict in verdicts.values())
+    counts = {"tests": len(cases), "failures": problems.count("failure"), "errors": problems.count("error")}
+    whole = el(
+        "testsuites",
+        el("testsuite", *cases, name=suite, skipped=0, time=f"{seconds:.3f}", **counts),
+        time=f"{seconds:.3f}",
+        **counts,
+    )
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{whole}\n'
+
+
+def _case(name: str, verdict: Plain, suite: str) -> Markup:
+    told = f"{word(verdict)}: {finding(verdict)}"
+    problem = PROBLEMS.get(verdict["verdict"])
+    lines = [told, verdict["statement"], verdict["scope"], *verdict.get("notes", ()), *map(_group, verdict["groups"])]
+    return el(
+        "testcase",
+        el(problem, "\n".join(lines[:3]), message=told, type=verdict["verdict"]) if problem else None,
+        el("system-out", "\n".join(lines)),
+        name=name,
+        classname=suite,
+        time=f"{verdict.get('seconds', 0.0):.3f}",
+    )
+
+
+def _group(group: Plain) -> str:
+    return f"P({group['outcome']} | {group['name']}) = {bounded({**group, 'estimate': group['probability']})}"

@@ -1,0 +1,193 @@
+"""The chain as a picture: groups on the left, states in columns, decisions on the right, thick where much flows.
+
+Two groups are drawn in colours, all others as one grey strand. Each node is a stack of as many parts as there are
+strands, so that a difference between the groups is a difference in height.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fairchain.report.markup import Markup, el, join
+from fairchain.report.numbers import share, with_interval
+from fairchain.report.plots.frame import label, picture
+from fairchain.report.strands import Flow, Strand
+
+WIDTH, NODE, GAP, TOP, BOTTOM = 860, 14, 26, 48, 14
+LEFT, RIGHT = 150, 190
+# Height of one strand where it is whole; thinner than this many pixels a ribbon is not drawn.
+WHOLE, THINNEST = 110.0, 0.15
+
+
+def flow_picture(title: str, about: str, flow: Flow, headings: Sequence[str], names: Sequence[str]) -> Markup:
+    """Strands through columns; `headings` stand above the columns, `names` before the strands."""
+    places = _Places(flow)
+    states = [(column, state) for column, each in enumerate(flow.columns) for state in each]
+    return picture(
+        title,
+        about,
+        WIDTH,
+        places.height,
+        *(
+            label(places.x(column) + NODE / 2, 18, heading, room=places.room, class_="heading", text_anchor="middle")
+            for column, heading in enumerate(headings)
+        ),
+        *(_start(places, number, strand, names[number]) for number, strand in enumerate(flow.strands)),
+        el("g", *_ribbons(places), class_="ribbons"),
+        el("g", *(_node(places, column, state, headings) for column, state in states)),
+        class_="plot flow",
+    )
+
+
+class _Places:
+    """Where everything stands: parts of nodes and starts of strands, from the shares alone."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        tallest = max(len(states) for states in flow.columns)
+        whole = WHOLE * len(flow.strands)
+        self.height = TOP + whole + GAP * max(tallest - 1, len(flow.strands) - 1) + BOTTOM
+        self.tops: dict[tuple[int, str, int], float] = {}
+        self.starts: list[float] = []
+        y = TOP + (self.height - TOP - BOTTOM - whole - GAP * (len(flow.strands) - 1)) / 2
+        for _ in flow.strands:
+            self.starts.append(y)
+            y += WHOLE + GAP
+        for column, states in enumerate(flow.columns):
+            y = TOP + (self.height - TOP - BOTTOM - whole - GAP * (len(states) - 1)) / 2
+            for state in states:
+                for number, strand in enumerate(flow.strands):
+                    self.tops[column, state, number] = y
+                    y += WHOLE * strand.states.get((column, state), 0.0)
+                y += GAP
+
+    @property
+    def room(self) -> float:
+        """For what is written above a column."""
+        return min((WIDTH - LEFT - RIGHT) / max(len(self.flow.columns), 1) - 12, 170.0)
+
+    def x(self, column: int) -> float:
+        """The left edge of a column's nodes."""
+        last = max(len(self.flow.columns) - 1, 1)
+        first = LEFT + (WIDTH - LEFT - RIGHT) / (last + 1)
+        return first + column * (WIDTH - RIGHT - NODE - first) / last if len(self.flow.columns) > 1 else WIDTH - RIGHT
+
+
+def _start(places: _Places, number: int, strand: Strand, short: str) -> Markup:
+    y = places.starts[number]
+    return el(
+        "g",
+        el("title", strand.name),
+        el("rect", x=LEFT, y=y, width=NODE, height=WHOLE, class_="node"),
+        label(LEFT - 8, y + WHOLE / 2 + 4, short, room=LEFT - 12, class_="name", text_anchor="end"),
+        class_=f"strand {strand.tone}",
+    )
+
+
+def _ribbons(places: _Places) -> Iterator[Markup]:
+    """From each part of a node to those it flows into, in the order in which these stand."""
+    for number, strand in enumerate(places.flow.strands):
+        leaving: dict[tuple[int, str], float] = {}
+        arriving: dict[tuple[int, str], float] = {}
+        order = {(column, s): i for column, states in enumerate(places.flow.columns) for i, s in enumerate(states)}
+
+        def rank(step: tuple[int, str, str], order: dict[tuple[int, str], int] = order) -> tuple[int, int, int]:
+            column, one, other = step
+            return column, order.get((column - 1, one), 0), order.get((column, other), 0)
+
+        for step in sorted(strand.steps, key=rank):
+            column, one, other = step
+            thick = WHOLE * strand.steps[step]
+            if thick < THINNEST:
+                continue
+            first = places.starts[number] if column == 0 else places.tops[column - 1, one, number]
+            y1 = first + leaving.get((column, one), 0.0)
+            y2 = places.tops[column, other, number] + arriving.get((column, other), 0.0)
+            leaving[column, one] = leaving.get((column, one), 0.0) + thick
+            arriving[column, other] = arriving.get((column, other), 0.0) + thick
+            x1 = (LEFT if column == 0 else places.x(column - 1)) + NODE
+            ends = _node_id(column - 1, order.get((column - 1, one), 0)), _node_id(column, order[column, other])
+            yield _ribbon(strand, step, (x1, y1), (places.x(column), y2), thick, ends)
+
+
+def _node_id(column: int, place: int) -> str:
+    return f"{column}:{place}"
+
+
+def _ribbon(
+    strand: Strand,
+    step: tuple[int, str, str],
+    start: tuple[float, float],
+    end: tuple[float, float],
+    thick: float,
+    ends: tuple[str, str],
+) -> Markup:
+    (x1, y1), (x2, y2) = start, end
+    middle = (x1 + x2) / 2
+    path = (
+        f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+        f"v{thick:.1f}C{middle:.1f} {y2 + thick:.1f} {middle:.1f} {y1 + thick:.1f} {x1:.1f} {y1 + thick:.1f}z"
+    )
+    column, one, other = step
+    known = strand.bounds.get(step)
+    detail = with_interval(*known) if known else f"{strand.steps[step]:.4f}"
+    start_name = one if column else strand.name
+    where = f"{strand.name}: {start_name} to {other}" if column else f"{strand.name} to {other}"
+    return el(
+        "path",
+        el("title", f"{where}: {detail}"),
+        d=path,
+        class_=f"ribbon {strand.tone}",
+        data_from=ends[0],
+        data_to=ends[1],
+    )
+
+
+def _node(places: _Places, column: int, state: str, headings: Sequence[str]) -> Markup:
+    flow, x = places.flow, places.x(column)
+    amounts = [strand.states.get((column, state), 0.0) for strand in flow.strands]
+    parts = [
+        el(
+            "rect",
+            x=x,
+            y=places.tops[column, state, number],
+            width=NODE,
+            height=max(WHOLE * amount, 0.5),
+            class_=f"node {strand.tone}",
+            data_strand=strand.name,
+            data_state=state,
+            data_share=repr(amount),
+        )
+        for number, (strand, amount) in enumerate(zip(flow.strands, amounts, strict=True))
+    ]
+    shares = (f"{share(amount)} of {strand.name}" for strand, amount in zip(flow.strands, amounts, strict=True))
+    told = f"{state}: {', '.join(shares)}"
+    return el(
+        "g",
+        el("title", told),
+        *parts,
+        _node_text(places, column, state, headings, amounts),
+        class_="state",
+        tabindex="0",
+        role="img",
+        aria_label=told,
+        data_node=_node_id(column, flow.columns[column].index(state)),
+    )
+
+
+def _node_text(places: _Places, column: int, state: str, headings: Sequence[str], amounts: Sequence[float]) -> Markup:
+    """Beside a decision its shares; above another state its name, without that of the unit, which stands on top."""
+    x, first = places.x(column), places.tops[column, state, 0]
+    if column == len(places.flow.columns) - 1:
+        x, middle = x + NODE + 8, first + WHOLE * sum(amounts) / 2
+        numbers = [
+            el("tspan", share(amount), dx=0 if number == 0 else 8, class_=strand.tone)
+            for number, (strand, amount) in enumerate(zip(places.flow.strands, amounts, strict=True))
+        ]
+        return join(
+            label(x, middle - 2, state.removeprefix("Y="), room=RIGHT - NODE - 12, class_="name"),
+            el("text", *numbers, x=x, y=middle + 13, class_="number"),
+        )
+    unit = headings[column] if column < len(headings) else ""
+    short = state.removeprefix(unit).lstrip(" =") or state
+    return label(x + NODE / 2, first - 6, short, room=places.room, class_="name", text_anchor="middle")

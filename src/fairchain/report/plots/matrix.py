@@ -1,0 +1,109 @@
+"""The gap or the ratio of each pair as a table, since its numbers are meant to be read; its cells are shaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairchain.report.markup import Markup, el, name
+from fairchain.report.numbers import with_interval
+from fairchain.report.plots.frame import scrolled
+
+# Above so many groups a cell has room for the longer side of its interval only.
+MOST_WRITTEN = 8
+Gap = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How cells are written and shaded."""
+
+    threshold: float
+    ratio: bool
+    small: bool
+
+    def shade(self, estimate: float) -> int:
+        """From 0 to 10, 5 at the threshold: steps, so that they stand in the style sheet and follow dark and light."""
+        far = (1 - estimate) / (1 - self.threshold or 1) if self.ratio else abs(estimate) / (self.threshold or 1)
+        return min(int(far * 5 + 0.5), 10)
+
+    def beyond(self, low: float, high: float) -> bool:
+        """Whether the whole interval is on the wrong side of the threshold."""
+        return high < self.threshold if self.ratio else max(low, -high) > self.threshold
+
+    def number(self, estimate: float) -> str:
+        return f"{estimate:.3f}" if self.ratio else f"{estimate:+.3f}"
+
+    def bounds(self, estimate: float, low: float, high: float) -> str | None:
+        """What is written under the number; nothing where it is exact."""
+        if low == high:
+            return None
+        if self.small:
+            return f"±{max(estimate - low, high - estimate):.3f}"
+        return f"[{self.number(low)}, {self.number(high)}]"
+
+
+def matrix(
+    caption: str,
+    names: Sequence[str],
+    gaps: Mapping[tuple[str, str], Gap],
+    threshold: float,
+    *,
+    ratio: bool = False,
+) -> Markup:
+    """A square table. A cell is shaded by its size, and underlined where it is surely beyond the threshold.
+
+    `gaps` has (estimate, low, high) for each ordered pair that is known, row first.
+    """
+    look = _Look(threshold, ratio, small=len(names) > MOST_WRITTEN)
+    if look.small and any(low < high for _, low, high in gaps.values()):
+        caption += "; ± is the longer side of an interval, which is whole in survey.json"
+    shortened = list(zip(names, without_prefix(names), strict=True))
+    head = el("tr", el("td"), *(_header(each, short, "col") for each, short in shortened))
+    rows = (
+        el("tr", _header(row, short, "row"), *(_cell(row, column, gaps.get((row, column)), look) for column in names))
+        for row, short in shortened
+    )
+    return scrolled(
+        el(
+            "table",
+            el("caption", caption),
+            el("thead", head),
+            el("tbody", *rows),
+            class_="matrix small" if look.small else "matrix",
+        ),
+        caption,
+    )
+
+
+def without_prefix(names: Sequence[str]) -> list[str]:
+    """Names of groups without the feature, where all are of the same one.
+
+    >>> without_prefix(["sex=Female", "sex=Male"])
+    ['Female', 'Male']
+    """
+    features = {each.partition("=")[0] for each in names}
+    plain = len(features) == 1 and all(each.partition("=")[2] and " & " not in each for each in names)
+    return [each.partition("=")[2] if plain else each for each in names]
+
+
+def _header(whole: str, short: str, scope: str) -> Markup:
+    return el("th", el("div", name(short)), scope=scope, title=whole)
+
+
+def _cell(row: str, column: str, gap: Gap | None, look: _Look) -> Markup:
+    if gap is None:
+        return el("td", "" if row == column else "–", class_="none")
+    estimate, low, high = gap
+    written = look.bounds(*gap)
+    between = "and" if look.ratio else "minus"
+    return el(
+        "td",
+        el("span", look.number(estimate), class_="gap"),
+        el("small", written) if written is not None else None,
+        class_=f"shade{look.shade(estimate)}" + (" certain" if look.beyond(low, high) else ""),
+        title=f"{row} {between} {column}: {with_interval(*gap)}",
+        data_row=row,
+        data_column=column,
+        data_estimate=repr(estimate),
+    )

@@ -1,0 +1,76 @@
+"""The front between fairness and accuracy: each point a network, the chosen one marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairchain.report.markup import Markup, el
+from fairchain.report.plots.frame import Scale, around, axis, picture
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 620, 340, 76, 16, 48
+
+
+@dataclass(frozen=True)
+class Point:
+    """One network: its gap, its accuracy, and what it is."""
+
+    gap: float
+    accuracy: float
+    name: str
+    tone: str = "plain"
+
+
+def front(title: str, about: str, points: Sequence[Point], threshold: float, accuracy: str) -> Markup:
+    """Gap to the right, accuracy upwards, the threshold as a line."""
+    across = Scale(*around([*(point.gap for point in points), threshold, 0.0], least=0.02, floor=0.0), LEFT, WIDTH - 20)
+    upwards = Scale(*around([point.accuracy for point in points], least=0.02), HEIGHT - BOTTOM, TOP)
+    line = across(threshold)
+    return picture(
+        title,
+        about,
+        WIDTH,
+        HEIGHT,
+        el("rect", x=LEFT, y=TOP, width=line - LEFT, height=HEIGHT - BOTTOM - TOP, class_="band"),
+        axis(across, TOP, HEIGHT - BOTTOM, "gap on the search data (to the left is fairer)"),
+        *(_height(upwards, tick) for tick in upwards.ticks(5)),
+        el(
+            "text",
+            accuracy,
+            x=14,
+            y=HEIGHT / 2,
+            class_="tick",
+            text_anchor="middle",
+            transform=f"rotate(-90 14 {HEIGHT / 2:g})",
+        ),
+        el("line", x1=line, x2=line, y1=TOP, y2=HEIGHT - BOTTOM, class_="edge"),
+        el("text", f"threshold {threshold:g}", x=line + 4, y=TOP + 12, class_="tick"),
+        *(_point(point, across, upwards) for point in points),
+        class_="plot front",
+    )
+
+
+def _height(upwards: Scale, tick: float) -> Markup:
+    y = upwards(tick)
+    return el(
+        "g",
+        el("line", x1=LEFT, x2=WIDTH - 20, y1=y, y2=y, class_="grid"),
+        el("text", f"{tick:g}", x=LEFT - 8, y=y + 4, class_="tick", text_anchor="end"),
+    )
+
+
+def _point(point: Point, across: Scale, upwards: Scale) -> Markup:
+    told = f"{point.name}: gap {point.gap:.4f}, {point.accuracy:.4f}"
+    return el(
+        "circle",
+        el("title", told),
+        cx=across(point.gap),
+        cy=upwards(point.accuracy),
+        r=7.0 if point.tone != "plain" else 4.0,
+        class_=f"point {point.tone}",
+        tabindex="0" if point.tone != "plain" else None,
+        role="img",
+        aria_label=told,
+        data_gap=repr(point.gap),
+        data_accuracy=repr(point.accuracy),
+    )

@@ -1,0 +1,51 @@
+"""A small audit: a network of four neurons that looks at sex, and stages that work with few people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests.questions import category, integer, question
+from tests.repairing.builders import biased
+
+SPEC = "question.json"
+
+
+def write_question(folder: Path, *, weight: float = 2.0, **property_: Any) -> Path:
+    """A spec file with its network beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "network.onnx").write_bytes(biased(weight).SerializeToString())
+    data = question(integer("x"), integer("y"), category("sex", "Female", "Male"))
+    data["property"] |= property_
+    (folder / SPEC).write_text(json.dumps(data), encoding="utf-8")
+    return folder / SPEC
+
+
+@contextmanager
+def few_people() -> Iterator[None]:
+    """Every stage as it is, only smaller."""
+    import fairchain.explaining
+    import fairchain.repairing
+    from fairchain.chain import effort
+    from fairchain.repairing import front
+    from fairchain.verification import survey
+
+    with (
+        patch.object(survey, "ROUNDS", 500),
+        patch.object(survey.survey, "__kwdefaults__", {**survey.survey.__kwdefaults__, "rounds": 500}),
+        patch.object(fairchain.explaining, "explain", partial(fairchain.explaining.explain, rounds=500)),
+        patch.object(fairchain.repairing, "repair", partial(fairchain.repairing.repair, iterations=1)),
+        patch.multiple(front, SEARCHED=512, REFINED=512),
+        patch.object(effort, "ROUNDS", 500),
+    ):
+        yield
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of an audit, hidden ones too, but not what a killed process left of a file that it was writing."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".part"}

@@ -1,0 +1,210 @@
+"""An audit: which stages run when, what is asked again and what is not, and what cannot be done is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairchain.auditing import Step, audit, stages
+from fairchain.errors import AuditError, DataError, ModelError
+from tests.auditing.builders import contents, few_people, write_question
+
+FAIR_FILES = {
+    ".audit.json", "verdict.json", "certificate.json", "survey.json", "chain.json", "chain.prism", "chain.drn",
+    "chain.dot", "report.html", "report.md",
+}  # fmt: skip
+UNFAIR_FILES = FAIR_FILES | {"explanation.json", "repair.json", "repaired.onnx", "repaired-certificate.json"}
+
+
+def run(spec: Path, folder: Path, **options: Any) -> tuple[Any, dict[str, bool]]:
+    """The audit, and of each stage whether it was there already."""
+    steps: list[Step] = []
+    with few_people():
+        found = audit(spec, folder, workers=1, progress=steps.append, **options)
+    return found, {step.stage: step.kept for step in steps if step.finished}
+
+
+def test_an_unfair_network_goes_the_whole_way_and_its_certificates_hold(tmp_path: Path) -> None:
+    from fairchain import recheck
+
+    found, ran = run(write_question(tmp_path), tmp_path / "out")
+    assert (found.decision, found.repaired) == ("UNFAIR", True)
+    assert list(ran) == ["verify", "survey", "explain", "chain", "repair", "report"]
+    assert set(contents(found.folder)) == UNFAIR_FILES
+    assert recheck(found.folder / "certificate.json", tmp_path / "network.onnx").holds
+    repaired = found.folder / "repaired.onnx"
+    assert recheck(found.folder / "repaired-certificate.json", repaired).holds
+    claims = json.loads((found.folder / "repaired-certificate.json").read_text(encoding="utf-8"))
+    assert (claims["claims"]["verdict"], claims["spec"]["model"]["path"]) == ("FAIR", "repaired.onnx")
+    assert str(tmp_path) not in found.report.read_text(encoding="utf-8")
+
+
+def test_a_fair_network_needs_no_reason_and_no_repair(tmp_path: Path) -> None:
+    found, ran = run(write_question(tmp_path, weight=0.0), tmp_path / "out")
+    assert (found.decision, found.repaired, list(ran)) == ("FAIR", False, ["verify", "survey", "chain", "report"])
+    assert set(contents(found.folder)) == FAIR_FILES
+
+
+def test_an_undecided_one_is_explained_and_not_repaired(tmp_path: Path) -> None:
+    spec = write_question(tmp_path, threshold=0.165)
+    data = json.loads(spec.read_text(encoding="utf-8"))
+    data["guarantee"]["budget"] = {"rounds": 300}
+    spec.write_text(json.dumps(data), encoding="utf-8")
+    found, ran = run(spec, tmp_path / "out")
+    assert found.decision == "UNDECIDED"
+    assert list(ran) == ["verify", "survey", "explain", "chain", "report"]
+
+
+def test_an_audit_again_makes_nothing_again_wherever_its_files_lie(tmp_path: Path) -> None:
+    run(write_question(tmp_path), tmp_path / "out")
+    before = contents(tmp_path / "out")
+    elsewhere = write_question(tmp_path / "moved")
+    _, ran = run(elsewhere, tmp_path / "out")
+    assert all(ran.values())
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_stage_that_was_interrupted_is_made_again_and_the_end_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_question(tmp_path)
+    run(spec, tmp_path / "unbroken")
+
+    def interrupted(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    for name in ("explain_files", "repair_files"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"fairchain.auditing.front.{name}", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(spec, tmp_path / "out")
+    found, ran = run(spec, tmp_path / "out")
+    assert ran == {name: name in ("verify", "survey", "explain", "chain") for name in ran}
+    assert contents(found.folder) == contents(tmp_path / "unbroken")
+
+
+def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C lets verify and repair answer with what they know; another run would not answer the same."""
+    import dataclasses
+
+    import fairchain.verification
+
+    verify = fairchain.verification.verify
+
+    def cut_short(*arguments: Any, **options: Any) -> Any:
+        return dataclasses.replace(verify(*arguments, **options), stopped="interrupted")
+
+    monkeypatch.setattr(fairchain.verification, "verify", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        run(write_question(tmp_path), tmp_path / "out")
+    assert set(contents(tmp_path / "out")) == {".audit.json"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 5},
+        {"repair": False},
+        {"label": "truth", "data": "rows.csv"},
+        {"model": "other/network.onnx"},
+    ],
+)
+def test_what_the_results_depend_on_is_in_the_key(tmp_path: Path, change: dict[str, Any]) -> None:
+    spec = write_question(tmp_path, weight=0.0)
+    write_question(tmp_path / "other", weight=0.01)
+    rows = "x,y,sex,truth\n" + "1,2,Male,yes\n" * 50
+    (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
+    run(spec, tmp_path / "out")
+    options = {key: tmp_path / value if key in ("data", "model") else value for key, value in change.items()}
+    with pytest.raises(AuditError, match="holds an audit of another spec"):
+        run(spec, tmp_path / "out", **options)
+    assert not any(run(spec, tmp_path / "out", fresh=True, **options)[1].values())
+
+
+def test_the_content_of_a_table_is_in_the_key(tmp_path: Path) -> None:
+    spec = write_question(tmp_path)
+    data = json.loads(spec.read_text(encoding="utf-8"))
+    data["population"] = {"kind": "marginals", "path": "rows.csv"}
+    spec.write_text(json.dumps(data), encoding="utf-8")
+    rows = "x,y,sex\n" + "1,2,Male\n3,4,Female\n" * 50
+    (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
+    run(spec, tmp_path / "out", repair=False)
+    (tmp_path / "rows.csv").write_text(rows + "5,5,Male\n", encoding="utf-8")
+    with pytest.raises(AuditError, match="holds an audit of another spec"):
+        run(spec, tmp_path / "out", repair=False)
+
+
+def test_rows_of_a_table_are_counted_and_need_no_survey(tmp_path: Path) -> None:
+    spec = write_question(tmp_path)
+    data = json.loads(spec.read_text(encoding="utf-8"))
+    data["population"] = {"kind": "table", "path": "rows.csv", "as": "sample"}
+    spec.write_text(json.dumps(data), encoding="utf-8")
+    cells = [f"{i % 10},{i // 10 % 10},{sex}" for i in range(1500) for sex in ("Male", "Female")]
+    (tmp_path / "rows.csv").write_text("x,y,sex\n" + "\n".join(cells), encoding="utf-8")
+    found, _ = run(spec, tmp_path / "out")
+    assert found.decision == "UNFAIR"
+    assert set(found.findings.left_out) == {"chain", "repair"}
+    page = found.report.read_text(encoding="utf-8")
+    assert "Not possible here: population.as: a sample is used up by one look" in page
+    assert found.recheck[0].endswith(f"--data {tmp_path / 'rows.csv'}")
+
+
+def test_recorded_decisions_have_no_network_to_open(tmp_path: Path) -> None:
+    spec = write_question(tmp_path)
+    data = json.loads(spec.read_text(encoding="utf-8"))
+    del data["model"]["path"]
+    data["population"] = {"kind": "table", "path": "rows.csv", "as": "population", "prediction": "said"}
+    spec.write_text(json.dumps(data), encoding="utf-8")
+    cells = [
+        f"{i % 10},{i * 7 % 10},{sex},{said}" for i in range(40) for sex, said in (("Male", "yes"), ("Female", "no"))
+    ]
+    (tmp_path / "rows.csv").write_text("x,y,sex,said\n" + "\n".join(cells), encoding="utf-8")
+    found, _ = run(spec, tmp_path / "out")
+    assert found.decision == "UNFAIR"
+    assert "recorded decisions have no network" in found.findings.left_out["repair"]
+    assert "the decisions on record" in found.report.read_text(encoding="utf-8")
+
+
+def test_rows_that_cannot_be_used_are_known_before_the_work(tmp_path: Path) -> None:
+    spec = write_question(tmp_path)
+    (tmp_path / "rows.csv").write_text("x,y\n1,2\n", encoding="utf-8")
+    with pytest.raises(DataError):
+        run(spec, tmp_path / "out", data=tmp_path / "rows.csv")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:
+    spec = write_question(tmp_path)
+    with pytest.raises(AuditError, match="there is no such network"):
+        audit(spec, tmp_path / "out", model=tmp_path / "none.onnx")
+    (tmp_path / "network.onnx").unlink()
+    with pytest.raises(ModelError):
+        audit(spec, tmp_path / "out")
+
+
+def test_a_feature_called_seconds_is_not_a_time() -> None:
+    """Times are left out of the files; what people are made of is not."""
+    assert stages._timeless({"seconds": 1.5, "input": {"seconds": 3}}) == {"input": {"seconds": 3}}
+
+
+def test_units_that_are_drawn_part_the_groups() -> None:
+    def unit(name: str, layer: str, effect: float, sensitivity: float, kind: str = "neuron") -> dict[str, Any]:
+        return {
+            "name": name,
+            "layer": layer,
+            "kind": kind,
+            "effect": {"low": effect},
+            "sensitivity": {"low": sensitivity},
+        }
+
+    layers = [{"name": name} for name in ("inputs", "layer1", "layer2", "lstm1")]
+    independent = unit("income", "inputs", 0.3, 0.0, "feature")
+    first, second = unit("layer2[1]", "layer2", 0.2, 0.1), unit("layer2[0]", "layer2", 0.15, 0.1)
+    third, none = unit("layer1[4]", "layer1", 0.1, 0.1), unit("layer1[5]", "layer1", -0.1, 0.2)
+    shown = stages._shown_units({"layers": layers, "units": [independent, first, second, third, none]})
+    assert shown == (["layer1[4]", "layer2[1]"], None)
+    cell = unit("lstm1[0]", "lstm1", 0.1, 0.1, "cell")
+    assert stages._shown_units({"layers": layers, "units": [cell, none]}) == (["lstm1[0]"], "last")

@@ -1,0 +1,200 @@
+"""The page in a real browser: no errors, no request, numbers in place, keyboard, print, contrast, narrow screens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairchain.examples import example
+from fairchain.report.page import page
+from tests.report.builders import KINDS, findings
+from tests.test_docs import fairchain, sessions
+
+pytestmark = pytest.mark.browser
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+# Contrast that WCAG asks of text of ordinary size, and of large or bold text.
+ENOUGH, ENOUGH_LARGE = 4.5, 3.0
+CONTRAST = """() => {
+  const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const over = (top, under) => top.slice(0, 3).map((v, i) => v * top[3] + under[i] * (1 - top[3]));
+  const behind = (element) => {
+    const layers = [];
+    for (let e = element; e; e = e.parentElement) layers.push(parse(getComputedStyle(e).backgroundColor));
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255]);
+  };
+  const bad = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || ["SCRIPT", "STYLE", "TITLE", "DESC"].includes(element.tagName.toUpperCase())) continue;
+    const style = getComputedStyle(element);
+    const colour = element instanceof SVGElement ? style.fill : style.color;
+    const [a, b] = [light(over(parse(colour), behind(element))), light(behind(element))].sort((x, y) => y - x);
+    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.6 && style.fontWeight >= 700);
+    const ratio = (a + 0.05) / (b + 0.05);
+    const told = `${ratio.toFixed(2)} ${element.tagName} ${element.textContent.slice(0, 40)}`;
+    if (ratio < (large ? LARGE : SMALL)) bad.push(told);
+  }
+  return bad;
+}""".replace("LARGE", str(ENOUGH_LARGE)).replace("SMALL", str(ENOUGH))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        sync_playwright = None  # type: ignore[assignment]
+    if program is None or sync_playwright is None:
+        message = "needs Chromium and playwright: make test-all installs them"
+        if os.environ.get("FAIRCHAIN_NO_SKIP"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield running
+        running.close()
+
+
+class Visit:
+    """A page that is open, with everything the browser complained about or asked for."""
+
+    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = context.new_page()
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append(f"dialog {dialog.message}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    opened: list[Visit] = []
+
+    def open_page(html: str, width: int = 1280, scheme: str = "light") -> Visit:
+        path = tmp_path / f"report{len(opened)}.html"
+        path.write_text(html, encoding="utf-8")
+        opened.append(Visit(browser, path, width, scheme))
+        return opened[-1]
+
+    yield open_page
+    for each in opened:
+        each.page.context.close()
+
+
+def keep(visit: Visit, name: str) -> None:
+    """A screenshot for whoever wants to look, where FAIRCHAIN_SCREENSHOTS names a folder."""
+    folder = os.environ.get("FAIRCHAIN_SCREENSHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        visit.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("groups", "units"), [(2, 10), (20, 200)])
+def test_the_page_is_quiet_and_fits(visit: Any, groups: int, units: int, width: int, scheme: str) -> None:
+    seen = visit(page(findings(groups, units)), width, scheme)
+    keep(seen, f"report-{groups}-groups-{width}-{scheme}")
+    assert seen.problems == []
+    assert len(seen.requests) == 1
+    assert not seen.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    assert seen.page.evaluate(CONTRAST) == []
+
+
+def test_the_page_of_a_real_audit_is_quiet_and_its_story_is_the_one_in_the_docs(browser: Any, tmp_path: Path) -> None:
+    for name in ("credit.toml", "credit.onnx"):
+        shutil.copyfile(example("credit").with_name(name), tmp_path / name)
+    for arguments, shown in sessions("audit.md"):
+        printed = fairchain(arguments[1:], tmp_path)
+        assert [line for line in shown if line != "..." and line not in printed] == []
+    for width in (1280, 390):
+        seen = Visit(browser, tmp_path / "audit" / "report.html", width, "dark")
+        keep(seen, f"credit-{width}-dark")
+        assert seen.problems == []
+        assert not seen.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert seen.page.evaluate(CONTRAST) == []
+        assert seen.page.locator("h2").all_inner_texts() == [
+            "What each group gets", "The gap of each pair", "How the network gets there", "Why: features and neurons",
+            "One person, two decisions", "The repair", "Which people, and what is assumed", "Check it yourself",
+            "Details",
+        ]  # fmt: skip
+        seen.page.context.close()
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_pages_of_other_kinds_of_audits_are_quiet_and_fit(visit: Any, kind: str) -> None:
+    for width, scheme in ((1280, "dark"), (390, "light")):
+        seen = visit(page(KINDS[kind]()), width, scheme)
+        keep(seen, f"{kind}-{width}-{scheme}")
+        assert seen.problems == []
+        assert not seen.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert seen.page.evaluate(CONTRAST) == []
+
+
+def test_every_plot_shows_its_numbers(visit: Any) -> None:
+    found = findings(5, 40)
+    seen = visit(page(found))
+    for plot in ("intervals", "flow", "units", "front"):
+        box = seen.page.locator(f"svg.{plot}").first.bounding_box()
+        assert box["width"] > 300
+        assert box["height"] > 100
+    dots = seen.page.eval_on_selector_all(
+        "#groups ~ figure svg.wide .row",
+        "rows => rows.map(r => [+r.dataset.estimate, +r.querySelector('.dot').getAttribute('cx')])",
+    )
+    values = [group["probability"] for group in found.groups]
+    assert [value for value, _ in dots] == values
+    places = [place for _, place in dots]
+    assert places == sorted(places)
+    assert seen.page.locator(".matrix tbody td[data-row]").count() == 5 * 4
+    assert seen.page.locator("svg.front .point.chosen").count() == 1
+
+
+def test_everything_can_be_reached_with_the_keyboard(visit: Any) -> None:
+    seen = visit(page(findings(3, 20)))
+    reached = []
+    for _ in range(60):
+        seen.page.keyboard.press("Tab")
+        reached.append(
+            seen.page.evaluate("document.activeElement.getAttribute('class') || document.activeElement.tagName")
+        )
+    assert reached[0] == "skip"
+    assert {"A", "scroll", "state", "BUTTON"} <= set(reached)
+    seen.page.locator("svg.flow .state").first.focus()
+    assert seen.page.locator("svg.flow.off .ribbon.on").count() > 0
+
+
+def test_every_image_and_table_has_a_name(visit: Any) -> None:
+    seen = visit(page(findings()))
+    unnamed = "all => all.filter(e => !(e.getAttribute('aria-label') || e.querySelector('caption, title'))).length"
+    assert seen.page.eval_on_selector_all("svg, table, [role=group]", unnamed) == 0
+    assert seen.page.evaluate("document.documentElement.lang") == "en"
+    assert seen.page.evaluate("new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size") == (
+        seen.page.locator("[id]").count()
+    )
+
+
+def test_it_prints(visit: Any) -> None:
+    printed = visit(page(findings(8, 60)), scheme="dark").page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+    assert len(printed) > 20_000
+
+
+def test_the_check_of_contrast_sees_pale_text(visit: Any) -> None:
+    pale = page(findings(2, 10)).replace("--soft: #56606e", "--soft: #b8bec6")
+    assert visit(pale).page.evaluate(CONTRAST) != []

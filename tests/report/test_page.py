@@ -1,0 +1,269 @@
+"""The page: every number stands in it, nothing in a name can act, and nothing is loaded from anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairchain.report.markdown import code, escape, markdown
+from fairchain.report.markup import el, join, plain
+from fairchain.report.numbers import with_interval
+from fairchain.report.page import page
+from fairchain.report.plots.frame import fit, round_numbers, text_width
+from tests.report import builders
+from tests.report.builders import HOSTILE, KINDS, chain, findings, names, verdict
+
+
+class Reader(HTMLParser):
+    """Collects tags with their attributes, and checks that they close in order."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "hr", "link", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    assert reader.open == []
+    return reader
+
+
+def test_the_page_has_every_part_and_is_small() -> None:
+    html = page(findings(20, 500))
+    assert len(html.encode()) < 500_000
+    parts = {attrs["id"] for tag, attrs in read(html).tags if tag == "h2"}
+    assert parts == {"groups", "pairs", "chain", "why", "witnesses", "repair", "people", "recheck", "details"}
+
+
+def test_names_with_markup_are_text() -> None:
+    """Names that would run a script, break out of an attribute or turn a line around."""
+    reader = read(page(findings(6)))
+    tags = {tag for tag, _ in reader.tags}
+    assert tags.isdisjoint({"img", "i", "u"} - {"i"})
+    assert "img" not in tags
+    assert sum(tag == "script" for tag, _ in reader.tags) == 1
+    assert not any(key.startswith("on") for _, attrs in reader.tags for key in attrs)
+    assert any("<script>alert(1)</script>" in text for text in reader.text)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e]", page(findings(6)))
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    reader = read(page(findings()))
+    for tag, attrs in reader.tags:
+        assert tag not in ("link", "iframe", "object", "base", "form")
+        assert "src" not in attrs
+        assert (attrs.get("href") or "#").startswith("#")
+    policy = next(attrs["content"] for tag, attrs in reader.tags if "http-equiv" in attrs)
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
+def test_every_picture_can_be_read_without_seeing_it() -> None:
+    pictures = [attrs for tag, attrs in read(page(findings())).tags if tag == "svg"]
+    # Two of the five are drawn twice, for wide and for narrow pages.
+    assert len(pictures) == 7
+    assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in pictures)
+
+
+def test_headings_go_down_one_level_at_a_time() -> None:
+    levels = [int(tag[1]) for tag, _ in read(page(findings())).tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_numbers_in_the_pictures_are_those_of_the_findings() -> None:
+    found = findings(4, 20)
+    reader = read(page(found))
+    rows = {attrs["data-name"]: attrs for _, attrs in reader.tags if "data-low" in attrs}
+    for group in found.groups:
+        attrs = rows[plain(group["name"])]
+        assert (attrs["data-estimate"], attrs["data-low"]) == (repr(group["probability"]), repr(group["low"]))
+    cells = {(attrs["data-row"], attrs["data-column"]): attrs for _, attrs in reader.tags if "data-row" in attrs}
+    assert len(cells) == 4 * 3
+    first, second = found.survey["pairs"][0]["first"], found.survey["pairs"][0]["second"]  # type: ignore[index]
+    there, back = cells[plain(first), plain(second)], cells[plain(second), plain(first)]
+    assert float(there["data-estimate"] or 0) == -float(back["data-estimate"] or 0)
+    shares = [float(attrs["data-share"] or 0) for _, attrs in reader.tags if "data-share" in attrs]
+    # Three strands, each whole in each of the two columns.
+    assert sum(shares) == pytest.approx(3 * 2)
+
+
+def test_a_verdict_alone_makes_a_page_too() -> None:
+    from fairchain.report.findings import Findings
+
+    html = page(Findings("a.toml", verdict(2, "FAIR")))
+    assert "FAIR" in html
+    assert 'id="repair"' not in html
+
+
+def test_a_repair_that_was_not_accepted_says_so() -> None:
+    assert "none was accepted" in page(findings(accepted=False))
+    assert "none was accepted" in markdown(findings(accepted=False))
+
+
+def test_the_picture_of_a_chain_adds_up() -> None:
+    from fairchain.report.strands import flow_of
+
+    flow = flow_of(chain(5), names(5), names(5)[-1], names(5)[0])
+    assert flow is not None
+    assert [strand.tone for strand in flow.strands] == ["more", "others", "less"]
+    for strand in flow.strands:
+        for column in range(len(flow.columns)):
+            assert sum(share for (place, _), share in strand.states.items() if place == column) == pytest.approx(1)
+            assert sum(share for (place, *_), share in strand.steps.items() if place == column) == pytest.approx(1)
+
+
+def test_a_chain_that_comes_back_is_not_drawn_in_columns() -> None:
+    import numpy as np
+
+    from fairchain.chain import Chain
+    from fairchain.report.strands import flow_of
+
+    loop = Chain(
+        ("Start", "g", "h", "Y=a"),
+        np.array([0, 1, 2, 2, 3]),
+        np.array([1, 2, 1, 3, 3]),
+        np.array([1, 1, 0.5, 0.5, 1.0]),
+        {},
+    )
+    assert flow_of(loop, ["g"], "g", "g") is None
+
+
+@given(st.text())
+def test_any_text_is_text(text: str) -> None:
+    reader = read(str(el("p", text, title=text)))
+    assert [tag for tag, _ in reader.tags] == ["p"]
+    assert "".join(reader.text).replace("\r", "") == plain(text).replace("\r", "")
+
+
+@given(st.text(max_size=60), st.floats(20, 300))
+def test_a_name_is_cut_to_its_room(text: str, room: float) -> None:
+    assert text_width(fit(text, room)) <= max(room, 3 * 13.0)
+
+
+@given(st.floats(-5, 5), st.floats(1e-6, 10))
+def test_an_axis_has_round_numbers_inside(low: float, width: float) -> None:
+    ticks = round_numbers(low, low + width)
+    assert 1 <= len(ticks) <= 12
+    assert all(low - 1e-9 <= tick <= low + width + 1e-9 for tick in ticks)
+
+
+def test_markdown_in_names_does_not_act() -> None:
+    text = markdown(findings(6))
+    assert "<script>" not in text.replace("\\<script\\>", "")
+    assert escape("a|b*c_d[e](f)<g>") == r"a\|b\*c\_d\[e\](f)\<g\>"
+    assert code("a`b") == "`` a`b ``"
+    assert all(len(line) < 2000 for line in text.splitlines())
+
+
+def test_an_interval_has_as_many_digits_as_it_gives_meaning_to() -> None:
+    assert with_interval(0.123456, 0.1234, 0.1235) == "0.12346 [0.12340, 0.12350]"
+    assert str(join("a", None, el("b", "c"))) == "a<b>c</b>"
+    assert len(HOSTILE) == 4
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_pages_of_all_kinds_of_audits_are_whole_and_escaped(kind: str) -> None:
+    html = page(KINDS[kind]())
+    reader = read(html)
+    assert {attrs["id"] for tag, attrs in reader.tags if tag == "h2"} >= {"people", "recheck", "details"}
+    assert sum(tag == "script" for tag, _ in reader.tags) == 1
+    assert not any(key.startswith("on") for _, attrs in reader.tags for key in attrs)
+    assert "None" not in "".join(reader.text)
+    assert "nan" not in re.findall(r"\w+", "".join(reader.text))
+    assert markdown(KINDS[kind]())
+
+
+def parts_of(html: str) -> dict[str, str]:
+    """The text of each section, by its heading's name."""
+    found = re.split(r'<h2 id="(\w+)">', html)
+    return dict(zip(found[1::2], (re.sub("<[^>]+>", " ", part) for part in found[2::2]), strict=True))
+
+
+def test_a_ratio_has_a_matrix_of_ratios_and_every_outcome() -> None:
+    parts = parts_of(page(builders.with_ratio()))
+    assert "the smaller of the two over the larger" in parts["pairs"]
+    # 0.3 / 0.45, 0.3 / 0.6 and 0.45 / 0.6, two of them surely below 0.8, and 0.75 + 0.03 too.
+    assert "3 pairs are known to be below it" in parts["pairs"]
+    assert parts["pairs"].count("0.500") == 2
+    assert "[0.470, 0.530]" in parts["pairs"]
+    assert "later" in parts["groups"]
+
+
+def test_of_rows_nothing_is_said_about_rounds_or_fresh_people() -> None:
+    parts = parts_of(page(builders.with_rows()))
+    assert "Everybody was counted: these numbers are exact" in parts["groups"]
+    assert not any("rounds" in parts[key] for key in ("groups", "pairs", "details"))
+    assert "Not possible here: a sample &lt;is&gt; used up by one look." in parts["repair"]
+    assert "chain" not in parts
+
+
+def test_a_chain_that_comes_back_is_a_table_of_where_groups_part() -> None:
+    part = parts_of(page(builders.with_texts()))["chain"]
+    assert "Steps in which the groups differ most" in part
+    assert "lstm1 calm" in part
+    assert "0.300 [0.290, 0.310]" in part
+    assert "One text, two decisions" in page(builders.with_texts())
+
+
+def test_a_fair_page_does_not_speak_of_units_that_carry_a_gap() -> None:
+    part = parts_of(page(builders.fair()))["chain"]
+    assert "No unit stands between" in part
+    assert "carry much of the gap" not in part
+
+
+def test_an_individual_question_is_drawn_for_the_groups_that_are_explained() -> None:
+    parts = parts_of(page(builders.with_individual()))
+    assert "groups" not in parts
+    assert "pairs" not in parts
+    assert "land=group 1" in parts["chain"]
+    assert parts["why"].split()[:5] == ["Why:", "features", "and", "neurons", "The"]
+
+
+def test_the_band_is_left_out_where_not_all_groups_are_compared() -> None:
+    whole = findings(4, 10)
+    assert whole.survey is not None
+    some = replace(whole, survey={**whole.survey, "pairs": whole.survey["pairs"][:2]})
+    assert 'class="band"' in page(replace(whole, repair=None))
+    assert 'class="band"' not in page(replace(some, repair=None))
+    everybody = [{**group, "name": "everybody" if i == 0 else group["name"]} for i, group in enumerate(whole.groups)]
+    overall = replace(whole, survey=None, repair=None, verdict={**whole.verdict, "groups": everybody})
+    assert "no estimate is further from that of everybody than is allowed" in page(overall)
+
+
+def test_a_layer_of_hundreds_of_units_is_drawn_in_several_rows_and_the_page_stays_small() -> None:
+    html = page(findings(20, 5000))
+    assert len(html.encode()) < 500_000
+    assert "The 600 largest of 5,000 units" in html
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(min_size=1, max_size=20), min_size=3, max_size=3, unique=True))
+def test_any_names_of_groups_are_text_in_every_picture(every: list[str]) -> None:
+    with patch.object(builders, "names", lambda count: every[:count]):
+        found = findings(3, 4)
+    reader = read(page(found))
+    assert {tag for tag, _ in reader.tags} == {tag for tag, _ in read(page(findings(3, 4))).tags}
+    assert all("\n" not in line for line in markdown(found).splitlines())
