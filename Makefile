@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 # Leave one core free for nobody: tests run on as many workers as there are cores.
 PYTEST := $(BIN)/python -m pytest -n auto
 
-.PHONY: help demo test test-all check bench wheel-test clean
+.PHONY: help demo test test-all check bench bench-paper bench-speed wheel-test clean
 
 help:
 	@echo "make demo      a first verdict, offline, on embedded networks"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
-	@echo "make test-all  what needs torch or Keras or fetches data, besides"
+	@echo "make test-all  what needs torch, Keras, mlflow or a browser, or fetches data, besides"
 	@echo "make check     formatting, lint, types, import contracts"
-	@echo "make bench     the speed claims, as ratios measured in one run (MODELS=DIR adds the paper's networks)"
+	@echo "make bench     every benchmark on tiny sizes: does it run, and are the counts as they were"
+	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
+	@echo "make bench-speed  the speed claims alone, as ratios measured in one run (MODELS=DIR as above)"
 	@echo "make clean     remove what these targets made"
 
 $(VENV)/core: pyproject.toml
@@ -31,16 +33,26 @@ $(VENV)/torch: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet keras
 	@touch $@
 
+# Pages are looked at in the system's own Chromium; where there is none, and the system is Debian, it is installed.
+$(VENV)/browser: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet playwright
+	@command -v chromium chromium-browser google-chrome > /dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null)
+	@touch $@
+
+$(VENV)/mlflow: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet mlflow-skinny
+	@touch $@
+
 demo: $(VENV)/core
 	$(BIN)/fairchain demo
 
 test: $(VENV)/dev
-	$(PYTEST) -m "not network and not torch and not keras"
+	$(PYTEST) -m "not network and not torch and not keras and not browser and not mlflow"
 	$(MAKE) --no-print-directory check
 	$(MAKE) --no-print-directory wheel-test
 
-test-all: $(VENV)/torch
-	FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras"
+test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow
+	FAIRCHAIN_CACHE=$${FAIRCHAIN_CACHE:-$(CURDIR)/.cache} FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow"
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .
@@ -49,6 +61,12 @@ check: $(VENV)/dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/dev
+	$(BIN)/python -m benchmarks.suite --size quick $(if $(MODELS),--models $(MODELS))
+
+bench-paper: $(VENV)/dev
+	$(BIN)/python -m benchmarks.suite --size paper $(if $(MODELS),--models $(MODELS))
+
+bench-speed: $(VENV)/dev
 	$(BIN)/python -m benchmarks.bench $(if $(MODELS),--models $(MODELS))
 
 # The wheel as a stranger gets it: built, installed where nothing else is, and run from another folder.
@@ -60,4 +78,4 @@ wheel-test: $(VENV)/dev
 	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-wheel dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache

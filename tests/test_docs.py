@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -47,7 +48,17 @@ def test_what_is_said_about_the_people_of_the_census(tmp_path: Path) -> None:
         assert [line for line in shown if line != "..." and line not in printed] == []
 
 
-@pytest.mark.parametrize("page", ["chain.md", "queries.md"])
+@pytest.mark.network
+def test_what_is_said_about_the_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 132 MB: a cache that somebody keeps is used.
+    if "FAIRCHAIN_CACHE" not in os.environ:
+        monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path / "cache"))
+    for arguments, shown in sessions("text.md"):
+        printed = fairchain(arguments[1:], tmp_path)
+        assert [line for line in shown if line != "..." and line not in printed] == []
+
+
+@pytest.mark.parametrize("page", ["audit.md", "chain.md", "explain.md", "queries.md", "repair.md"])
 def test_the_python_of_the_chain_pages_runs(page: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     for block in blocks:

@@ -191,6 +191,11 @@ def test_a_notebook_shows_names_as_text() -> None:
     assert "&lt;b&gt;F&lt;/b&gt;" in page
 
 
+def test_a_notebook_shows_when_a_verdict_is_not_sound() -> None:
+    spec = revise(question("census", "sex"), guarantee__rule="paper")
+    assert "<b>FAIR (NOT SOUND)</b>" in verify(None, spec)._repr_html_()
+
+
 def test_a_spec_may_be_given_by_path_and_a_model_too() -> None:
     path: Path = example("credit")
     assert verify(path.with_suffix(".onnx"), path).decision is Decision.UNFAIR

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from fairchain._version import __version__
 
 if TYPE_CHECKING:
+    from fairchain.auditing import Audit, audit
     from fairchain.certificate import make_certificate, write_certificate
     from fairchain.chain import Chain, learn_chain, learn_family, read_chain, write_chain
     from fairchain.drafting import infer_spec
     from fairchain.errors import (
+        AuditError,
         CertificateError,
         ChainError,
         DataError,
@@ -31,18 +33,23 @@ if TYPE_CHECKING:
     )
     from fairchain.evidence import Decision, Interval
     from fairchain.examples import example
+    from fairchain.explaining import Explanation, explain
     from fairchain.model import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
     from fairchain.rechecking import Recheck, recheck
+    from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
+    from fairchain.testing import assert_fair
     from fairchain.verdict import Verdict
     from fairchain.verification import Progress, verify
 
 _HOMES = {
+    "fairchain.auditing": ("Audit", "audit"),
     "fairchain.certificate": ("make_certificate", "write_certificate"),
     "fairchain.chain": ("Chain", "learn_chain", "learn_family", "read_chain", "write_chain"),
     "fairchain.drafting": ("infer_spec",),
     "fairchain.errors": (
+        "AuditError",
         "CertificateError",
         "ChainError",
         "DataError",
@@ -54,21 +61,27 @@ _HOMES = {
     ),
     "fairchain.evidence": ("Decision", "Interval"),
     "fairchain.examples": ("example",),
+    "fairchain.explaining": ("Explanation", "explain"),
     "fairchain.model": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
     "fairchain.rechecking": ("Recheck", "recheck"),
+    "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
+    "fairchain.testing": ("assert_fair",),
     "fairchain.verdict": ("Verdict",),
     "fairchain.verification": ("Progress", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Audit",
+    "AuditError",
     "CertificateError",
     "Chain",
     "ChainError",
     "DataError",
     "Decision",
+    "Explanation",
     "FairchainError",
     "InputError",
     "Interval",
@@ -79,12 +92,16 @@ __all__ = [
     "Progress",
     "QueryError",
     "Recheck",
+    "Repair",
     "Spec",
     "SpecError",
     "Verdict",
     "__version__",
     "as_frames",
+    "assert_fair",
+    "audit",
     "example",
+    "explain",
     "infer_spec",
     "learn_chain",
     "learn_family",
@@ -94,10 +111,12 @@ __all__ = [
     "parse_spec",
     "read_chain",
     "recheck",
+    "repair",
     "to_onnx",
     "verify",
     "write_certificate",
     "write_chain",
+    "write_repair",
 ]
 
 

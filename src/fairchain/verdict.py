@@ -193,8 +193,9 @@ class Verdict:
             f"<td>{group.probability}</td></tr>"
             for group in self.groups
         )
+        mark = "" if self.sound else " (NOT SOUND)"
         return (
-            f"<p><b>{self.decision.name}</b>: {self.headline}<br>"
+            f"<p><b>{self.decision.name}{mark}</b>: {html.escape(self.headline)}<br>"
             f"{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
             f"<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
         )

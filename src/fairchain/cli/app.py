@@ -14,28 +14,33 @@ from pathlib import Path
 import click
 
 from fairchain._version import __version__
+from fairchain.cli.audit import audit
+from fairchain.cli.completion import completion
+from fairchain.cli.demo import demo
+from fairchain.cli.explain import explain
 from fairchain.cli.init import init
 from fairchain.cli.monitor import monitor
-from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli.options import PATH, as_json, quiet
+from fairchain.cli.outlets import card, compare
 from fairchain.cli.query import export, query
-from fairchain.cli.verify import run_verify, verify
+from fairchain.cli.repair import repair
+from fairchain.cli.verify import verify
 from fairchain.errors import FairchainError
 
 BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
-EXAMPLES = ("census", "credit", "bank")
 
 
 @click.group(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="First time here? Run: fairchain demo",
+    epilog="First time here? Example: fairchain demo",
 )
 @click.version_option(__version__, message="%(version)s")
 def app() -> None:
     """Decides whether a neural network treats groups of people alike, with a guarantee anybody can check."""
 
 
-for command in (init, verify, query, export, monitor):
+for command in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card, completion):
     app.add_command(command)
 
 
@@ -79,41 +84,7 @@ def recheck(
     sys.exit(0 if result.holds else 1)
 
 
-@app.command(
-    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit --save my-audit"
-)
-@click.argument("name", type=click.Choice(EXAMPLES), required=False)
-@click.option("--save", type=PATH, help="Copy the spec and the network to this folder, to start from.")
-@seed
-@as_json
-@quiet
-def demo(name: str | None, save: Path | None, seed: int | None, as_json: bool, quiet: bool) -> None:
-    """Verify embedded networks, trained on real data, offline: one that is fair and one that is not.
-
-    With NAME only that one. Exit code 0 when it ran through, whatever the verdicts.
-    """
-    from fairchain.cli.show import show_demo_end, show_demo_start, show_verdict
-    from fairchain.examples import example
-    from fairchain.spec import load_spec, revise
-
-    names = [name] if name else ["census", "credit"]
-    results = {}
-    for each in names:
-        question = revise(load_spec(example(each)), guarantee__seed=seed)
-        if not (as_json or quiet):
-            show_demo_start(each, question)
-        results[each] = run_verify(question, quiet=quiet or as_json)
-        if not as_json:
-            show_verdict(results[each], brief=quiet)
-        if save is not None:
-            _copy_example(example(each), save)
-    if as_json:
-        print(json.dumps({each: verdict.to_dict() for each, verdict in results.items()}, indent=1))
-    elif not quiet:
-        show_demo_end(names[-1], save)
-
-
-@app.command(short_help="The JSON Schema of spec files.")
+@app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema > fairchain.schema.json")
 def schema() -> None:
     """Print the JSON Schema of spec files, for editors that complete and check while one types."""
     from fairchain.spec import json_schema
@@ -121,12 +92,12 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=1))
 
 
-@app.group()
+@app.group(epilog="Example: fairchain data list")
 def data() -> None:
     """The real data sets behind the examples."""
 
 
-@data.command("list")
+@data.command("list", epilog="Example: fairchain data list --json")
 @as_json
 def data_list(as_json: bool) -> None:
     """List the data sets, their licences, and which are here already."""
@@ -142,7 +113,7 @@ def data_list(as_json: bool) -> None:
         show_datasets(found)
 
 
-@data.command("get", epilog="Example: fairchain data get census --csv census.csv")
+@data.command("get", epilog="Example: fairchain data get census --csv census.csv; fairchain data get toxicity glove")
 @click.argument("names", nargs=-1, required=True)
 @click.option("--file", "files", type=PATH, multiple=True, help="Use this file instead of fetching; repeatable.")
 @click.option("--csv", "table", type=PATH, help="Write one data set as a table of people with a header.")
@@ -153,7 +124,7 @@ def data_get(
     names: tuple[str, ...], files: tuple[Path, ...], table: Path | None, encoded: bool, force: bool, as_json: bool
 ) -> None:
     """Fetch the data sets NAMES from the Python package registry into the cache, checked by their checksums."""
-    from fairchain.datasets import get
+    from fairchain.datasets import get_all
 
     if table is None and (encoded or force):
         raise click.UsageError("--encoded and --force say how to write a table; name its file with --csv")
@@ -165,7 +136,8 @@ def data_get(
             print(message, file=sys.stderr)
 
     if table is None:
-        paths = {name: [str(path) for path in get(name, file=files or None, progress=note)] for name in names}
+        found = get_all(names, file=files or None, progress=None if as_json else note)
+        paths = {name: [str(path) for path in each] for name, each in found.items()}
     else:
         from fairchain.datasets.tables import write_table
 
@@ -178,19 +150,6 @@ def data_get(
         for name, each in paths.items():
             for path in each:
                 print(f"{name}: {path}")
-
-
-def _copy_example(spec: Path, folder: Path) -> None:
-    import shutil
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(spec.parent.glob(f"{spec.stem}[.-]*")):
-            if (folder / path.name).exists():
-                raise FairchainError(f"{folder / path.name}: exists already; --save never overwrites")
-            shutil.copyfile(path, folder / path.name)
-    except OSError as error:
-        raise FairchainError(f"{folder}: cannot be written ({error.strerror})") from None
 
 
 def run() -> None:
@@ -209,8 +168,8 @@ def run() -> None:
         _fail(_usage(error), error.exit_code)
     except FairchainError as error:
         _fail(str(error), BAD_INPUT)
-    except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted", INTERRUPTED)
+    except (KeyboardInterrupt, click.Abort) as error:
+        _fail(str(error) or "interrupted", INTERRUPTED)
     except BrokenPipeError:
         _closed_pipe()
     except SystemExit:

@@ -53,6 +53,39 @@ def learn_progress(quiet: bool) -> Iterator[Callable[[int, int | None], None] | 
 
 
 @contextmanager
+def explain_progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Shows how many of the rounds are done."""
+    if not wanted(quiet):
+        yield None
+        return
+    status = _Status()
+    try:
+        yield lambda done, total: status.show(f"{done:,} of {total:,} rounds")
+    finally:
+        status.stop()
+
+
+@contextmanager
+def repair_progress(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
+    """Shows how far a search is, and the best candidate so far."""
+    if not wanted(quiet):
+        yield None
+        return
+    status = _Status()
+    try:
+
+        def show(progress: Any) -> None:
+            status.show(
+                f"generation {progress.iteration}, {progress.candidates:,} candidates; "
+                f"best so far: gap {progress.gap:.4f}, accuracy {progress.accuracy:.4f}  (Ctrl-C: judge the best)"
+            )
+
+        yield show
+    finally:
+        status.stop()
+
+
+@contextmanager
 def recheck_progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """Shows how much of the re-run is done."""
     if not wanted(quiet):

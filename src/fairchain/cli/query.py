@@ -196,9 +196,10 @@ def _fidelity(chain: Chain) -> Iterator[str]:
         yield f"Fresh people differ by up to {error} ({what}): sampling error, a product chain has no other there."
     steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
     if steps and visits:
+        exact = chain.about.get("kind") == "product" and chain.about.get("view") == "unrolled"
         yield (
-            f"What comes next depends on more than the state: P(state after a step) is off by up to {steps}, "
-            f"P(ever in a state) by up to {visits}."
+            f"What comes next depends on more than the state: P(state after a step) is off by up to {steps}"
+            f"{' (sampling error only)' if exact else ''}, P(ever in a state) by up to {visits}."
         )
 
 

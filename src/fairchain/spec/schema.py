@@ -39,7 +39,7 @@ GroupExpr = Number | str | tuple[Number | str, ...] | Members
 
 
 class _Feature(_Strict, frozen=True, kw_only=True):
-    name: Text
+    name: Annotated[Text, Meta(description="What the feature is called in groups, conditions and answers.")]
     input: Annotated[
         Text | None,
         Meta(description="The network's input that takes this feature, if it has one per feature."),
@@ -62,10 +62,10 @@ class _Feature(_Strict, frozen=True, kw_only=True):
 class Scale(_Strict, frozen=True, kw_only=True):
     """What the network gets for a number: (x - mean) / std, or (x - low) / (high - low)."""
 
-    mean: float | None = None
-    std: Annotated[float, Meta(gt=0)] | None = None
-    low: float | None = None
-    high: float | None = None
+    mean: Annotated[float | None, Meta(description="Subtracted first.")] = None
+    std: Annotated[Annotated[float, Meta(gt=0)] | None, Meta(description="Divided by.")] = None
+    low: Annotated[float | None, Meta(description="What becomes 0.")] = None
+    high: Annotated[float | None, Meta(description="What becomes 1.")] = None
 
 
 class _Number(_Feature, frozen=True, kw_only=True):
@@ -87,21 +87,21 @@ class _Number(_Feature, frozen=True, kw_only=True):
 class IntegerFeature(_Number, tag_field="kind", tag="integer", frozen=True, kw_only=True):
     """Whole numbers from low to high, both ends included."""
 
-    low: int
-    high: int
+    low: Annotated[int, Meta(description="Lowest value, included.")]
+    high: Annotated[int, Meta(description="Highest value, included.")]
 
 
 class RealFeature(_Number, tag_field="kind", tag="real", frozen=True, kw_only=True):
     """Real numbers between low and high."""
 
-    low: float
-    high: float
+    low: Annotated[float, Meta(description="Lower end.")]
+    high: Annotated[float, Meta(description="Upper end.")]
 
 
 class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, kw_only=True):
     """One of several named values, encoded 0, 1, ... unless `codes` says otherwise."""
 
-    values: Annotated[tuple[Text | int, ...], Meta(min_length=1)]
+    values: Annotated[tuple[Text | int, ...], Meta(min_length=1, description="Names of the values, in order.")]
     codes: Annotated[
         tuple[Number, ...] | None,
         Meta(description="What the network gets for each value, in the same order."),
@@ -128,7 +128,7 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
     """A text, as the words that the network reads one after another."""
 
-    name: Text
+    name: Annotated[Text, Meta(description="What the text is called in answers.")]
     input: Annotated[Text | None, Meta(description="The network's input that takes the words, if it has several.")] = (
         None
     )
@@ -238,8 +238,8 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
 class Node(_Strict, frozen=True, kw_only=True):
     """A node of a Bayesian network: a table of probabilities, or a number that is normal given its parents."""
 
-    name: Text
-    parents: tuple[Text, ...] = ()
+    name: Annotated[Text, Meta(description="A feature's name, or one of its own for a node that is no feature.")]
+    parents: Annotated[tuple[Text, ...], Meta(description="Nodes that it depends on.")] = ()
     values: Annotated[
         tuple[Text | int, ...] | None,
         Meta(description="Names of the values, if the node is not a feature of that name."),
@@ -252,7 +252,10 @@ class Node(_Strict, frozen=True, kw_only=True):
         float | dict[str, float] | None,
         Meta(description="Of a number; one for each combination of discrete parents."),
     ] = None
-    std: float | dict[str, float] | None = None
+    std: Annotated[
+        float | dict[str, float] | None,
+        Meta(description="Standard deviation of a number; one for each combination of discrete parents."),
+    ] = None
     slopes: Annotated[dict[str, float], Meta(description="What each unit of a parent that is a number adds.")] = {}
 
 
@@ -298,7 +301,10 @@ Population = Uniform | Marginals | Table | Network | Texts | Callable
 
 
 class _Property(_Strict, frozen=True, kw_only=True):
-    protected: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    protected: Annotated[
+        tuple[Text, ...],
+        Meta(min_length=1, description="Features whose groups are compared; several: their combinations."),
+    ]
     outcome: Annotated[Text | None, Meta(description="The label looked at; every label if absent.")] = None
     given: Annotated[
         Text | None,
@@ -375,8 +381,10 @@ Property = Difference | Ratio | Individual
 class Budget(_Strict, frozen=True, kw_only=True):
     """Where to stop without a verdict."""
 
-    rounds: Annotated[float, Meta(ge=1)] = 1e8
-    seconds: Annotated[float, Meta(gt=0)] = 60.0
+    rounds: Annotated[
+        float, Meta(ge=1, description="Rounds, at most; in each, one person is shown as every group.")
+    ] = 1e8
+    seconds: Annotated[float, Meta(gt=0, description="Seconds of wall time, at most.")] = 60.0
 
 
 class Guarantee(_Strict, frozen=True, kw_only=True):
@@ -391,8 +399,10 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         Literal["betting", "paper"],
         Meta(description="betting is sound; paper is the literature's rule, which is not."),
     ] = "betting"
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    budget: Budget = Budget()
+    seed: Annotated[
+        int, Meta(ge=0, le=2**63 - 1, description="Seed of the random numbers; the same seed gives the same counts.")
+    ] = 0
+    budget: Annotated[Budget, Meta(description="Where to stop without a verdict.")] = Budget()
 
 
 class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):

@@ -1,0 +1,65 @@
+"""A pytest plugin: the marker `fairness(spec)` and the fixture `fair`, loaded by pytest where fairchain is installed.
+
+    @pytest.mark.fairness("audit.toml")
+    def test_the_model_is_fair(fair):
+        assert fair.gap.high < 0.08
+
+A test with the marker fails unless the network is found fair; `fair` is the verdict. Nothing but pytest is imported
+before such a test runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from fairchain.verdict import Verdict
+
+REFUSED = pytest.StashKey[str]()
+USAGE = 'fairness(spec, model=None, **options): as fairchain.testing.assert_fair; write @pytest.mark.fairness("a.toml")'
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", USAGE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test with the marker needs the verdict, whether it looks at it or not."""
+    for item in items:
+        if item.get_closest_marker("fairness") is not None and hasattr(item, "fixturenames"):
+            item.fixturenames.append("fair")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """A network that is not fair fails the test before its body runs; a question that cannot be asked is an error."""
+    if REFUSED in item.stash:
+        pytest.fail(item.stash[REFUSED], pytrace=False)
+
+
+@pytest.fixture
+def fair(request: pytest.FixtureRequest) -> Verdict:
+    """The verdict on the marker's spec; the test fails unless it is FAIR. A path is relative to the test file."""
+    from fairchain.errors import FairchainError
+    from fairchain.testing import UnfairError, assert_fair
+
+    marker = request.node.get_closest_marker("fairness")
+    if marker is None or len(marker.args) != 1:
+        pytest.fail(f"the fixture fair needs its marker with one spec: {USAGE}", pytrace=False)
+    options: dict[str, Any] = dict(marker.kwargs)
+    spec = marker.args[0]
+    if isinstance(spec, str | Path):
+        spec = request.path.parent / spec
+    try:
+        verdict = assert_fair(options.pop("model", None), spec, **options)
+    except UnfairError as error:
+        verdict = error.verdict
+        request.node.stash[REFUSED] = str(error)
+    except FairchainError as error:
+        pytest.fail(str(error), pytrace=False)
+    request.node.user_properties.append(("fairness", str(verdict)))
+    return verdict

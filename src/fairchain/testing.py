@@ -1,0 +1,64 @@
+"""Fairness in a test suite: `assert_fair` fails a test unless a network is certified fair.
+
+With pytest, a marker does the same for tests that only ask this; see `fairchain.pytest_plugin`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fairchain.spec import Spec
+from fairchain.verdict import Verdict, kind_of
+
+
+class UnfairError(AssertionError):
+    """The network is unfair, or could not be decided, or the rule is not sound; `verdict` says more."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        pair, lines = verdict.widest, [str(verdict)]
+        if kind_of(verdict.spec) != "individual":
+            seen = "" if verdict.exact else " seen"
+            lines.append(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+        super().__init__("\n".join([*lines, verdict.statement, verdict.scope]))
+        self.verdict = verdict
+
+
+def assert_fair(model: Any, spec: Spec | str | Path, *, undecided: str = "fail", **options: Any) -> Verdict:
+    """Pass if `verify` says FAIR, by a rule that is sound.
+
+    Parameters
+    ----------
+    model, spec
+        As for `verify`.
+    undecided
+        What UNDECIDED comes to: "fail", or "pass" where a gate should only stop what is known to be unfair.
+    options
+        Anything else that `verify` takes.
+
+    Returns
+    -------
+    Verdict
+        For further assertions, such as `verdict.gap.high < 0.05`.
+
+    Raises
+    ------
+    UnfairError
+        An AssertionError with the verdict, its statement and its interval.
+
+    Examples
+    --------
+    >>> import fairchain
+    >>> fairchain.assert_fair(None, fairchain.example("census")).gap.high <= 0.1
+    True
+    """
+    if undecided not in ("fail", "pass"):
+        raise ValueError(f'undecided: found "{undecided}"; write "fail" or "pass"')
+    from fairchain.verification import verify
+
+    verdict = verify(model, spec, **options)
+    passes = ("FAIR", "UNDECIDED") if undecided == "pass" else ("FAIR",)
+    # The paper's rule may say FAIR of anything: a gate must not rest on it.
+    if verdict.sound and verdict.decision.name in passes:
+        return verdict
+    raise UnfairError(verdict)
