@@ -94,6 +94,7 @@ def test_a_family_of_cells_from_one_pass_is_what_each_alone_would_be(spec: Spec)
     family = learn_family(None, spec, units=units, view="folded", rounds=1500)
     for unit in units:
         assert np.array_equal(family[unit].counts, learn_chain(None, spec, states=[unit], rounds=1500).counts)  # type: ignore[arg-type]
+    assert list(learn_family(None, spec, view="folded", rounds=50)) == [f"lstm1[{cell}]" for cell in range(CELLS)]
     last = learn_family(None, spec, units=["lstm1[0]", "x0:sign"], rounds=1500)
     assert last["lstm1[0]"].about["rounds"] == 1500
     assert len(last["lstm1[0]"]) == 1 + 2 + 4 + 2
@@ -120,6 +121,7 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
         (["lstm1"], "rolled", 'no view "rolled"; there is folded, unrolled, last'),
         (["lstm1[3]"], None, '"lstm1" has 3 units'),
         (["lstn1"], None, "did you mean lstm1"),
+        (["comment"], None, 'no layer or tensor "comment"; there is lstm1, lstm1.cell'),
         (["lstm1:sign"], None, "whole layer"),
         (["lstm1[0]:kmeens=2"], None, 'no way "kmeens"'),
     ],
@@ -140,7 +142,7 @@ def test_a_unit_without_steps_has_no_folded_chain(spec: Spec) -> None:
 
 def test_a_learned_chain_is_written_with_its_fidelity(spec: Spec, tmp_path: Path) -> None:
     chain = learn_chain(None, spec, states=["lstm1:kmeans=2"], rounds=500)
-    assert read_chain(*write_chain(chain, tmp_path / "chain.json")) == chain
+    assert read_chain(write_chain(chain, tmp_path / "chain.json")[0]) == chain
     assert "(product, folded, frequency)" in str(chain)
     assert "of P(state after a step)" in str(chain)
 
@@ -164,6 +166,8 @@ def test_at_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     code, out, _ = cli("query", "audit.toml", 'P=? [ F "lstm1 cluster 2" ]', *learn)
     assert code == 0
     assert "P(state after a step) is off by up to" in out
+    assert "(sampling error only)" not in out
+    assert "(sampling error only)" in cli("query", "audit.toml", 'P=? [ F "step=3" ]', "--view", "unrolled", *learn)[1]
     code, out, _ = cli("query", "audit.toml", 'P=? [ F "step=3" ]', "--json", "--view", "unrolled", *learn)
     answer = json.loads(out)
     assert answer["chain"]["view"] == "unrolled"

@@ -13,6 +13,7 @@ from fairchain.drafting.takes import Input, Signature, signature_of
 from fairchain.errors import ModelError
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
 from tests.networks import constant, graph, node, value
+from tests.sequences import Network, Recurrent
 
 
 def test_a_flat_network_tells_its_width_and_its_scores() -> None:
@@ -54,6 +55,12 @@ def test_weights_are_no_inputs() -> None:
 def test_a_network_without_inputs_is_refused() -> None:
     network = graph([node("Identity", ["w"], ["y"])], [], [value("y")], [constant("w", np.eye(2))])
     with pytest.raises(ModelError, match="has no inputs"):
+        signature_of(network)
+
+
+def test_a_network_of_texts_is_told_apart() -> None:
+    network = Network(Recurrent("LSTM", 5, 4)).onnx(lengths=True)
+    with pytest.raises(ModelError, match="reads sequences of any length"):
         signature_of(network)
 
 

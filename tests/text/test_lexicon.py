@@ -34,3 +34,12 @@ def test_vectors_that_are_not_here_say_how_to_get_them(tmp_path: Path, monkeypat
     monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path))
     with pytest.raises(DataError, match="fairchain data get glove"):
         lexicon_of(GLOVE)
+
+
+def test_words_beside_a_matrix_are_read_again_when_they_change(tmp_path: Path) -> None:
+    np.save(tmp_path / "m.npy", np.eye(2, dtype=np.float32))
+    (tmp_path / "m.txt").write_text("a\nb\n")
+    feature = TextFeature(name="t", length=3, vectors=str(tmp_path / "m.npy"))
+    assert lexicon_of(feature).words == ("a", "b")
+    (tmp_path / "m.txt").write_text("a\nlong\n")
+    assert lexicon_of(feature).words == ("a", "long")

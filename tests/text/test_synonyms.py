@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.text import Lexicon
+from fairchain.text import Lexicon, synonyms
 from fairchain.text.synonyms import Synonyms, listed_words, nearest_words
 from fairchain.text.wordnet import read_wordnet
 
@@ -44,6 +44,27 @@ def test_nearest_words_are_those_of_a_plain_search() -> None:
     for number in range(1, 301):
         expected = [] if words.word(number) in kept else plain_search(words, number, 5, allowed)
         assert offered(found, number) == expected
+
+
+def test_of_words_that_are_equally_near_the_first_are_offered() -> None:
+    words = lexicon(600)
+    assert words.table is not None
+    # 4 directions, each of 150 words: many more are equally near than are looked at together.
+    words.table[1:] = np.tile(words.table[1:5], (150, 1))
+    found = nearest_words(words, 5, ())
+    for number in (1, 77, 600):
+        first = [other for other in range((number - 1) % 4 + 1, 601, 4) if other != number]
+        assert offered(found, number) == first[:5]
+
+
+def test_wide_vectors_are_looked_at_for_fewer_words_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = nearest_words(lexicon(), 5, ()).sha256
+    sizes: list[int] = []
+    likely = synonyms._likely
+    monkeypatch.setattr(synonyms, "MOST_NUMBERS", 10 * 6 * (5 + synonyms.SPARE))
+    monkeypatch.setattr(synonyms, "_likely", lambda v, rows, most: (sizes.append(len(rows)), likely(v, rows, most))[1])
+    assert nearest_words(lexicon(), 5, ()).sha256 == whole
+    assert set(sizes) == {10}
 
 
 def test_kept_words_are_neither_replaced_nor_offered() -> None:

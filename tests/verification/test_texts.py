@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from fairchain import load_spec, recheck, verify
 from fairchain.certificate import make_certificate, write_certificate
 from fairchain.errors import CertificateError, SpecError
 from fairchain.model import load_model
+from fairchain.rechecking.files import with_files
 from fairchain.spec import parse_spec
 from fairchain.verdict import Verdict
 from tests.questions import changed
@@ -142,6 +145,13 @@ def test_files_that_are_missing_are_named(certified: tuple[Path, Verdict]) -> No
         recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt")
 
 
+def test_a_certificate_about_a_data_set_takes_no_other_corpus(tmp_path: Path) -> None:
+    content = asked(tmp_path)
+    content["population"] = {"kind": "text", "dataset": "toxicity", "as": "observed"}
+    with pytest.raises(CertificateError, match="speaks of texts of the data set toxicity"):
+        with_files(parse_spec(content), tmp_path / "c.json", None, tmp_path / "texts.txt")
+
+
 def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "audit"
     folder.mkdir()
@@ -186,3 +196,13 @@ def test_another_corpus_can_be_given(tmp_path: Path) -> None:
     assert "texts of more.txt" in verify(None, spec, table=tmp_path / "more.txt").population
     with pytest.raises(SpecError, match="texts are read from a file"):
         verify(None, spec, table={"a": [1]})
+
+
+def test_nothing_about_texts_is_loaded_for_a_question_without_one() -> None:
+    code = """
+import sys, fairchain
+fairchain.verify(None, fairchain.example("census"))
+print([name for name in sys.modules if name.startswith(("fairchain.text", "fairchain.datasets", "csv"))])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -25,8 +25,8 @@ from fairchain.population.inline import with_nodes
 from fairchain.spec import Group, Spec, Table, groups_of, load_spec, revise
 from fairchain.spec.arms import arms_of_groups
 from fairchain.spec.given import predicate_of
-from fairchain.tables import frequencies_from
 from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.tables import frequencies_from
 
 PILOT = 4096
 # Chunks of people who are not counted, each kind far from all others: the fresh ones that the fidelity of a shared
@@ -103,9 +103,12 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
         except ModelError:
             known = [*(feature.name for feature in spec.features), *recurrent]
             near = get_close_matches(name, known, n=1, cutoff=0.75)
-            if not near:
-                raise
-            raise ChainError(f'there is no feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
+            if near:
+                raise ChainError(f'there is no feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
+            if recurrent:
+                # What `resolve` lists are the other layers, and often there are none.
+                raise ChainError(f'there is no layer or tensor "{name}"; there is {", ".join(recurrent)}') from None
+            raise
 
 
 def fitted(subject: Subject) -> tuple[Unit, ...]:

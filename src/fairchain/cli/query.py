@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.cli.verify import must_be_writable
+from fairchain.letters import plain
 
 if TYPE_CHECKING:
     from fairchain.chain import Chain
@@ -85,7 +86,7 @@ def query(
     if as_json:
         print(json.dumps({**answer.to_dict(), "chain": _summary(chain)}, indent=1))
     else:
-        print(answer if quiet else f"{answer}\n{_remarks(chain, answer)}".rstrip())
+        print(plain(answer if quiet else f"{answer}\n{_remarks(chain, answer)}".rstrip()))
     if isinstance(answer.value, bool):
         sys.exit(3 if answer.undecided else 0 if answer.value else 1)
 

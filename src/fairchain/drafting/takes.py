@@ -22,6 +22,7 @@ from fairchain.model.adapters.from_torch import is_module
 from fairchain.model.frames import FrameModel
 from fairchain.model.in_memory import check_bytes
 from fairchain.model.load import PYTHON, import_named
+from fairchain.model.time_axis import RECURRENT
 from fairchain.model.untrusted import read_network
 
 Class = int | str
@@ -154,6 +155,11 @@ def _of_network(content: bytes, name: str, output: str | None) -> Signature:
     inputs = tuple(_input(value) for value in graph.input if value.name not in constants)
     if not inputs:
         raise ModelError(f"{name}: the network has no inputs, so there is nothing to describe; export it again")
+    if any(_is_free(value) for value in graph.input) and any(node.op_type in RECURRENT for node in graph.node):
+        raise ModelError(
+            f"{name}: reads sequences of any length, which no row of a table is; a spec about texts is written by "
+            "hand, as docs/text.md shows"
+        )
     chosen = _chosen(graph, name, output)
     kind = chosen.type.tensor_type.elem_type
     makers = {each: node.op_type for node in graph.node for each in node.output}
@@ -165,6 +171,12 @@ def _of_network(content: bytes, name: str, output: str | None) -> Signature:
         answers=_width(chosen),
         maker=makers.get(chosen.name, ""),
     )
+
+
+def _is_free(value: Any) -> bool:
+    """Whether an input has an axis besides that of the rows whose size is not given."""
+    axes = value.type.tensor_type.shape.dim
+    return len(axes) > 1 and sum(not axis.HasField("dim_value") for axis in axes) > 1
 
 
 def _input(value: Any) -> Input:

@@ -64,8 +64,10 @@ class TextPopulation:
         self.exchanges: tuple[Exchange | None, ...] = tuple(
             question.exchange(arm.group) if self.swapped and arm.group is not None else None for arm in self.arms
         )
-        kept = np.unique(np.concatenate(self.pools))
-        self.replacing: Replacing | None = question.replacing(kept)
+        drawn = np.zeros(len(self.corpus.ids), bool)
+        for pool in self.pools:
+            drawn[pool] = True
+        self.replacing: Replacing | None = question.replacing(np.flatnonzero(drawn))
 
     def __str__(self) -> str:
         """In one phrase, for the statement under a verdict."""
@@ -109,7 +111,10 @@ class TextPopulation:
         return TextDesk(self.width, len(self.lexicon) if self.swapped else 0)
 
     def shares(self) -> tuple[float, ...] | None:
-        """The share of the texts that mention each arm's group; None for an exchange, which has the same for all."""
+        """The share of the texts that mention each arm's group; None for an exchange, which has the same for all.
+
+        A text that mentions two groups counts in both, so these may add up to more than 1.
+        """
         if self.swapped:
             return None
         return tuple(len(pool) / len(self.corpus.ids) for pool in self.pools)

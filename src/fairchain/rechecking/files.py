@@ -33,6 +33,11 @@ def with_files(spec: Spec, certificate: Path, model: str | Path | None, corpus: 
         raise CertificateError(f"{certificate}: speaks of texts of a file; name it with --data (table=... in Python)")
     if population.path is not None and Path(str(corpus)).name != Path(population.path).name:
         raise CertificateError(f"{corpus}: the certificate speaks of texts of {population.path}; name that file")
+    if population.path is None and corpus is not None:
+        raise CertificateError(
+            f"{certificate}: speaks of texts of the data set {population.dataset}, which `fairchain data get` fetches; "
+            "leave --data (table=...) out"
+        )
     given = [path for path in (model, corpus) if isinstance(path, str | Path)]
     folders = [certificate.parent, *(Path(path).parent for path in given)]
     changes = {} if population.path is None else {"path": str(corpus)}

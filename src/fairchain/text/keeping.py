@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,15 @@ def kept(folder: Path, key: str) -> dict[str, NDArray[Any]] | None:
         content = memoryview((folder / f"{key}.npz").read_bytes())
         if hashlib.sha256(content[DIGEST:]).digest() != bytes(content[:DIGEST]):
             return None
-        with np.load(BytesIO(content[DIGEST:]), allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, SyntaxError, BadZipFile, AttributeError):
+        body = BytesIO(content[DIGEST:])
+        with ZipFile(body) as whole:
+            if any(member.compress_type != ZIP_STORED for member in whole.infolist()):
+                return None  # `keep` packs nothing, and what is packed may be of any size
+        with np.load(body, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+    except Exception:  # a strange file ends in anything
         return None
+    return arrays if all(isinstance(array, np.ndarray) for array in arrays.values()) else None
 
 
 def keep(folder: Path, key: str, **arrays: NDArray[Any]) -> None:
@@ -44,10 +49,12 @@ def keep(folder: Path, key: str, **arrays: NDArray[Any]) -> None:
     np.savez(body, **arrays)  # type: ignore[arg-type]  # its other argument is no array
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=folder, prefix=".part-", delete=False) as file:
-            file.write(hashlib.sha256(body.getbuffer()).digest())
-            file.write(body.getbuffer())
+        file = NamedTemporaryFile(dir=folder, prefix=".part-", delete=False)  # noqa: SIM115  # closed before it is moved
         try:
+            with file:
+                file.write(hashlib.sha256(body.getbuffer()).digest())
+                file.write(body.getbuffer())
             Path(file.name).replace(folder / f"{key}.npz")
         finally:
+            # Also after an interruption: half a file is of no use to anybody.
             Path(file.name).unlink(missing_ok=True)

@@ -102,15 +102,28 @@ class _Wanted:
     vectors: str | None
     vocabulary: str | None
     unknown: str
-    stamp: tuple[int, int] | None
+    stamps: tuple[tuple[Path, int, int], ...]
 
     @classmethod
     def of(cls, feature: TextFeature) -> _Wanted:
-        stamp = None
-        with suppress(OSError, ValueError):
-            found = Path(feature.vocabulary or feature.vectors or "").stat()
-            stamp = found.st_mtime_ns, found.st_size
-        return cls(feature.name, feature.vectors, feature.vocabulary, feature.unknown, stamp)
+        stamps: list[tuple[Path, int, int]] = []
+        # What is wrong with a file, or a name, is said when it is read.
+        with suppress(OSError, ValueError, DataError):
+            for path in _files_of(feature):
+                found = path.stat()
+                stamps.append((path, found.st_mtime_ns, found.st_size))
+        return cls(feature.name, feature.vectors, feature.vocabulary, feature.unknown, tuple(stamps))
+
+
+def _files_of(feature: TextFeature) -> list[Path]:
+    name = feature.vocabulary or feature.vectors or ""
+    if feature.vocabulary is None and not is_file(name):
+        from fairchain.datasets import here
+
+        return here(name)
+    path = Path(name)
+    # The words of a matrix stand in a file of their own.
+    return [path, path.with_suffix(".txt")] if path.suffix.lower() == ".npy" else [path]
 
 
 @lru_cache(maxsize=2)

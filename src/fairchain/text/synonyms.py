@@ -7,6 +7,7 @@ words, by matrix products, and kept in the user's cache.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,13 @@ from fairchain.text.lexicon import Ids, Lexicon, Vectors
 COMMON = 30_000
 # Words whose similarities with all others are computed together, and those of which only the largest is compared.
 ROWS, BUNDLE = 256, 16
+# Numbers of vectors that are held at once to put them in order; wide ones are looked at for fewer words together.
+MOST_NUMBERS = 2**24
 # Similarities are found in single precision and put in order by whole numbers of this unit, which are the same on every
 # machine; so many more than needed are put in order.
 UNIT, SPARE = 2**20, 8
 # Changes whenever the same list of vectors would give other neighbours.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,19 +140,28 @@ def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
     double /= np.sqrt((double * double).sum(axis=1, keepdims=True))
     single = double.astype(np.float32)
     whole = np.rint(double * UNIT).astype(np.int64)
-    count = len(vectors)
+    count, width = vectors.shape
+    # By which a product in single precision and one of whole numbers may differ, for vectors of length 1.
+    margin = 2 * (width * 2.0**-24 + math.sqrt(width) / UNIT)
     found = np.empty((count, most), np.intp)
-    for start in range(0, count, ROWS):
-        rows = np.arange(start, min(start + ROWS, count))
-        likely = _likely(single, rows, min(most + SPARE, count - 1))
+    block = max(1, min(ROWS, MOST_NUMBERS // (width * (most + SPARE))))
+    for start in range(0, count, block):
+        rows = np.arange(start, min(start + block, count))
+        likely, least = _likely(single, rows, min(most + SPARE, count - 1))
         exact = np.einsum("ij,ikj->ik", whole[rows], whole[likely])
         order = np.lexsort((likely, -exact), axis=1)[:, :most]
         found[rows] = np.take_along_axis(likely, order, axis=1)
+        last = np.take_along_axis(exact, order[:, -1:], axis=1)[:, 0] / UNIT**2
+        # Where others are as near as the last one, which of them are likely is chance; there all are put in order.
+        for row in rows[last - least < margin]:
+            near = whole @ whole[row]
+            near[row] = np.iinfo(near.dtype).min + 1
+            found[row] = np.argsort(-near, kind="stable")[:most]
     return found
 
 
-def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """The `most` others of each row with the largest product, in no order.
+def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """The `most` others of each row with the largest product, in no order, and the least of these products.
 
     They stand in those `most` of the bundles of columns that have the largest maxima: a maximum of whole rows of
     numbers is much quicker to find than the largest of them all in order.
@@ -160,12 +172,14 @@ def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> NDArray[np.i
     products[np.arange(len(rows)), rows] = -np.inf
     strides = products.shape[1] // BUNDLE
     if strides <= most:
-        return np.argpartition(products, -most, axis=1)[:, -most:]
+        likely = np.argpartition(products, -most, axis=1)[:, -most:]
+        return likely, np.take_along_axis(products, likely, axis=1).min(axis=1)
     highest = products.reshape(len(rows), BUNDLE, strides).max(axis=1)
     bundles = np.argpartition(highest, -most, axis=1)[:, -most:]
     columns = (bundles[:, :, None] + np.arange(BUNDLE) * strides).reshape(len(rows), -1)
-    chosen = np.argpartition(np.take_along_axis(products, columns, axis=1), -most, axis=1)[:, -most:]
-    return np.take_along_axis(columns, chosen, axis=1)
+    some = np.take_along_axis(products, columns, axis=1)
+    chosen = np.argpartition(some, -most, axis=1)[:, -most:]
+    return np.take_along_axis(columns, chosen, axis=1), np.take_along_axis(some, chosen, axis=1).min(axis=1)
 
 
 def _usable(found: dict[str, NDArray[Any]] | None, numbers: Ids, most: int) -> Ids | None:

@@ -73,7 +73,7 @@ def _words(path: Path) -> tuple[tuple[str, ...], str]:
     """The lines of a list of words, and the file's sha256."""
     with opened(path, MOST_LIST_BYTES) as file:
         content = file.read()
-    lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n")
+    lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n", MOST_WORDS)
     if len(lines) > MOST_WORDS or max(map(len, lines)) > LONGEST_WORD:
         raise DataError(
             f"{path}: more than {MOST_WORDS:,} words, or one of more than {LONGEST_WORD:,} bytes; it must be a list, "
@@ -168,17 +168,21 @@ def _matrix(path: Path) -> Vectors:
     with opened(path, MOST_BYTES):
         pass
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
-        raise DataError(f"{path}: no .npy file of numbers ({str(error)[:80]}); save it with numpy.save") from None
-    if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind != "f":
+        with np.errstate(over="ignore"):
+            found = np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # a header is parsed as Python's literals are, and a strange one ends in anything
+        reason = str(error).partition("\n")[0][:80] or type(error).__name__
+        raise DataError(f"{path}: no .npy file of numbers ({reason}); save it with numpy.save") from None
+    if found.ndim != 2 or found.dtype.kind != "f":
         raise DataError(f"{path}: must hold a matrix of floating-point numbers, a row for each word")
     if not (1 <= found.shape[1] <= MOST_WIDTH and 1 <= len(found) <= MOST_WORDS):
         raise DataError(
             f"{path}: has shape {found.shape}; up to {MOST_WORDS:,} words of {MOST_WIDTH:,} numbers are read"
         )
     table = _table(*found.shape)
-    table[1:] = found
+    # Numbers beyond float32 become infinite, which is refused where the table is used.
+    with np.errstate(over="ignore"):
+        table[1:] = found
     return table
 
 
