@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from benchmarks.baselines.counts import Count, Floats, Runs, until_decided
+
 # (first sample, samples) -> (groups, samples): whether each group got the outcome.
 Draw = Callable[[int, int], NDArray[np.bool_]]
 
@@ -51,3 +53,13 @@ def verifair(draw: Draw, groups: int, threshold: float, delta: float, most: int 
             return Stopped("FAIR" if gap <= threshold else "UNFAIR", gap, (done + place + 1) * groups)
         seen, gap, done = means[:, -1:], float(gaps[-1]), done + step
     return Stopped("UNDECIDED", gap, done * groups)
+
+
+def verifair_on_counts(count: Count, groups: int, threshold: float, delta: float, most: int = 10**9) -> Runs:
+    """The same rule on counts, for very long runs: it looks every 1%, which costs it at most that much."""
+
+    def bounds(successes: NDArray[np.int64], people: int) -> tuple[Floats, Floats]:
+        gaps, width = np.ptp(successes / people, axis=-1), 2 * half_width(people, delta / groups)
+        return gaps - width, gaps + width
+
+    return until_decided(count, groups, bounds, threshold, first=128, growth=1.01, most=most)

@@ -1,0 +1,78 @@
+"""Made-up networks whose gap is known exactly: rounds are drawn as counts of patterns, so that millions cost nothing.
+
+Half of the groups (rounded down) stand on a lower level, the others on an upper one. A round is a pattern of yes and no
+over the groups: a common part, in which one level or both get a yes, and a flip of each group for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.evidence import BettingRule, Decision, Plan, Tally
+
+# How often the upper level gets a yes together with the lower one, how often only the lower one does, and how often a
+# group is decided otherwise than its level.
+BOTH, CROSSED, FLIPPED = 0.3, 0.02, 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Groups on two levels whose rates differ by exactly the gap."""
+
+    groups: int
+    gap: float
+
+    @cached_property
+    def levels(self) -> NDArray[np.int64]:
+        """0 or 1 for each group."""
+        return (np.arange(self.groups) >= self.groups // 2).astype(np.int64)
+
+    @cached_property
+    def patterns(self) -> NDArray[np.int64]:
+        """(patterns, groups): every combination of answers."""
+        return (np.arange(2**self.groups)[:, None] >> np.arange(self.groups)) & 1
+
+    @cached_property
+    def chances(self) -> NDArray[np.float64]:
+        """Of each pattern."""
+        upper = self.gap / (1 - 2 * FLIPPED) + CROSSED
+        common = {(1, 1): BOTH, (0, 1): upper, (1, 0): CROSSED, (0, 0): 1 - BOTH - upper - CROSSED}
+        total = np.zeros(len(self.patterns))
+        for levels, chance in common.items():
+            agrees = self.patterns == np.array(levels)[self.levels]
+            total += chance * np.where(agrees, 1 - FLIPPED, FLIPPED).prod(axis=1)
+        return total
+
+    @cached_property
+    def rates(self) -> NDArray[np.float64]:
+        """P(yes) of each group."""
+        rates: NDArray[np.float64] = self.chances @ self.patterns
+        return rates
+
+    def tally(self, rng: np.random.Generator, rounds: int, active: tuple[int, ...]) -> Tally:
+        """So many rounds in which the active groups were asked."""
+        shown = self.patterns[:, active]
+        drawn = rng.multinomial(rounds, self.chances)
+        together = (shown * drawn[:, None]).T @ shown
+        return Tally.of_batch(rounds, together[None], active, self.groups)
+
+    def apart(self, rng: np.random.Generator, people: int) -> NDArray[np.int64]:
+        """How many of so many people of each group, drawn for each group by itself, got a yes."""
+        return rng.binomial(people, self.rates)
+
+
+def decided(stream: Stream, threshold: float, delta: float, seed: int, most: int) -> tuple[str, int]:
+    """Fairchain's rule on the stream: what it said, after how many evaluations, at most `most` rounds."""
+    rule, rng = BettingRule(stream.groups, 1, threshold, delta), np.random.default_rng(seed)
+    rounds = evaluations = 0
+    while rounds < most and (plan := rule.plan()) is not None:
+        plan = Plan(min(plan.rounds, most - rounds), plan.groups, plan.leader)
+        rule.observe(plan, stream.tally(rng, plan.rounds, plan.groups))
+        rounds += plan.rounds
+        evaluations += plan.rounds * len(plan.groups)
+    assert (rule.decision is Decision.UNDECIDED) == (rule.plan() is not None)
+    return rule.decision.name, evaluations
