@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -112,16 +113,26 @@ def dump(content: dict[str, Any]) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file or nothing."""
-    if not path.parent.is_dir():
-        raise CertificateError(f"{path}: cannot be written; its folder does not exist")
-    with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
-        file.write(text)
+    write_files({path: text.encode()})
+
+
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write files whole: all of them beside their places first, so that a full disk leaves none of them."""
+    made: list[tuple[str, Path]] = []
     try:
-        os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
-        os.replace(file.name, path)  # noqa: PTH105
-    except OSError:
-        os.unlink(file.name)  # noqa: PTH108
-        raise
+        for path, content in contents.items():
+            if not path.parent.is_dir():
+                raise CertificateError(f"{path}: cannot be written; its folder does not exist")
+            with NamedTemporaryFile("wb", dir=path.parent, prefix=path.name, delete=False) as file:
+                made.append((file.name, path))
+                file.write(content)
+            os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
+        while made:
+            os.replace(*made[0])  # noqa: PTH105
+            del made[0]
+    finally:
+        for name, _ in made:
+            os.unlink(name)  # noqa: PTH108
 
 
 def _upper(table: np.ndarray[Any, Any]) -> list[list[int]]:

@@ -82,6 +82,14 @@ def test_what_cannot_be_repaired_is_exit_code_1_and_leaves_no_file(cli: Cli, tmp
     assert len(out.splitlines()) == 1
 
 
+def test_a_judge_without_budget_says_what_would_help(cli: Cli, tmp_path: Path) -> None:
+    spec = written(tmp_path, property__threshold=1e-6, guarantee__budget={"rounds": 20_000})
+    code, out, _err = cli("repair", spec, "-o", "fixed.onnx", *QUICK)
+    assert code == 1
+    assert "best tried  UNDECIDED" in out
+    assert "allow more in [guarantee.budget]" in out
+
+
 @pytest.mark.parametrize(
     ("output", "problem"),
     [
@@ -97,3 +105,13 @@ def test_nothing_is_overwritten_that_the_repair_is_made_from(
     code, out, err = cli("repair", written(tmp_path), "-o", output, *QUICK)
     assert (code, out) == (2, "")
     assert problem in err
+
+
+def test_no_file_that_the_spec_names_is_overwritten(cli: Cli, tmp_path: Path) -> None:
+    """A Bayesian network in JSON stands where the certificate would go."""
+    nodes = tmp_path / "people.json"
+    nodes.write_text("{}")
+    spec = written(tmp_path, population__kind="network", population__path=str(nodes))
+    code, out, err = cli("repair", spec, "-o", "people.onnx", *QUICK)
+    assert (code, out) == (2, "")
+    assert "people.json: would be overwritten" in err

@@ -163,6 +163,71 @@ def test_a_layer_without_a_bias_gets_one_when_it_is_needed(operator: str) -> Non
     )
 
 
+@pytest.mark.parametrize("operator", ["Gemm", "MatMul"])
+def test_units_of_a_layer_without_a_bias_are_known(operator: str) -> None:
+    model = network(
+        [node(operator, ["x", "w1"], ["h"]), node("Relu", ["h"], ["r"]), node(operator, ["r", "w2"], ["y"])],
+        [constant("w1", W1), constant("w2", W2)],
+    )
+    weights = Weights(load(model))
+    neuron = weights.unit("r", 3)
+    assert neuron == Unit("h", 3)
+    hidden = np.maximum(PEOPLE @ W1.astype(np.float32), 0)
+    hidden[:, 3] = 0
+    np.testing.assert_allclose(scores(scaled(weights, neuron, 0.0), PEOPLE), hidden @ W2, rtol=1e-3, atol=1e-4)
+
+
+def test_a_shared_tensor_has_the_same_name_whether_a_bias_is_added_or_not() -> None:
+    square = RANDOM.normal(size=(3, 3))
+    model = network(
+        [node("MatMul", ["x", "w"], ["h"]), node("MatMul", ["h", "w"], ["z"]), node("MatMul", ["z", "last"], ["y"])],
+        [constant("w", square), constant("last", RANDOM.normal(size=(3, 2)))],
+    )
+    weights = Weights(load(model))
+    tensor = weights.blocks[1].tensor
+    changed = onnx.load_from_string(weights.network({tensor: weights.values[tensor] * 3}))
+    onnx.checker.check_model(changed)
+    held = {each.name: onnx.numpy_helper.to_array(each) for each in changed.graph.initializer}
+    np.testing.assert_allclose(held[changed.graph.node[1].input[1]], square.astype(np.float32) * 3)
+
+
+def test_a_file_of_the_first_format_stays_valid_with_one_initialiser_more() -> None:
+    model = network(
+        [node("Gemm", ["x", "w1"], ["h"]), node("Relu", ["h"], ["r"]), node("Gemm", ["r", "w2"], ["y"])],
+        [constant("w1", W1), constant("w2", W2)],
+    )
+    model.ir_version = 3
+    for tensor in model.graph.initializer:
+        model.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    onnx.checker.check_model(model)
+    weights = Weights(load(model))
+    assert onnx.load_from_string(weights.network({"w1": weights.values["w1"] * 2})).ir_version == 3
+    bias = weights.blocks[0].bias
+    assert bias is not None
+    onnx.checker.check_model(onnx.load_from_string(weights.network({bias: weights.values[bias] + 1})))
+
+
+def test_units_are_not_followed_through_a_transposition_that_mixes_their_order() -> None:
+    turned = onnx.helper.make_node("Transpose", ["c"], ["t"], perm=[0, 2, 1])
+    model = network(
+        [
+            node("Gemm", ["x", "w1", "b1"], ["h"]),
+            node("Reshape", ["h", "cube"], ["c"]),
+            turned,
+            node("Flatten", ["t"], ["f"]),
+            node("Gemm", ["f", "w2", "b2"], ["y"]),
+        ],
+        [
+            constant("w1", RANDOM.normal(size=(3, 6))),
+            constant("b1", np.zeros(6)),
+            onnx.numpy_helper.from_array(np.array([-1, 2, 3]), "cube"),
+            constant("w2", RANDOM.normal(size=(6, 2))),
+            constant("b2", np.zeros(2)),
+        ],
+    )
+    assert Weights(load(model)).outgoing(Unit("h", 1)) == []
+
+
 def test_a_tunable_network_decides_like_the_saved_one() -> None:
     model = load(gemm())
     weights = Weights(model)

@@ -9,7 +9,7 @@ import pytest
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.model import OnnxModel
-from fairchain.model.gradients import Differentiable
+from fairchain.model.gradients import STEPS, Differentiable
 from fairchain.model.weights import Weights
 from fairchain.repairing import repair
 from tests.networks import constant, graph, node, value
@@ -68,6 +68,16 @@ def test_derivatives_are_those_of_small_differences(tmp_path: Path, end: str) ->
                 moved[name].reshape(-1)[flat] += sign * step
                 ends.append(float((differentiable.scores(feed, moved)[0] * toward).sum()))
             assert slopes[name].reshape(-1)[flat] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-4, abs=1e-6)
+
+
+def test_a_product_over_the_steps_of_a_series_has_a_derivative_too() -> None:
+    random = np.random.default_rng(1)
+    first, second, slope = (random.normal(size=size) for size in ((5, 3, 4), (4, 2), (5, 3, 2)))
+    out, back = STEPS["MatMul"](node("MatMul", ["a", "b"], ["c"]), [first, second])
+    by_first, by_second = back(slope)
+    assert out.shape == (5, 3, 2)
+    np.testing.assert_allclose(by_first, np.einsum("nto,io->nti", slope, second))
+    np.testing.assert_allclose(by_second, np.einsum("nti,nto->io", first, slope))
 
 
 def test_an_operator_without_a_derivative_is_refused_by_name(tmp_path: Path) -> None:

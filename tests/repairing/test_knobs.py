@@ -11,7 +11,7 @@ from fairchain.model import OnnxModel
 from fairchain.model.tunable import input_means
 from fairchain.model.weights import Unit, Weights
 from fairchain.repairing.knobs import Knobs, NamedUnit, Scales, last_layer, low_rank, unit_biases
-from tests.repairing.builders import SEX, asked
+from tests.repairing.builders import SEX, asked, biased
 
 PROTECTED = NamedUnit(Unit("", SEX), "feature sex", True)
 
@@ -86,3 +86,17 @@ def test_adjustments_are_said_in_their_own_units(model: OnnxModel) -> None:
     assert (first.name, first.before, first.after) == ("factor of feature sex", 1.0, 0.75)
     moved = all_knobs(model)["low-rank"].adjustments(np.array([0, 0, -0.5, 0]))[2]
     assert (moved.name, moved.before, moved.after) == ("w1[2, 2] of feature sex", 2.0, 1.0)
+
+
+def test_a_bias_of_one_row_can_be_moved_like_any_other(tmp_path: Path) -> None:
+    """Biases as scikit-learn writes them: (1, units)."""
+    network = biased()
+    for tensor in network.graph.initializer:
+        if tensor.name in ("b1", "b2"):
+            tensor.dims.insert(0, 1)
+    file = tmp_path / "rows.onnx"
+    file.write_bytes(network.SerializeToString())
+    weights = Weights(OnnxModel(str(file), asked(tmp_path)))
+    shifts = unit_biases(weights, [NamedUnit(Unit("h", 2), "layer1[2]")])
+    assert shifts.names == ("b1[0, 2]", "b2[0, 0]", "b2[0, 1]")
+    assert shifts.weights(np.array([1.0, 0, 0]))["b1"][0].tolist() == [0, 0, 1, 0]

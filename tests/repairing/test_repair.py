@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -16,13 +17,13 @@ from fairchain.errors import DataError, FairchainError, ModelError, SpecError
 from fairchain.model import OnnxModel
 from fairchain.model.weights import Unit, Weights
 from fairchain.repairing import Repair, diff_report, repair, write_repair
-from fairchain.repairing.front import Settings
 from fairchain.repairing.judge import Judge, attempt_spec, candidates_of
-from fairchain.repairing.knobs import NamedUnit, Scales
+from fairchain.repairing.knobs import NamedUnit, Scales, Shifts
 from fairchain.repairing.rows import divided, shuffled
 from fairchain.repairing.search import Searcher, Tried, front_of
 from fairchain.repairing.seeds import CERTIFICATE, OPTIMIZER, PRICE, REFINE, SEARCH, SPLIT, derived_seed
-from fairchain.repairing.trial import Question, Rows, Score, Trial
+from fairchain.repairing.settings import Settings
+from fairchain.repairing.trial import Question, Rows, Score, Trial, is_empty
 from fairchain.verification import verify
 from tests.repairing.builders import SEX, asked, labelled
 
@@ -164,6 +165,45 @@ def test_a_network_that_answers_everybody_alike_is_no_repair(tmp_path: Path) -> 
     assert trial.score({"b2": np.array([100, 0], np.float32)}).gap == 1.0
 
 
+def test_a_network_that_answers_almost_everybody_alike_is_no_repair_either(tmp_path: Path) -> None:
+    """Biases alone reach 0.02 only where nobody but one of 200 kinds of people is refused: agreement 0.46."""
+    spec = asked(tmp_path, property__threshold=0.02)
+    result = repair(None, spec, change="biases", units=0, iterations=30, workers=1)
+    assert result.price is not None
+    assert not result.accepted
+    assert result.price.after > result.price.usual_before
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "agreement", "empty"),
+    [
+        (0.55, 1.0, None, True),
+        (0.55, 0.96, None, True),
+        (0.55, 0.95, None, False),
+        (0.55, 0.6, 0.54, True),
+        (0.55, 0.6, 0.56, False),
+        (0.999, 0.9995, None, False),
+        (1.0, 1.0, 1.0, False),
+    ],
+)
+def test_what_counts_as_the_same_answer_for_everybody(
+    before: float, after: float, agreement: float | None, empty: bool
+) -> None:
+    assert is_empty(before, after, agreement) is empty
+
+
+def test_the_judge_too_refuses_the_same_answer_for_everybody(tmp_path: Path) -> None:
+    spec = asked(tmp_path)
+    model = OnnxModel(spec.model.path or "", spec)
+    weights = Weights(model)
+    knobs = Shifts(weights.values, (("b2", 0),), (100.0,), ("b2[0]",))
+    judge = Judge(model, weights, Question(spec), None, None, 0, 1)
+    found = judge.one(Tried(np.ones(1), Score(0.0, 1.0), 0.0), knobs, 1)
+    assert found.verdict.fair
+    assert not found.attempt.accepted
+    assert "100.00% of 20,000 freshly drawn inputs the same answer" in found.attempt.why
+
+
 def test_without_labelled_rows_agreement_is_kept_and_that_is_said(tmp_path: Path) -> None:
     result = repair(None, asked(tmp_path), **QUICK)
     assert result.price is not None
@@ -237,6 +277,33 @@ def test_control_c_keeps_what_was_found_so_far(tmp_path: Path, monkeypatch: pyte
     assert result.accepted
 
 
+def test_control_c_before_anything_was_tried_is_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Searcher, "_try", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        repair(None, asked(tmp_path), **QUICK)
+
+
+def test_people_of_a_function_are_ranked_by_units_too(tmp_path: Path) -> None:
+    def people(rng: np.random.Generator, count: int) -> Any:
+        return np.column_stack([rng.integers(0, 10, (count, 2)), rng.integers(0, 2, count)])
+
+    spec = asked(tmp_path, population__kind="callable")
+    assert repair(None, spec, population=people, **{**QUICK, "change": "scales", "units": 2}).accepted
+
+
+def test_rows_on_both_sides_are_told_and_the_same_table_is_refused(tmp_path: Path) -> None:
+    rows = labelled()
+    with pytest.raises(SpecError, match="the same rows as data"):
+        repair(None, asked(tmp_path), data=rows, held_out={k: v[::-1] for k, v in rows.items()}, **QUICK)
+    result = repair(None, asked(tmp_path), data=rows, **QUICK)
+    assert any("held-out rows equal a row that was searched on" in note for note in result.notes)
+
+
 def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
     spec = asked(tmp_path)
     with pytest.raises(SpecError, match="evolution, pso, cma"):
@@ -245,6 +312,10 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
         Settings(change="everything")
     with pytest.raises(SpecError, match="share from 0"):
         Settings(max_accuracy_loss=1.5)
+    with pytest.raises(SpecError, match="keep_protected leaves them alone"):
+        Settings(change="low-rank", keep_protected=True)
+    with pytest.raises(SpecError, match=r"model.path: missing"):
+        repair(None, msgspec.structs.replace(spec, model=msgspec.structs.replace(spec.model, path=None)))
     with pytest.raises(DataError, match="too few"):
         repair(None, spec, data=labelled(30), **QUICK)
     with pytest.raises(DataError, match="label"):
@@ -284,6 +355,34 @@ def test_the_files_hold_together(tmp_path: Path) -> None:
     assert "w1 (Gemm, 3 x 4)" in text
     assert "->" in text
     json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_the_network_that_was_repaired_is_never_overwritten(tmp_path: Path) -> None:
+    spec = asked(tmp_path)
+    result = repair(None, spec, **QUICK)
+    file = Path(spec.model.path or "")
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(file.read_bytes())
+    for path in (file, copy):
+        with pytest.raises(FairchainError, match="would be overwritten"):
+            write_repair(result, path)
+    assert {each.name for each in tmp_path.iterdir()} == {"network.onnx", "copy.onnx"}
+
+
+def test_an_old_certificate_is_not_left_beside_a_network_that_has_none(tmp_path: Path) -> None:
+    result = repair(None, asked(tmp_path), **QUICK)
+    write_repair(result, tmp_path / "fixed.onnx")
+    assert result.after is not None
+    without = replace(result, after=replace(result.after, certifiable=False))
+    with pytest.raises(FairchainError, match="which has none"):
+        write_repair(without, tmp_path / "fixed.onnx")
+
+
+def test_a_disk_that_fills_up_leaves_no_file(tmp_path: Path) -> None:
+    result = replace(repair(None, asked(tmp_path), **QUICK), content="no bytes")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        write_repair(result, tmp_path / "fixed.onnx")
+    assert [each.name for each in tmp_path.iterdir()] == ["network.onnx"]
 
 
 def test_a_front_holds_what_nothing_else_beats() -> None:

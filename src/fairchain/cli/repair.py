@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.cli.verify import must_be_writable
 from fairchain.errors import FairchainError, ModelError, SpecError
+from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.cli.screen import Part
@@ -83,7 +85,7 @@ def repair(
     from fairchain.spec import load_spec, revise
 
     question = load_spec(spec)
-    _must_be_safe(output, spec, model or question.model.path)
+    _must_be_safe(output, [spec, Path(model or spec), *_named(question)])
     try:
         question = revise(
             question,
@@ -101,19 +103,27 @@ def repair(
     if as_json:
         print(json.dumps({**result.to_dict(), "files": [str(file) for file in files]}, indent=1))
     elif quiet:
-        print(result)
+        print(in_a_line(result))
     else:
         show_repair(result, question, files)
     sys.exit(0 if result.accepted or not result.needed else 1)
 
 
-def _must_be_safe(output: Path, spec: Path, model: str | None) -> None:
+def _named(question: Spec) -> list[Path]:
+    """Files that a spec names: a network, a table, texts, vectors of words."""
+    from fairchain.spec.files import files_of
+
+    parts = (question.model, question.population, *question.described)
+    return [Path(name) for part in parts for name in files_of(part).values()]
+
+
+def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
     """Before the work: what is written must go somewhere, and must not replace what it is made from."""
     if output.suffix.lower() != ".onnx":
         raise FairchainError(f"{output}: -o must name an .onnx file")
     must_be_writable(output, "-o")
     for made in (output, output.with_suffix(".json"), output.with_suffix(".txt")):
-        for source in (spec, Path(model or spec)):
+        for source in sources:
             if made.exists() and source.exists() and made.samefile(source):
                 raise FairchainError(
                     f"{made}: would be overwritten, and the repair is made from it; give -o another name"
@@ -219,4 +229,6 @@ def _advice(result: Repair, question: Spec) -> str:
 
     if all(point.gap >= limit_of(question) for point in result.front):
         return " Not even the search reached the threshold: try --change low-rank, more --units, or a larger threshold."
+    if any(attempt.decision == "UNDECIDED" for attempt in result.attempts):
+        return " The judge ran out of its budget: allow more in [guarantee.budget], or a larger threshold."
     return " Try a larger --max-accuracy-loss, more rows in --data, or another --seed."

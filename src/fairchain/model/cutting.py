@@ -16,7 +16,7 @@ from fairchain.errors import ModelError
 from fairchain.model.asking import check_shape, first_line
 from fairchain.model.decision import Labels, NoDecisionError
 from fairchain.model.in_memory import check_bytes
-from fairchain.model.onnx_model import OnnxModel, _open_session
+from fairchain.model.onnx_model import OnnxModel, open_session
 from fairchain.model.untrusted import parse
 from fairchain.model.watchdog import Watchdog
 
@@ -25,6 +25,37 @@ if TYPE_CHECKING:
 
 # The numbers of ONNX for the types that a layer may have.
 ELEMENTS = {"float32": 1, "float16": 10, "float64": 11}
+
+
+class Opened:
+    """A network made from another one, to be run under the limits of that one.
+
+    Parameters
+    ----------
+    model, network
+        The one that it was made from, and what was made.
+    problem
+        What to say if it does not run.
+    """
+
+    def __init__(self, model: OnnxModel, network: ModelProto, problem: str) -> None:
+        content = check_bytes(model.path, network.SerializeToString(), model.limits)
+        self._model, self._problem = model, problem
+        self._session = open_session(model.path, content, model.limits)
+        self._watchdog = Watchdog(model.limits.seconds)
+
+    def run(self, feed: dict[str, NDArray[Any]], output: str) -> NDArray[Any]:
+        """What the output holds for these inputs."""
+        options = self._model._new_options()
+        options.log_severity_level = 4
+        call = self._watchdog.begin(options)
+        try:
+            answer: NDArray[Any] = self._session.run([output], feed, options)[0]
+        except Exception as error:  # onnxruntime raises a dozen types of its own, all derived from Exception
+            raise ModelError(f"{self._model.name}: {self._problem}: {first_line(error)}") from None
+        finally:
+            self._watchdog.end(call)
+        return answer
 
 
 class Cut:
@@ -53,17 +84,15 @@ class Cut:
             )
         self._shape, self._dtype = sample.shape[1:], sample.dtype
         network = parse(model.path, model.content)
-        kept = _behind(network.graph, tensor, model._rule.output)
+        kept = behind(network.graph, tensor, model._rule.output)
         read = {name for node in kept for name in _reads(node)}
         self.reaches = tensor in read
         if not self.reaches:
             return
         self._inputs = [node.name for node in network.graph.input if node.name in read and node.name != tensor]
-        _keep(network, kept, read, model._rule.output)
+        keep_only(network, kept, read, model._rule.output)
         _add_input(network, tensor, sample)
-        content = check_bytes(model.path, network.SerializeToString(), model.limits)
-        self._session = _open_session(model.path, content, model.limits)
-        self._watchdog = Watchdog(model.limits.seconds)
+        self._part = Opened(model, network, f'the part behind "{tensor}" cannot be run')
 
     def predict(self, hidden: NDArray[np.floating], values: NDArray[np.floating]) -> Labels:
         """The class of each row if the tensor held `hidden`, (rows, units), and all else followed from `values`."""
@@ -73,7 +102,7 @@ class Cut:
             feed = {name: whole[name] for name in self._inputs}
         feed[self.tensor] = hidden.astype(self._dtype, copy=False).reshape(len(hidden), *self._shape)
         rule = self.model._rule
-        answer = self._run(feed, rule.output)
+        answer = self._part.run(feed, rule.output)
         check_shape(self.model.name, rule, answer, len(hidden))
         try:
             return rule(answer, len(hidden))
@@ -82,27 +111,13 @@ class Cut:
                 f'{self.model.path}: with other activations in "{self.tensor}": {problem}; leave that layer out'
             ) from None
 
-    def _run(self, feed: dict[str, NDArray[Any]], output: str) -> NDArray[Any]:
-        options = self.model._new_options()
-        options.log_severity_level = 4
-        call = self._watchdog.begin(options)
-        try:
-            answer: NDArray[Any] = self._session.run([output], feed, options)[0]
-        except Exception as error:  # onnxruntime raises a dozen types of its own, all derived from Exception
-            raise ModelError(
-                f'{self.model.path}: the part behind "{self.tensor}" cannot be run: {first_line(error)}'
-            ) from None
-        finally:
-            self._watchdog.end(call)
-        return answer
-
 
 def _reads(node: NodeProto) -> Iterable[str]:
     """Tensors that an operator takes; an empty name is an input that is left out."""
     return (name for name in node.input if name)
 
 
-def _behind(graph: GraphProto, tensor: str, output: str) -> list[NodeProto]:
+def behind(graph: GraphProto, tensor: str, output: str) -> list[NodeProto]:
     """The operators that the output needs if the tensor is given, in the order of the graph."""
     maker = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     needed: set[int] = set()
@@ -117,7 +132,7 @@ def _behind(graph: GraphProto, tensor: str, output: str) -> list[NodeProto]:
     return [graph.node[place] for place in sorted(needed)]
 
 
-def _keep(network: ModelProto, kept: list[NodeProto], read: set[str], output: str) -> None:
+def keep_only(network: ModelProto, kept: list[NodeProto], read: set[str], output: str) -> None:
     """Leave only these operators, what they read, and one output."""
     graph = network.graph
     nodes = [type(node).FromString(node.SerializeToString()) for node in kept]

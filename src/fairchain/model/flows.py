@@ -29,7 +29,7 @@ def pass_on(node: NodeProto, flows: dict[str, Units], constants: Container[str])
     """Say for the output of an operator without weights which unit stands where, if that is sure."""
     known = [flows.get(name) for name in node.input]
     units: Units | None = None
-    if node.op_type in ALONE:
+    if node.op_type in ALONE and (node.op_type != "Transpose" or _last_stays(node)):
         units = known[0]
     elif node.op_type in WITH_CONSTANT and sum(each is not None for each in known) == 1:
         place = next(i for i, each in enumerate(known) if each is not None)
@@ -38,3 +38,9 @@ def pass_on(node: NodeProto, flows: dict[str, Units], constants: Container[str])
         units = tuple(unit for each in known for unit in each or ())
     if units is not None:
         flows[node.output[0]] = units
+
+
+def _last_stays(node: NodeProto) -> bool:
+    """Whether a transposition leaves the last axis where it is: another one laid flat has units in another order."""
+    order = next((list(each.ints) for each in node.attribute if each.name == "perm"), [])
+    return bool(order) and order[-1] == len(order) - 1

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.model.cutting import _behind
+from fairchain.model.cutting import behind
 from fairchain.model.onnx_model import OnnxModel
 from fairchain.model.untrusted import parse
 from fairchain.model.weights import Array, Weights
@@ -46,7 +46,7 @@ class Differentiable:
 
         self._model, self._tensors = model, frozenset(tensors)
         graph = parse(model.path, weights.overridable(tensors)).graph
-        self._nodes = _behind(graph, "", model._rule.output)
+        self._nodes = behind(graph, "", model._rule.output)
         self._constants = {tensor.name: np.array(numpy_helper.to_array(tensor)) for tensor in graph.initializer}
         unknown = sorted({node.op_type for node in self._nodes} - set(STEPS))
         if unknown:
@@ -117,7 +117,8 @@ def _gemm(node: NodeProto, inputs: list[Array]) -> Step:
 
 def _matmul(_node: NodeProto, inputs: list[Array]) -> Step:
     first, second = inputs
-    return first @ second, lambda slope: [slope @ second.T, first.T @ slope]
+    rows = first.reshape(-1, first.shape[-1])
+    return first @ second, lambda slope: [slope @ second.T, rows.T @ slope.reshape(len(rows), -1)]
 
 
 def _add(_node: NodeProto, inputs: list[Array]) -> Step:

@@ -81,7 +81,7 @@ class OnnxModel:
         self._spec = spec
         self._new_options = _run_options()
         self._has_rnn = "RNN" in network.makers.values()
-        self._session = _open_session(self.path, network, self.limits)
+        self._session = open_session(self.path, network, self.limits)
         try:
             inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
             feeds = self._feeds(spec, inputs)
@@ -311,7 +311,8 @@ def _run_options() -> type[RunOptions]:
     return RunOptions  # type: ignore[no-any-return]
 
 
-def _open_session(path: Path, network: TrustedBytes, limits: Limits) -> InferenceSession:
+def open_session(path: Path, network: TrustedBytes, limits: Limits) -> InferenceSession:
+    """A session for a network that was looked at, within its limits."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()

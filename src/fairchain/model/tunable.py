@@ -15,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.model.asking import first_line
-from fairchain.model.cutting import _behind, _keep
+from fairchain.model.cutting import Opened, behind, keep_only
 from fairchain.model.decision import Labels, NoDecisionError
-from fairchain.model.in_memory import check_bytes
-from fairchain.model.onnx_model import OnnxModel, _open_session
+from fairchain.model.onnx_model import OnnxModel
 from fairchain.model.untrusted import parse
-from fairchain.model.watchdog import Watchdog
 from fairchain.model.weights import Array, Block, Weights
 
 # Rows that go through the network in one call.
@@ -59,17 +56,15 @@ class Tunable:
         self._start = start if start is not None and start not in given else None
         self._before = model.with_outputs([self._start]) if self._start is not None else model
         if self._start is not None:
-            kept = _behind(network.graph, self._start, model._rule.output)
+            kept = behind(network.graph, self._start, model._rule.output)
             read = {name for node in kept for name in node.input}
-            _keep(network, kept, read, model._rule.output)
+            keep_only(network, kept, read, model._rule.output)
             added = network.graph.input.add()
             added.name = self._start
             # Its shape is left open: the batch need not stand first.
             added.type.tensor_type.elem_type = ELEMENTS[weights.values[next(iter(tensors))].dtype.name]
         self._inputs = {value.name for value in network.graph.input} - set(tensors)
-        content = check_bytes(model.path, network.SerializeToString(), model.limits)
-        self._session = _open_session(model.path, content, model.limits)
-        self._watchdog = Watchdog(model.limits.seconds)
+        self._opened = Opened(model, network, "cannot be run with other weights")
 
     @property
     def name(self) -> str:
@@ -97,24 +92,12 @@ class Tunable:
         labels = np.empty(prepared.count, np.uint16)
         rule = self._model._rule
         for rows, feed in prepared.calls:
-            answer = self._run({**feed, **weights}, rule.output)
+            answer = self._opened.run({**feed, **weights}, rule.output)
             try:
                 labels[rows] = rule(answer, len(rows))
             except NoDecisionError:
                 return None
         return labels
-
-    def _run(self, feed: dict[str, NDArray[Any]], output: str) -> NDArray[Any]:
-        options = self._model._new_options()
-        options.log_severity_level = 4
-        call = self._watchdog.begin(options)
-        try:
-            answer: NDArray[Any] = self._session.run([output], feed, options)[0]
-        except Exception as error:  # onnxruntime raises a dozen types of its own, all derived from Exception
-            raise ModelError(f"{self.name}: cannot be run with other weights: {first_line(error)}") from None
-        finally:
-            self._watchdog.end(call)
-        return answer
 
 
 def first_source(blocks: Sequence[Block], tensors: Collection[str]) -> str | None:

@@ -186,8 +186,7 @@ class _Draft:
                 copy.name = name
                 self._initial[name] = copy
                 if self._wanted is None or name in self._wanted:
-                    self._graph.initializer.append(copy)
-                    self._initial[name] = self._graph.initializer[-1]
+                    self._initial[name] = self._added(copy)
                     self._graph.node.remove(node)
             elif node.op_type == "Identity" and node.input[0] in self._initial:
                 self._initial[node.output[0]] = self._initial[node.input[0]]
@@ -215,20 +214,20 @@ class _Draft:
         turned = node.op_type == "Conv" or bool(options.get("transB", 0))
         beta = options.get("beta", 1.0)
         width = shape[0] if turned else shape[1]
+        # With a bias inserted behind it the operator's own output gets another name.
+        output = node.output[0]
         own = None
         if node.op_type == "MatMul":
             own = self._following_bias(node, width)
         elif beta:
             own = self._own_bias(node, bias or 0, (width,), tensor.data_type)
-        name = self._own(node, place)
+        name = self._own(node, place, output)
         gain = options.get("alpha", 1.0) / beta if node.op_type == "Gemm" and beta else 1.0
         axis = 1 if turned else 0
         grouped = options.get("group", 1) != 1
         incoming = None if grouped else self._incoming(node.input[0], shape[axis])
-        self.blocks.append(
-            Block(name, node.op_type, node.input[0], node.output[0], axis, incoming, own, gain=float(gain))
-        )
-        self.flows[node.output[0]] = tuple(Unit(node.output[0], j) for j in range(width))
+        self.blocks.append(Block(name, node.op_type, node.input[0], output, axis, incoming, own, gain=float(gain)))
+        self.flows[output] = tuple(Unit(output, j) for j in range(width))
         return True
 
     def _read_recurrent(self, node: NodeProto, shape: tuple[int, ...], bias: int) -> None:
@@ -237,14 +236,16 @@ class _Draft:
         cells = stacked // RECURRENT[node.op_type]
         kind = self._initial[node.input[1]].data_type
         own = self._own_bias(node, bias, (directions, 2 * stacked), kind)
-        units = tuple(Unit(node.output[0] or node.output[1], j) for j in range(directions * cells))
         output = next(name for name in node.output if name)
+        units = tuple(Unit(output, j) for j in range(directions * cells))
         incoming = self._incoming(node.input[0], width)
-        self.blocks.append(Block(self._own(node, 1), node.op_type, node.input[0], output, 2, incoming, own))
+        self.blocks.append(Block(self._own(node, 1, output), node.op_type, node.input[0], output, 2, incoming, own))
         if self._tensor(node, 2) is not None:
             # With two directions an entry is a cell of one of them, and another one in the other.
             back = units if directions == 1 else None
-            self.blocks.append(Block(self._own(node, 2), node.op_type, output, output, 2, back, own, shift=stacked))
+            self.blocks.append(
+                Block(self._own(node, 2, output), node.op_type, output, output, 2, back, own, shift=stacked)
+            )
         for name in node.output:
             if name:
                 self.flows[name] = units
@@ -256,17 +257,16 @@ class _Draft:
         # A channel of a picture that was laid flat is many inputs, one after the other.
         return tuple(unit for unit in units for _ in range(size // len(units)))
 
-    def _own(self, node: NodeProto, place: int) -> str:
-        """Give an operator the initialiser at this input for itself; returns its name."""
+    def _own(self, node: NodeProto, place: int, output: str) -> str:
+        """Give an operator the initialiser at this input for itself, named after its output; returns the name."""
         name: str = node.input[place]
         tensor = self._initial[name]
         if self._uses[name] == 1 and tensor.name == name:
             return name
-        own = self._name(f"{name}_of_{node.output[0]}")
+        own = self._name(f"{name}_of_{output}")
         self._fresh[own] = self._array(name)
         if self._wanted is None or own in self._wanted:
-            copy = self._graph.initializer.add()
-            copy.CopyFrom(tensor)
+            copy = self._added(tensor)
             copy.name = own
             self._initial[own] = copy
             node.input[place] = own
@@ -279,7 +279,7 @@ class _Draft:
             if tensor is None:
                 return None
             if tuple(tensor.dims) in (shape, (1, *shape)):
-                return self._own(node, place)
+                return self._own(node, place, node.output[0])
             if np.prod(tensor.dims) != 1:
                 return None
             values = np.broadcast_to(self._array(tensor.name).reshape(()), shape)
@@ -303,7 +303,7 @@ class _Draft:
             place = 1 - list(users[0].input).index(output)
             tensor = self._tensor(users[0], place)
             if tensor is not None and tuple(tensor.dims) in ((width,), (1, width)):
-                return self._own(users[0], place)
+                return self._own(users[0], place, users[0].output[0])
         kind = self._initial[node.input[1]].data_type
         own, values = self._name(f"bias_of_{output}"), _zeros((width,), kind)
         self._fresh[own] = values
@@ -324,13 +324,20 @@ class _Draft:
     def _initialiser(self, name: str, values: Array) -> str:
         from onnx import numpy_helper
 
-        self._graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
-        self._initial[name] = self._graph.initializer[-1]
+        self._initial[name] = self._added(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
+
+    def _added(self, tensor: TensorProto) -> TensorProto:
+        """One more initialiser; before version 4 of the format each had to be an input of the network too."""
+        self._network.ir_version = max(self._network.ir_version, 4)
+        self._graph.initializer.append(tensor)
+        added: TensorProto = self._graph.initializer[-1]
+        return added
 
     def _name(self, wish: str) -> str:
         """A name that the file does not have yet."""
         taken = {*self._initial, *self._fresh, *(name for node in self._graph.node for name in node.output)}
+        taken |= {value.name for value in self._graph.input}
         while wish in taken:
             wish += "_"
         return wish

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from msgspec.structs import replace as replace_key
 
-from fairchain.certificate import write_certificate, write_text
+from fairchain.certificate import dump, make_certificate, write_files
 from fairchain.errors import FairchainError
 from fairchain.repairing.result import Repair
 
@@ -20,22 +19,35 @@ def write_repair(repair: Repair, path: str | Path) -> list[Path]:
     Raises
     ------
     FairchainError
-        If the repair was not accepted: there is nothing that could be vouched for.
+        If the repair was not accepted: there is nothing that could be vouched for; or if `path` is the network that
+        was repaired.
     """
     path = Path(path)
     if not repair.accepted or repair.content is None or repair.after is None:
         raise FairchainError("the repair was not accepted; nothing is written")
+    if _is_original(repair, path):
+        raise FairchainError(f"{path}: would be overwritten, and the repair is made from it; give another name")
     certificate, changes = path.with_suffix(".json"), path.with_suffix(".txt")
     model = replace_key(repair.after.spec.model, path=path.name)
     verdict = replace(repair.after, spec=replace_key(repair.after.spec, model=model))
-    files = [path]
+    if not verdict.certifiable and certificate.exists():
+        raise FairchainError(
+            f"{certificate}: would seem to be the certificate of this network, which has none; give another name"
+        )
     # The certificate first: a network without one may be mistaken for a certified one.
-    if verdict.certifiable:
-        write_certificate(verdict, certificate)
-        files.append(certificate)
-    write_text(changes, diff_report(repair))
-    _write_bytes(path, repair.content)
-    return [*files, changes]
+    contents = {certificate: dump(make_certificate(verdict)).encode()} if verdict.certifiable else {}
+    write_files({**contents, changes: diff_report(repair).encode(), path: repair.content})
+    return [path, *contents, changes]
+
+
+def _is_original(repair: Repair, path: Path) -> bool:
+    """Whether the network that was repaired lies there: the spec's, or one that was given in its place."""
+    named = repair.before.spec.model.path
+    if not path.is_file():
+        return False
+    if named is not None and Path(named).exists() and path.samefile(named):
+        return True
+    return hashlib.sha256(path.read_bytes()).hexdigest() == repair.before.model_sha256
 
 
 def diff_report(repair: Repair) -> str:
@@ -58,14 +70,3 @@ def diff_report(repair: Repair) -> str:
     lines += ["", "Attempts before the judge:"]
     lines += [f"  {a.number}. delta {a.delta:g}: {a.decision}, {a.gap:.4f}; {a.price}" for a in repair.attempts]
     return "\n".join([*lines, "", repair.statement, *repair.notes, ""])
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    with NamedTemporaryFile("wb", dir=path.parent, prefix=path.name, delete=False) as file:
-        file.write(content)
-    try:
-        os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
-        os.replace(file.name, path)  # noqa: PTH105
-    except OSError:
-        os.unlink(file.name)  # noqa: PTH108
-        raise

@@ -20,12 +20,12 @@ from fairchain.population.inline import with_nodes
 from fairchain.repairing.choice import protected_units, ranked_units
 from fairchain.repairing.descent import Descent, Slope
 from fairchain.repairing.judge import Judge, Judged, candidates_of
-from fairchain.repairing.knobs import KINDS, Knobs, NamedUnit, Point, Scales, last_layer, low_rank, unit_biases
-from fairchain.repairing.optimizers import NAMES
+from fairchain.repairing.knobs import Knobs, NamedUnit, Point, Scales, last_layer, low_rank, unit_biases
 from fairchain.repairing.result import FrontPoint, Progress, Repair
-from fairchain.repairing.rows import LEAST_ROWS, MOST_SEARCHED, divided, labelled_rows, shuffled
+from fairchain.repairing.rows import LEAST_ROWS, MOST_SEARCHED, divided, in_common, labelled_rows, shuffled
 from fairchain.repairing.search import Aim, Found, Searcher, Tried, front_of, spread
 from fairchain.repairing.seeds import OPTIMIZER, REFINE, SEARCH, derived_seed
+from fairchain.repairing.settings import Settings
 from fairchain.repairing.telling import changes_of, statement_of
 from fairchain.repairing.trial import Inputs, Question, Rows, Trial
 from fairchain.spec import Individual, Marginals, Spec, Table, load_spec, revise
@@ -43,38 +43,6 @@ MOST_ON_FRONT = 40
 LEAST_DELTA = 1e-98
 # Rows from which the mean signal of a unit is taken.
 MEAN_ROWS = 4096
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to search: whose weights may change (`units`, `keep_protected`), and what it may cost."""
-
-    optimizer: str = "evolution"
-    change: str = "auto"
-    units: int = 10
-    keep_protected: bool | None = None
-    max_accuracy_loss: float | None = None
-    iterations: int = 100
-
-    def __post_init__(self) -> None:
-        if self.optimizer not in NAMES:
-            raise SpecError(f'optimizer: there is no "{self.optimizer}"; there is {", ".join(NAMES)}')
-        if self.change not in KINDS:
-            raise SpecError(f'change: there is no "{self.change}"; there is {", ".join(KINDS)}')
-        if self.units < 0 or self.iterations < 0:
-            raise SpecError("units and iterations: a number below 0; give 0 or more")
-        if self.max_accuracy_loss is not None and not 0 <= self.max_accuracy_loss < 1:
-            raise SpecError(f"max_accuracy_loss: found {self.max_accuracy_loss:g}; give a share from 0 to below 1")
-
-    @property
-    def paper(self) -> bool:
-        """Whether everything is done as in the paper: its fitness, no protected feature, no mean kept."""
-        return self.optimizer == "pso"
-
-    @property
-    def protected_too(self) -> bool:
-        """Whether weights of the protected features may change."""
-        return not (self.paper if self.keep_protected is None else self.keep_protected)
 
 
 def repair(
@@ -122,7 +90,8 @@ def repair(
     keep_protected
         Leave the weights of the protected features as they are.
     max_accuracy_loss
-        Of all candidates take the fairest that loses no more than this. By default the most accurate that is fair.
+        Of all candidates take the fairest that loses no more than this, measured on the rows kept aside. By default
+        the most accurate that is fair.
     iterations
         Generations, at most; the search ends after 10 without progress.
     seed
@@ -133,12 +102,12 @@ def repair(
     Returns
     -------
     Repair
-        With the network's bytes if it was accepted: verified on inputs that the search never saw.
+        With the network's bytes if it was accepted: verified on fresh draws that the search knows nothing of.
 
     Examples
     --------
     >>> from fairchain.examples import example
-    >>> result = repair(None, example("credit"), iterations=3)
+    >>> result = repair(None, example("credit"), change="scales", units=0, iterations=1)
     >>> result.accepted, result.before.decision.name, result.after.decision.name
     (True, 'UNFAIR', 'FAIR')
     """
@@ -146,7 +115,7 @@ def repair(
     start = time.perf_counter()
     asked = spec if isinstance(spec, Spec) else load_spec(spec)
     asked = with_nodes(revise(asked, guarantee__seed=seed))
-    _must_be_possible(asked, data, held_out)
+    _must_be_possible(asked, data, held_out, named=model is not None)
     network = load_model(
         model if model is not None else asked.model.path, asked, limits, allow_python=model is not None
     )
@@ -161,9 +130,11 @@ def repair(
     return job.run(before, *_rows(data, held_out, label, asked), start)
 
 
-def _must_be_possible(spec: Spec, data: Any, held_out: Any) -> None:
+def _must_be_possible(spec: Spec, data: Any, held_out: Any, *, named: bool) -> None:
     if spec.model.path is None and isinstance(spec.population, Table) and spec.population.prediction is not None:
         raise SpecError("population.prediction: recorded decisions have no weights; name the network: model.path")
+    if spec.model.path is None and not named:
+        raise SpecError('model.path: missing; name the network\'s file, for example path = "model.onnx"')
     if isinstance(spec.population, Table) and spec.population.reading == "sample":
         raise SpecError(
             "population.as: a sample is used up by one look, and cannot be both searched on and judged on; repair with "
@@ -196,7 +167,10 @@ def _rows(data: Any, held_out: Any, label: str | None, spec: Spec) -> tuple[Rows
     if held_out is None:
         searched, kept = divided(searched, spec.guarantee.seed)
     else:
-        searched, kept = shuffled(searched, spec.guarantee.seed), labelled_rows(held_out, spec, label)
+        kept = labelled_rows(held_out, spec, label)
+        if len(searched) == len(kept) == in_common(searched, kept) == in_common(kept, searched):
+            raise SpecError("held_out: the same rows as data; give others, or leave it out and half of data is kept")
+        searched = shuffled(searched, spec.guarantee.seed)
     if min(len(searched), len(kept)) < LEAST_ROWS:
         raise SpecError(f"data: fewer than {LEAST_ROWS} labelled rows on one side; give more, or none")
     return searched, kept
@@ -255,7 +229,8 @@ class _Job:
         judged = judge.all(candidates_of(front, limit, floor), knobs)
         evaluations = len(found.tried) * trial.inputs + len(front) * fine.inputs
         result = self._result(before, found, front, judged, knobs, weights, evaluations, start)
-        return replace(result, original=FrontPoint(as_it_was.gap, as_it_was.accuracy, 0.0))
+        notes = (*result.notes, *_copies(rows, held_out))
+        return replace(result, original=FrontPoint(as_it_was.gap, as_it_was.accuracy, 0.0), notes=notes)
 
     def _descent(self, weights: Weights, knobs: Knobs, inputs: Inputs, rows: Rows | None) -> Callable[[Point], Descent]:
         network = Differentiable(self.network, weights, knobs.tensors)
@@ -300,6 +275,7 @@ class _Job:
             measure="sensitivity" if settings.paper else "effect",
             seed=derived_seed(self.seed, SEARCH, 1),
             table=self.table,
+            population=self.question.function,
             workers=self.workers,
         )
         if change == "biases":
@@ -369,6 +345,17 @@ class _Job:
                 "give rows with --data (data=... in Python) to keep accuracy."
             )
         return tuple(notes)
+
+
+def _copies(rows: Rows | None, held_out: Rows | None) -> tuple[str, ...]:
+    """A table may hold somebody twice, and nothing in it tells that from two people who are alike."""
+    copies = in_common(rows, held_out) if rows is not None and held_out is not None else 0
+    if not copies or held_out is None:
+        return ()
+    return (
+        f"{copies:,} of the {len(held_out):,} held-out rows equal a row that was searched on; if they are copies and "
+        "not others that are alike, the price is too favourable.",
+    )
 
 
 def _some(values: Any) -> Any:

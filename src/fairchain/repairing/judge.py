@@ -1,7 +1,7 @@
 """The judge: a candidate is saved, loaded again as a stranger's network, and verified on inputs of its own.
 
-Neither the search nor the choice of candidates has seen anything of what is asked here. Attempt k may be wrong with
-probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most delta.
+Neither the search nor the choice of candidates knows anything of the draws that decide here. Attempt k may be wrong
+with probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most delta.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairchain.repairing.price import accuracy_price, agreement_price
 from fairchain.repairing.result import Attempt, Price
 from fairchain.repairing.search import Tried
 from fairchain.repairing.seeds import CERTIFICATE, derived_seed
-from fairchain.repairing.trial import Question, Rows
+from fairchain.repairing.trial import Question, Rows, is_empty
 from fairchain.spec import Spec, Table
 from fairchain.verdict import Verdict
 from fairchain.verification import verify
@@ -44,7 +44,7 @@ class Judged:
 class Judge:
     """Everything that a judgement needs besides the candidate.
 
-    `most_lost` is the loss of accuracy (or agreement) that is allowed; None for any.
+    `most_lost` is the loss of accuracy (or agreement) that is allowed, as estimated; None for any.
     """
 
     original: OnnxModel
@@ -72,8 +72,8 @@ class Judge:
         model = OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits)
         verdict = verify(model, spec, table=self.table, population=self.question.function, workers=self.workers)
         price = self._price(model, number)
-        cheap = self.most_lost is None or -price.change.estimate <= self.most_lost + 1e-12
-        accepted = verdict.fair and verdict.sound and cheap
+        why = _why(verdict, price, self.most_lost)
+        accepted = verdict.fair and verdict.sound and why is None
         attempt = Attempt(
             number=number,
             delta=verdict.delta,
@@ -82,7 +82,7 @@ class Judge:
             gap=verdict.gap,
             price=price,
             accepted=accepted,
-            why=_why(verdict, cheap, price),
+            why=why or "accepted",
         )
         return Judged(tried, attempt, verdict, content)
 
@@ -105,10 +105,16 @@ def attempt_spec(spec: Spec, number: int) -> Spec:
     return replace(spec, guarantee=guarantee)
 
 
-def _why(verdict: Verdict, cheap: bool, price: Price) -> str:
+def _why(verdict: Verdict, price: Price, most_lost: float | None) -> str | None:
+    """What speaks against a candidate; None for nothing."""
     if not verdict.fair:
         return verdict.headline
-    return "accepted" if cheap else f"fair, but costs more than allowed: {price}"
+    if is_empty(price.usual_before, price.usual_after, price.after if price.measure == "agreement" else None):
+        return f"fair, but gives {price.usual_after:.2%} of {price.on} the same answer, before {price.usual_before:.2%}"
+    # The estimate is what counts, as of accuracy anywhere; its interval is told with it.
+    if most_lost is not None and -price.change.estimate > most_lost + 1e-12:
+        return f"fair, but costs more than allowed: {price}"
+    return None
 
 
 def candidates_of(front: Sequence[Tried], limit: float, floor: float | None) -> list[Tried]:

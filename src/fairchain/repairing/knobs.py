@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.model.weights import Array, Block, Unit, Weights
+from fairchain.model.weights import RECURRENT, Array, Block, Unit, Weights
 from fairchain.repairing.result import Adjustment
 
 Point = NDArray[np.float64]
@@ -186,7 +186,7 @@ def unit_biases(weights: Weights, units: Sequence[NamedUnit]) -> Shifts:
     reach: list[float] = []
     for block, index in wanted:
         # A recurrent operator has a bias for each of its gates; none of them alone is the cell's.
-        if block.bias is None or (block.bias, index) in places or weights.values[block.bias].ndim > 1:
+        if block.bias is None or (block.bias, index) in places or block.operator in RECURRENT:
             continue
         places.append((block.bias, index))
         reach.append(typical_size(weights.values[block.bias]))

@@ -13,7 +13,7 @@ from fairchain.model import Model
 from fairchain.model.tunable import ROWS_PER_CALL
 from fairchain.repairing.result import Price
 from fairchain.repairing.seeds import PRICE, derived_seed
-from fairchain.repairing.trial import DrawnInputs, Question, Rows, TableInputs
+from fairchain.repairing.trial import DrawnInputs, Question, Rows, TableInputs, usual_share
 
 # Rounds on which agreement with the original network is measured.
 ROUNDS = 20_000
@@ -25,12 +25,14 @@ def accuracy_price(old: Model, new: Model, rows: Rows, delta: float) -> Price:
     Rows that became right and rows that became wrong are counted apart, each count with exact bounds at delta/2, so
     that what both networks get right costs no precision.
     """
-    before, after = (predicted(model, rows.values) == rows.truth for model in (old, new))
+    decided = [predicted(model, rows.values) for model in (old, new)]
+    before, after = (labels == rows.truth for labels in decided)
     gained, lost, count = int((after & ~before).sum()), int((before & ~after).sum()), len(rows)
     (low_gain, low_loss), (high_gain, high_loss) = clopper_pearson([gained, lost], count, delta / 2)
     change = Interval((gained - lost) / count, float(low_gain - high_loss), float(high_gain - low_loss))
     on = f"{count:,} held-out rows"
-    return Price("accuracy", on, count, float(before.mean()), float(after.mean()), change, delta, gained, lost)
+    right = float(before.mean()), float(after.mean())
+    return Price("accuracy", on, count, *right, change, delta, gained, lost, *map(usual_share, decided))
 
 
 def agreement_price(old: Model, new: Model, question: Question, seed: int, delta: float) -> Price:
@@ -38,13 +40,14 @@ def agreement_price(old: Model, new: Model, question: Question, seed: int, delta
     inputs = question.inputs(old.dtype, derived_seed(seed, PRICE), 0, ROUNDS)
     values = _one_arm(inputs, seed) if isinstance(inputs, DrawnInputs) else inputs.values
     count = len(values)
-    other = int((predicted(old, values) != predicted(new, values)).sum())
+    decided = [predicted(model, values) for model in (old, new)]
+    other = int((decided[0] != decided[1]).sum())
     if isinstance(inputs, TableInputs):
         change, delta, on = Interval(-other / count, -other / count, -other / count), 0.0, f"all {count:,} rows"
     else:
         low, high = clopper_pearson(other, count, delta)
         change, on = Interval(-other / count, -float(high), -float(low)), f"{count:,} freshly drawn inputs"
-    return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other)
+    return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *map(usual_share, decided))
 
 
 def _one_arm(inputs: DrawnInputs, seed: int) -> NDArray[Any]:

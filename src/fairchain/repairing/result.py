@@ -1,7 +1,7 @@
 """What a repair comes to: whether it was accepted, on what evidence, at what price, and which weights it changed.
 
 Nothing here searches or measures. `front` and `adjustments` come from the search and promise nothing; `after`,
-`attempts` and `price` rest on data that the search never saw.
+`attempts` and `price` rest on data that the search knows nothing of.
 """
 
 from __future__ import annotations
@@ -76,11 +76,12 @@ class TensorChange:
 
 @dataclass(frozen=True)
 class Price:
-    """What a repair costs, on inputs that the search never saw.
+    """What a repair costs, on rows or draws that the search knows nothing of.
 
     `measure` is "accuracy" (then `change` is new minus old, from the rows that became right and those that became
     wrong) or "agreement" (then `change` is the share of drawn inputs that are decided otherwise, as a negative
-    number). The interval is two-sided and fails with probability at most `delta`.
+    number). The interval is two-sided and fails with probability at most `delta`. `usual_before` and `usual_after`
+    are the shares of the most frequent answer of the old and the new network.
     """
 
     measure: str
@@ -92,6 +93,8 @@ class Price:
     delta: float
     gained: int
     lost: int
+    usual_before: float
+    usual_after: float
 
     def __str__(self) -> str:
         sure = f"{1 - self.delta:.4g}".rstrip("0")
@@ -217,6 +220,8 @@ def _price(price: Price | None) -> dict[str, Any] | None:
         "delta": price.delta,
         "gained": price.gained,
         "lost": price.lost,
+        "usual_before": price.usual_before,
+        "usual_after": price.usual_after,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,11 @@ def _by_number(spec: Spec) -> Spec:
 
 
 def divided(rows: Rows, seed: int) -> tuple[Rows, Rows]:
-    """Half of the rows to search on and half kept aside, by chance and without a row in common."""
+    """Half of the rows to search on and half kept aside, by chance; each row of the table is on one side only.
+
+    Rows that are equal may come to stand on both sides, as people who are alike do: with all of them on one side those
+    kept aside would no longer be a sample of where the rows come from.
+    """
     if len(rows) < 2 * LEAST_ROWS:
         raise DataError(
             f"{len(rows):,} labelled rows are too few to search on one half and judge on the other; "
@@ -83,6 +88,16 @@ def divided(rows: Rows, seed: int) -> tuple[Rows, Rows]:
     mixed = shuffled(rows, seed)
     half = np.arange(len(rows) // 2)
     return mixed.part(half), mixed.part(np.arange(len(half), len(rows)))
+
+
+def in_common(one: Rows, other: Rows) -> int:
+    """How many rows of the other stand in the first too, with the same label."""
+    seen = set(_as_bytes(one))
+    return sum(row in seen for row in _as_bytes(other))
+
+
+def _as_bytes(rows: Rows) -> Iterator[bytes]:
+    return (row.tobytes() for row in np.column_stack([rows.values, rows.truth]))
 
 
 def shuffled(rows: Rows, seed: int) -> Rows:

@@ -120,6 +120,8 @@ class Searcher:
             if optimizer != "pso":
                 self._simplify()
         except KeyboardInterrupt:
+            if not self.tried:
+                raise
             stopped = "interrupted"
         return Found(tuple(self.tried), self.iterations, stopped)
 

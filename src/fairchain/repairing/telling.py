@@ -54,6 +54,6 @@ def statement_of(spec: Spec, judged: Sequence[Judged], accepted: bool) -> str:
         return f"{last.verdict.statement} The saved network was counted anew on all of them."
     return (
         f"{last.verdict.statement} This is attempt {last.attempt.number}, at delta {last.attempt.delta:g}; attempts "
-        f"together wrongly accept a network with probability at most {spec.guarantee.delta:g}. The search saw none of "
-        "the inputs that it was judged on."
+        f"together wrongly accept a network with probability at most {spec.guarantee.delta:g}. The search "
+        "knows nothing of the draws that it was judged on."
     )

@@ -63,8 +63,24 @@ class Score:
         return self.accuracy - self.error
 
 
-# Of a candidate that answers with something that is no class, or with the same class whatever it is asked.
+# Of a candidate that answers with something that is no class, or with the same class (almost) whatever it is asked.
 FAILED = Score(1.0, 0.0)
+# Of the decisions other than the usual one, the part that a repair must leave.
+VARIETY = 0.1
+
+
+def usual_share(labels: Labels) -> float:
+    """The share of the most frequent decision."""
+    return float(np.bincount(labels).max() / len(labels))
+
+
+def is_empty(before: float, after: float, agreement: float | None) -> bool:
+    """Whether a network gives (almost) everybody the same answer, and is no repair of one that did not.
+
+    From the share of the usual answer before and after; `agreement` with the old decisions, where that is to be kept,
+    must be more than the old usual answer alone would have.
+    """
+    return 1 - after < VARIETY * (1 - before) or (before < 1 and agreement is not None and agreement <= before)
 
 
 class Inputs(Protocol):
@@ -163,7 +179,7 @@ class Trial:
         before = network.decide(self._people, {})
         if before is None:
             raise ModelError(f"{network.name}: has no decision for some input; verify it before it is repaired")
-        self._before, self._varies = before, bool((before != before[0]).any())
+        self._before, self._usual = before, usual_share(before)
         labelled = network.decide(self._labelled, {}) if self._labelled is not None else None
         self._right = labelled == rows.truth if labelled is not None and rows is not None else None
 
@@ -175,12 +191,14 @@ class Trial:
     def score(self, weights: Mapping[str, Array]) -> Score:
         """What a candidate comes to; {} is the original network."""
         labels = self._network.decide(self._people, weights)
-        # A network that no longer looks at its inputs treats everybody alike, but is no repair of one that did.
-        if labels is None or (self._varies and (labels == labels[0]).all()):
+        if labels is None:
+            return FAILED
+        agreement = float(np.mean(labels == self._before)) if self._rows is None else None
+        if is_empty(self._usual, usual_share(labels), agreement):
             return FAILED
         gap = self._inputs.gap(labels)
         if self._rows is None or self._labelled is None:
-            return Score(gap, float(np.mean(labels == self._before)))
+            return Score(gap, agreement or 0.0)
         found = self._network.decide(self._labelled, weights)
         if found is None:
             return FAILED
