@@ -20,7 +20,7 @@ from tests.evidence.simulation import at_the_boundary, simulate
 
 against_at_most = DIFFERENCE.against_at_most
 
-RUNS, ROUNDS, THRESHOLD = 500, 400, 0.1
+RUNS, ROUNDS, THRESHOLD = 300, 400, 0.1
 # Where the lower of the two probabilities lies: near 0, in the middle, near 1.
 LOWS = (0.0, 0.02, 0.45, 0.88, 0.9)
 
