@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n auto
 .PHONY: help demo test test-all check bench bench-paper bench-speed wheel-test clean
 
 help:
-	@echo "make demo      a first verdict, offline, on embedded networks"
+	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
 	@echo "make test-all  what needs torch, Keras, mlflow or a browser, or fetches data, besides"
 	@echo "make check     formatting, lint, types, import contracts"
@@ -44,7 +44,8 @@ $(VENV)/mlflow: $(VENV)/dev
 	@touch $@
 
 demo: $(VENV)/core
-	$(BIN)/fairchain demo
+	rm -rf demo-report
+	$(BIN)/fairchain demo --report demo-report
 
 test: $(VENV)/dev
 	$(PYTEST) -m "not network and not torch and not keras and not browser and not mlflow"
@@ -78,4 +79,4 @@ wheel-test: $(VENV)/dev
 	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
+	rm -rf $(VENV) $(VENV)-wheel dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache demo-report

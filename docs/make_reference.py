@@ -91,13 +91,30 @@ COMPARISON = {
     "`moved`: `up`, `down`, `same`, or empty if they do not say",
 }
 
+AUDIT = {
+    "verdict": "`FAIR`, `UNFAIR` or `UNDECIDED`, of the network as it is",
+    "gap": "`estimate`, `low`, `high`, as for `verify`",
+    "threshold": "of the property",
+    "delta": "probability of a wrong verdict, at most",
+    "sound": "whether the guarantee holds",
+    "statement": "the guarantee in a sentence",
+    "repaired": "whether a repaired network was accepted",
+    "after": "its `gap`, or null",
+    "left_out": "stages that were not possible, by what is missing (`explanation`, `chain`, `repair`), and why",
+    "folder": "where everything is",
+    "report": "the page",
+    "files": "names of the files in the folder",
+    "recheck": "commands with which the certificates can be checked",
+}
+
 EXIT_CODES = {
     0: "fair; of `recheck` every claim holds; of others: done",
-    1: "unfair; of `recheck` a claim does not hold; of `repair` nothing could be repaired; of `query` false",
+    1: "unfair; of `recheck` a claim does not hold; of `repair` nothing could be repaired; of `query` false; of "
+    "`audit` about the network as it is, repaired or not",
     2: "bad usage or input: one message with the file, the key and the remedy",
     3: "undecided; of `query` the bounds allow both answers",
     101: "a bug of ours; `FAIRCHAIN_TRACEBACK=1` shows where",
-    130: "interrupted before anything was known",
+    130: "interrupted before anything was known; of `audit` what is finished is kept",
     141: "the reader of our output went away",
 }
 
@@ -110,7 +127,7 @@ def render() -> str:
         "Written by `python docs/make_reference.py` from the program itself; a test sees to it that it is up to date. "
         "What the keys mean for the answer is told in [the spec file](spec.md).",
         "[Spec](#spec) · [JSON output](#json-output) · [Certificates](#certificates) · [Comparisons](#comparisons) · "
-        "[Exit codes](#exit-codes)",
+        "[Audits](#audits) · [Exit codes](#exit-codes)",
         "# Spec",
         "A key with a star must be given.",
     ]
@@ -130,6 +147,10 @@ def render() -> str:
         "`fairchain compare A.json B.json --json` prints one object. Another network, threshold, delta or seed is no "
         "reason not to compare; another question, other people or another table is.",
         _table("field", COMPARISON),
+        "# Audits",
+        "`fairchain audit SPEC -o FOLDER --json` prints one object; what each file is stands in "
+        "[audits and their report](audit.md).",
+        _table("field", AUDIT),
         "# Exit codes",
         "Of every command:",
         _table("code", EXIT_CODES),

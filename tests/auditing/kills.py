@@ -21,12 +21,14 @@ import onnxruntime  # noqa: F401
 import scipy.special  # noqa: F401
 
 import fairchain.chain.formats
+import fairchain.chain.learn
 import fairchain.explaining
 import fairchain.repairing
 import fairchain.report.markdown
-import fairchain.report.page  # noqa: F401
+import fairchain.report.page
+import fairchain.verification.survey  # noqa: F401
 from fairchain.auditing import audit
-from fairchain.auditing.shelf import PART, STATE, Shelf
+from fairchain.auditing.shelf import PART, STATE, shelf_in
 from tests.auditing.builders import contents, few_people, write_question
 
 KILLS = 50
@@ -81,9 +83,9 @@ def kill_at(operation: int) -> None:
 
 
 def on_the_shelf(folder: Path, made: list[str] | None = None) -> None:
-    shelf = Shelf(folder, "key")
-    for name, files in STAGES.items():
-        shelf.stage(name, lambda name=name, files=files: (made.append(name) if made is not None else None) or files)  # type: ignore[misc]
+    with shelf_in(folder, "key") as shelf:
+        for name, files in STAGES.items():
+            shelf.stage(name, lambda name=name, files=files: (made.append(name) if made is not None else None) or files)  # type: ignore[misc]
 
 
 def at_every_operation(folder: Path) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.auditing.builders import SPEC, contents, few_people, write_question
 from tests.cli.test_commands import Cli
+from tests.test_guides import load
 
 ROOT = Path(__file__).parents[2]
 # An audit whose second stage never ends, and says when it has begun.
@@ -70,6 +71,7 @@ def test_a_fair_audit_ends_with_0_and_json_is_one_object(cli: Cli, tmp_path: Pat
         code, out, err = cli("audit", SPEC, "-o", "out", "--json")
     told = json.loads(out)
     assert (code, err) == (0, "")
+    assert list(told) == list(load("make_reference").AUDIT)
     assert (told["verdict"], told["repaired"], told["after"], told["left_out"]) == ("FAIR", False, None, {})
     assert told["gap"]["low"] <= told["gap"]["estimate"] <= told["gap"]["high"] <= told["threshold"]
     assert set(told["files"]) | {".audit.json"} == set(contents(tmp_path / "out"))
@@ -105,6 +107,7 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
         ((SPEC, "-o", "full"), "is not empty and holds no audit"),
         ((SPEC, "-o", "out", "--model", "none.onnx"), "there is no such network"),
         ((SPEC, "-o", "out", "--data", "none.csv"), "none.csv"),
+        ((SPEC, "-o", "out", "--label", "truth"), "give them with --data"),
     ],
 )
 def test_bad_input_is_one_message_and_nothing_is_written(
@@ -154,5 +157,5 @@ def test_on_a_terminal_the_stages_are_told_on_standard_error(
         cli("audit", SPEC, "-o", "out")
         _, out, err = cli("audit", SPEC, "-o", "out")
     assert out.startswith("FAIR")
-    for words in ("kept verifying", "kept learning the chain", "kept writing the report"):
+    for words in ("done before: verifying", "done before: learning the chain", "done before: writing the report"):
         assert words in err

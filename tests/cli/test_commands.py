@@ -132,6 +132,25 @@ def test_the_demo_shows_a_fair_and_an_unfair_network_and_exits_0(cli: Cli) -> No
     assert "with probability at most 1e-06" in out
 
 
+def test_the_demo_says_why_a_network_is_unfair_and_where_a_report_is_to_be_had(cli: Cli) -> None:
+    _, out, _ = cli("demo", "credit")
+    assert "Between age=80-89 and age=10-19 the gap is 0." in out
+    assert "fairchain demo credit --report demo-report" in out
+
+
+def test_a_demo_with_a_report_names_it_and_refuses_a_folder_with_something_else(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    code, out, _ = cli("demo", "census", "--report", folder)
+    assert code == 0
+    assert f"read   {folder / 'report.html'}" in out.splitlines()
+    assert (folder / "report.html").is_file()
+    told = json.loads(cli("demo", "census", "--report", folder, "--json")[1])
+    assert (told["census"]["verdict"], told["audit"]["report"]) == ("FAIR", str(folder / "report.html"))
+    code, _, err = cli("demo", "bank", "--report", folder)
+    assert code == 2
+    assert err.endswith("name a new folder with --report\n")
+
+
 def test_the_demo_leaves_a_spec_to_start_from(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     assert cli("demo", "bank", "--save", folder)[0] == 0

@@ -139,6 +139,19 @@ def test_at_a_terminal_only_what_cannot_be_guessed_is_asked(
     assert asked == []
 
 
+def test_a_name_that_would_act_on_the_terminal_is_never_prompted(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody_protected(tmp_path)
+    table = tmp_path / "people.csv"
+    table.write_text(table.read_text(encoding="utf-8").replace("kind", "ki\x1b[2Jnd"), encoding="utf-8")
+    monkeypatch.setattr("click.prompt", lambda *_, **__: pytest.fail("a prompt shows names as they are"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    code, _, err = cli("init", "network.onnx", "people.csv")
+    assert code == 2
+    assert "\x1b" not in err
+
+
 def test_a_model_in_python_is_named_again_in_the_next_command(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "hiring_rule.py").write_text("def hired(rows):\n    return rows[:, 1] > 30\n")
     code, out, _ = cli("init", "python:hiring_rule:hired", "people.csv", "-q", "--as", "population")

@@ -22,6 +22,8 @@ FLAGS = [
 ]  # fmt: skip
 # Contrast that WCAG asks of text of ordinary size, and of large or bold text.
 ENOUGH, ENOUGH_LARGE = 4.5, 3.0
+# What A4 leaves between the margins of a browser, in pixels.
+A4 = 718
 CONTRAST = """() => {
   const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
   const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
@@ -162,7 +164,7 @@ def test_every_plot_shows_its_numbers(visit: Any) -> None:
     places = [place for _, place in dots]
     assert places == sorted(places)
     assert seen.page.locator(".matrix tbody td[data-row]").count() == 5 * 4
-    assert seen.page.locator("svg.front .point.chosen").count() == 1
+    assert seen.page.locator("svg.front.wide .point.chosen").count() == 1
 
 
 def test_everything_can_be_reached_with_the_keyboard(visit: Any) -> None:
@@ -187,6 +189,22 @@ def test_every_image_and_table_has_a_name(visit: Any) -> None:
     assert seen.page.evaluate("new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size") == (
         seen.page.locator("[id]").count()
     )
+
+
+@pytest.mark.parametrize("groups", [2, 6, 7, 12, 13, 20])
+def test_every_column_is_on_the_screen_and_on_the_paper(visit: Any, groups: int) -> None:
+    """A table of pairs can be scrolled where the screen is narrow; paper cannot be."""
+    seen = visit(page(findings(groups, 200)))
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.getAttribute('aria-label'))"
+    if groups < 13:
+        assert seen.page.eval_on_selector_all(".scroll", cut) == []
+    seen.page.set_viewport_size({"width": A4, "height": 1000})
+    seen.page.emulate_media(media="print", color_scheme="dark")
+    keep(seen, f"print-{groups}-groups")
+    assert seen.page.eval_on_selector_all(".scroll", cut) == []
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= A4
+    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert seen.page.evaluate(CONTRAST) == []
 
 
 def test_it_prints(visit: Any) -> None:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairchain.letters import plain
 from fairchain.report.markdown import code, escape, markdown
-from fairchain.report.markup import el, join, plain
+from fairchain.report.markup import el, join
 from fairchain.report.numbers import with_interval
 from fairchain.report.page import page
 from fairchain.report.plots.frame import fit, round_numbers, text_width
@@ -81,8 +82,8 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 def test_every_picture_can_be_read_without_seeing_it() -> None:
     pictures = [attrs for tag, attrs in read(page(findings())).tags if tag == "svg"]
-    # Two of the five are drawn twice, for wide and for narrow pages.
-    assert len(pictures) == 7
+    # Three of the five are drawn twice, for wide and for narrow pages.
+    assert len(pictures) == 8
     assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in pictures)
 
 
@@ -267,3 +268,23 @@ def test_any_names_of_groups_are_text_in_every_picture(every: list[str]) -> None
     reader = read(page(found))
     assert {tag for tag, _ in reader.tags} == {tag for tag, _ in read(page(findings(3, 4))).tags}
     assert all("\n" not in line for line in markdown(found).splitlines())
+
+
+def test_of_a_recurrent_layer_the_page_says_which_step_is_drawn() -> None:
+    found, told = findings(3, 20), "drawn as they are after the last step"
+    assert told not in page(found)
+    assert found.explanation is not None
+    assert found.chain is not None
+    drawn = str(found.chain.about["states"][0])
+    first, *others = found.explanation["units"]
+    units = [{**first, "name": drawn, "kind": "cell"}, *others]
+    assert told in page(replace(found, explanation={**found.explanation, "units": units}))
+
+
+def test_no_interval_is_said_to_hold_that_carries_no_guarantee() -> None:
+    """A tiny delta is not rounded away; of the paper's rule nothing is promised."""
+    found = findings(3, 20)
+    assert "probability at least 1 - 1e-12." in page(replace(found, verdict={**found.verdict, "delta": 1e-12}))
+    shown = page(replace(found, survey=None, verdict={**found.verdict, "sound": False}))
+    assert "carry no guarantee" in shown
+    assert "hold together with probability" not in shown.partition('id="pairs"')[0].partition('id="chain"')[0]

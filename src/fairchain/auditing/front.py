@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from fairchain._version import __version__
-from fairchain.auditing.shelf import Files, Shelf
+from fairchain.auditing.shelf import Files, Shelf, shelf_in
 from fairchain.auditing.stages import (
     NOT_DONE,
     Question,
@@ -130,8 +130,17 @@ def audit(
         If the folder cannot be used, or holds something else.
     """
     question = _question(spec, model, data, label, seed, workers)
-    shelf = Shelf(Path(folder), _key(question, repair=repair), fresh=fresh)
-    tell = progress or (lambda _: None)
+    key, names = _key(question, repair=repair), ("report.html", *ABOUT)
+    with shelf_in(Path(folder), key, fresh=fresh, names=names) as shelf:
+        done, findings = _stages(question, shelf, repair, progress or (lambda _: None))
+    decision, commands = str(findings.verdict["verdict"]), _commands(question, done, Path(folder))
+    return Audit(decision, "repaired.onnx" in done, Path(folder), commands, findings)
+
+
+def _stages(
+    question: Question, shelf: Shelf, repair: bool, tell: Callable[[Step], None]
+) -> tuple[dict[str, bytes], Findings]:
+    """Every file that the stages leave, and what the report is made from."""
     done: dict[str, bytes] = {}
 
     def stage(name: str, make: Callable[[Question], Files]) -> None:
@@ -149,10 +158,9 @@ def audit(
     stage("chain", lambda asked: chain_files(asked, _plain(done, "explanation.json")))
     if decision == "UNFAIR" and repair:
         stage("repair", repair_files)
-    findings = _findings(question, done, Path(folder))
+    findings = _findings(question, done, shelf.folder)
     stage("report", lambda _: _report_files(findings))
-    commands = _commands(question, done, Path(folder))
-    return Audit(decision, "repaired.onnx" in done, Path(folder), commands, findings)
+    return done, findings
 
 
 def _question(
@@ -172,6 +180,8 @@ def _question(
         asked = revise(asked, model__path=str(model))
     recorded = getattr(asked.population, "prediction", None) is not None
     network = load_model(asked.model.path, asked) if not recorded or asked.model.path is not None else None
+    if label is not None and data is None:
+        raise AuditError(f'label: "{label}" is a column of labelled rows, and none were given; give them with --data')
     if data is not None:
         from fairchain.repairing.rows import labelled_rows
 

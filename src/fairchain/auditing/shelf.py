@@ -10,18 +10,59 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from fairchain.errors import AuditError
 
 STATE = ".audit.json"
+# On Windows only; elsewhere the folder itself is locked.
+LOCK = ".audit.lock"
+UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
+IN_USE = "{}: another audit is at work in it; wait for its end, or name another folder with -o"
 FORMAT = 1
 # What a process that was killed may leave behind.
 PART = (".fairchain-", ".part")
 Files = Mapping[str, bytes]
 Stages = dict[str, dict[str, str]]
+
+
+@contextmanager
+def shelf_in(folder: Path, key: str, *, fresh: bool = False, names: Collection[str] = ()) -> Iterator[Shelf]:
+    """The folder of one audit, for this process alone: two would take each other's files away."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _locked(folder)
+    except OSError as error:
+        raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
+    try:
+        yield Shelf(folder, key, fresh=fresh, names=names)
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Something to close at the end; a process that is killed lets go of it too. None where nothing can be locked."""
+    try:
+        if sys.platform == "win32":
+            return os.open(folder / LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_TEMPORARY)
+        import fcntl
+
+        lock = os.open(folder, os.O_RDONLY)
+    except FileExistsError:
+        raise AuditError(IN_USE.format(folder)) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            raise AuditError(IN_USE.format(folder)) from None
+        return None
+    return lock
 
 
 class Shelf:
@@ -35,16 +76,17 @@ class Shelf:
         Of everything that the results depend on. A folder with the results of another question is refused, not mixed.
     fresh
         Remove what an audit left there, and begin again.
+    names
+        Of all files that stages may leave, listed or not: what to remove where one begins again.
     """
 
-    def __init__(self, folder: Path, key: str, *, fresh: bool = False) -> None:
-        self.folder, self._key = folder, key
+    def __init__(self, folder: Path, key: str, *, fresh: bool = False, names: Collection[str] = ()) -> None:
+        self.folder, self._key, self._names = folder, key, names
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._stages = self._begin(fresh)
         except OSError as error:
-            told = f"cannot be used ({error.strerror}); name another folder with -o"
-            raise AuditError(f"{folder}: {told}") from None
+            raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
         self._write(STATE, self._state())
 
     def stage(self, name: str, make: Callable[[], Files]) -> tuple[dict[str, bytes], bool]:
@@ -70,9 +112,10 @@ class Shelf:
             leftover.unlink(missing_ok=True)
         known = self._read()
         if known is None:
-            others = any(path.name != STATE for path in self.folder.iterdir())
-            # A list of our own that cannot be read is damaged: everything is made again.
-            if others and not fresh and not (self.folder / STATE).exists():
+            if (self.folder / STATE).exists():
+                # A list of our own that cannot be read is damaged: nobody knows of which question the files are.
+                self._remove(self._names)
+            elif any(self.folder.iterdir()) and not fresh:
                 raise AuditError(
                     f"{self.folder}: is not empty and holds no audit; name a new folder with -o, or write into this "
                     "one with --fresh"
@@ -80,9 +123,9 @@ class Shelf:
             return {}
         key, stages = known
         if fresh:
-            # A network that was repaired for another question must not lie beside this one's report.
-            for filename in {filename for listed in stages.values() for filename in listed}:
-                (self.folder / filename).unlink(missing_ok=True)
+            # A network that was repaired for another question must not lie beside this one's report; one that a killed
+            # process wrote is in no list.
+            self._remove({*self._names, *(filename for listed in stages.values() for filename in listed)})
             return {}
         if key != self._key:
             raise AuditError(
@@ -90,6 +133,10 @@ class Shelf:
                 "name another folder with -o, or begin again in this one with --fresh"
             )
         return stages
+
+    def _remove(self, names: Collection[str]) -> None:
+        for filename in names:
+            (self.folder / filename).unlink(missing_ok=True)
 
     def _finished(self, name: str) -> dict[str, bytes] | None:
         """A stage's files, if all of them are there as they were written."""

@@ -55,15 +55,20 @@ def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool,
     command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
     3 undecided, 2 bad input, 130 interrupted.
     """
+    found = run_audit(spec, output, quiet=quiet or as_json, repair=not no_repair, **options)
+    if as_json:
+        print(json.dumps(audit_values(found), indent=1))
+    else:
+        show_audit(found, spec, brief=quiet)
+    sys.exit(EXIT_CODES[found.decision])
+
+
+def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit:
+    """An audit that shows its stages on a terminal, and ends at once when somebody stops it."""
     from fairchain.auditing import audit as run
 
-    with _at_once(output), _stages(quiet or as_json) as progress:
-        found = run(spec, output, repair=not no_repair, progress=progress, **options)
-    if as_json:
-        print(json.dumps(_plain(found), indent=1))
-    else:
-        _show(found, spec, brief=quiet)
-    sys.exit(EXIT_CODES[found.decision])
+    with _at_once(output), _stages(quiet) as progress:
+        return run(spec, output, progress=progress, **options)
 
 
 class _Interrupted(BaseException):
@@ -86,7 +91,8 @@ def _at_once(folder: Path) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _plain(found: Audit) -> dict[str, object]:
+def audit_values(found: Audit) -> dict[str, object]:
+    """An audit as plain JSON values."""
     findings = found.findings
     gap = findings.verdict["gap"]
     repair = findings.repair
@@ -107,7 +113,7 @@ def _plain(found: Audit) -> dict[str, object]:
     }
 
 
-def _show(found: Audit, spec: Path, *, brief: bool) -> None:
+def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     """The story in a few lines, and what to do next."""
     from fairchain.cli.screen import Screen
     from fairchain.cli.show import COLOURS
@@ -120,15 +126,15 @@ def _show(found: Audit, spec: Path, *, brief: bool) -> None:
         screen.line(f"Report: {found.report}")
         return
     _show_groups(screen, found)
-    _show_why(screen, found)
-    _show_repair(screen, found)
+    show_why(screen, findings.explanation, findings.verdict["kind"])
     screen.line((findings.verdict["statement"], "bold"))
+    _show_repair(screen, found)
     screen.line()
     _show_next(screen, found, spec)
 
 
 def _show_groups(screen: Screen, found: Audit) -> None:
-    from fairchain.cli.show import bar
+    from fairchain.cli.show import SCALE, bar
     from fairchain.evidence import Interval
     from fairchain.report.numbers import with_interval
 
@@ -143,20 +149,25 @@ def _show_groups(screen: Screen, found: Audit) -> None:
         [each, with_interval(share.estimate, share.low, share.high), bar(share)]
         for each, share in sorted(shares.items(), key=lambda item: -item[1].estimate)
     ]
-    screen.table(["group", f"P(Y={outcome})", ""], rows)
+    screen.table(["group", f"P(Y={outcome})", SCALE], rows, optional=(2,))
     others = len(findings.groups) - len(shown)
     if others:
         screen.line((f"and {others} more groups, in the report", "dim"))
 
 
-def _show_why(screen: Screen, found: Audit) -> None:
+def show_why(screen: Screen, explanation: dict[str, Any] | None, kind: str) -> None:
+    """The units that carry most of the gap, of `Explanation.to_dict`."""
+    from fairchain.report.findings import unit_name
     from fairchain.report.numbers import bounded
 
-    explanation = found.findings.explanation
     if explanation is not None and explanation["units"]:
-        first = explanation["units"][:MOST_UNITS]
-        told = "; ".join(f"{unit['name']} {bounded(unit['effect'])}" for unit in first)
-        screen.line(f"Without one of these it would be smaller by: {told}")
+        pair, first = explanation["pair"], explanation["units"][:MOST_UNITS]
+        what = "the share that changes" if kind == "individual" else "the gap"
+        told = "; ".join(f"{unit_name(unit)} {bounded(unit['effect'])}" for unit in first)
+        screen.line(
+            f"Between {pair['more']} and {pair['less']} {what} is {bounded(explanation['gap'])}. Without one of these "
+            f"it would be smaller by: {told}"
+        )
 
 
 def _show_repair(screen: Screen, found: Audit) -> None:
@@ -171,6 +182,8 @@ def _show_repair(screen: Screen, found: Audit) -> None:
     told = ("REPAIRED", "bold green") if found.repaired else ("NOT REPAIRED", "bold yellow")
     after = repair["after"]
     screen.line(told, f": {headline(after)}" if after is not None else "")
+    if found.repaired:
+        screen.line((repair["statement"], "bold"))
 
 
 def _show_next(screen: Screen, found: Audit, spec: Path) -> None:
@@ -204,7 +217,7 @@ def _stages(silent: bool) -> Iterator[Callable[[Step], None] | None]:
 
         def report(step: Step) -> None:
             if step.finished:
-                console.print(f"[green]{'kept' if step.kept else 'done'}[/] {STAGES[step.stage]}")
+                console.print(f"[green]{'done before:' if step.kept else 'done:'}[/] {STAGES[step.stage]}")
             else:
                 status.update(escape(STAGES[step.stage] + (f": {step.detail}" if step.detail else "")))
 

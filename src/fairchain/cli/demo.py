@@ -1,4 +1,4 @@
-"""The command `demo`: verdicts on the networks that come with fairchain."""
+"""The command `demo`: verdicts on the networks that come with fairchain, why, and a report if one is wanted."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import click
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.cli.verify import TEXT_READINGS, run_verify
-from fairchain.errors import FairchainError
+from fairchain.errors import AuditError, FairchainError
 
 if TYPE_CHECKING:
+    from fairchain.auditing import Audit
     from fairchain.spec import Spec
+    from fairchain.verdict import Verdict
 
 TEXT = "text"
 EXAMPLES = ("census", "credit", "bank", TEXT)
@@ -30,15 +32,19 @@ TEXT_DATA = ("toxicity", "glove")
 )
 @click.argument("name", type=click.Choice(EXAMPLES), required=False)
 @click.option("--save", type=PATH, help="Copy the spec and the network to this folder, to start from.")
+@click.option("--report", type=PATH, help="Audit the last one, repair and all, and write the report to this folder.")
 @click.option("-y", "--yes", is_flag=True, help="Fetch what `demo text` needs without asking.")
 @seed
 @as_json
 @quiet
-def demo(name: str | None, save: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool) -> None:
-    """Verify embedded networks, trained on real data, offline: one that is fair and one that is not.
+def demo(
+    name: str | None, save: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
+) -> None:
+    """Verify embedded networks, trained on real data, offline: one that is fair and one that is not, and why.
 
-    With NAME only that one; `text` is a recurrent network that reads comments, and fetches them and word vectors once,
-    after asking. Exit code 0 when it ran through, whatever the verdicts.
+    With --report DIR the last one is repaired too, and there is a page to read. With NAME only that one; `text` is a
+    recurrent network that reads comments, and fetches them and word vectors once, after asking. Exit code 0 when it
+    ran through, whatever the verdicts.
     """
     from fairchain.cli.show import show_demo_end, show_demo_start, show_verdict
     from fairchain.spec import revise
@@ -56,13 +62,50 @@ def demo(name: str | None, save: Path | None, yes: bool, seed: int | None, as_js
         results[title] = run_verify(question, quiet=quiet or as_json)
         if not as_json:
             show_verdict(results[title], brief=quiet)
+            if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT:
+                _show_reasons(question, results[title])
     if save is not None:
         for each in names:
             _copy_example("comments" if each == TEXT else each, save)
+    stem = TEXT_SPECS[0] if name == TEXT else names[-1]
+    audited = _audited(stem, report, seed=seed, quiet=quiet, as_json=as_json) if report is not None else None
     if as_json:
-        print(json.dumps({title: verdict.to_dict() for title, verdict in results.items()}, indent=1))
+        from fairchain.cli.audit import audit_values
+
+        values = {title: verdict.to_dict() for title, verdict in results.items()}
+        print(json.dumps(values | ({"audit": audit_values(audited)} if audited is not None else {}), indent=1))
     elif not quiet:
-        show_demo_end(names[-1], TEXT_SPECS[0] if name == TEXT else names[-1], save)
+        show_demo_end(names[-1], stem, save, reported=report is not None)
+
+
+def _show_reasons(question: Spec, verdict: Verdict) -> None:
+    """What carries the gap, in a line."""
+    from fairchain.cli.audit import show_why
+    from fairchain.cli.progress import explain_progress
+    from fairchain.cli.screen import Screen
+    from fairchain.explaining import explain
+    from fairchain.verdict import kind_of
+
+    with explain_progress(quiet=False) as progress:
+        found = explain(None, question, progress=progress)
+    show_why(Screen(), found.to_dict(), kind_of(verdict.spec))
+
+
+def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:
+    """The whole audit of an example, into a folder."""
+    from fairchain.cli.audit import run_audit, show_audit
+    from fairchain.cli.screen import Screen
+    from fairchain.examples import example
+
+    if not (quiet or as_json):
+        Screen().title(f"audit of {stem}")
+    try:
+        found = run_audit(example(stem), folder, quiet=quiet or as_json, seed=seed)
+    except AuditError as error:
+        raise FairchainError(f"{str(error).partition(';')[0]}; name a new folder with --report") from None
+    if not as_json:
+        show_audit(found, example(stem), brief=quiet)
+    return found
 
 
 def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:

@@ -11,6 +11,7 @@ import click
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.errors import ModelError, SpecError
+from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.cli.screen import Screen
@@ -84,7 +85,7 @@ def explain(
     if as_json:
         print(json.dumps(found.to_dict(), indent=1))
     elif quiet:
-        print(found)
+        print(in_a_line(found))
     else:
         show_explanation(found, top)
 
@@ -136,6 +137,7 @@ def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int
             ]
             for unit in shown
         ],
+        optional=(5, 3, 2),
     )
     if len(units) > top:
         screen.line(f"... and {len(units) - top} more: --top {len(units)}, or --json")

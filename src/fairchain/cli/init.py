@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from fairchain.cli.options import PATH, as_json, quiet
+from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.drafting import Draft, Wishes
@@ -74,7 +75,8 @@ def _drafted(model: str, table: Path, wishes: Wishes, *, ask: bool) -> Draft:
     try:
         return draft_spec(table, model, wishes)
     except NobodyProtectedError as error:
-        if not ask:
+        # A prompt shows names as they are: those that would act on the terminal are told in the message instead.
+        if not ask or not all(name.isprintable() for name in error.candidates):
             raise
         click.echo("No name of a feature says that it is protected.", err=True)
         chosen = click.prompt("Protected feature", type=click.Choice(error.candidates), err=True)
@@ -86,7 +88,7 @@ def _show(draft: Draft, model: str, out: Path, *, as_json: bool, quiet: bool) ->
 
     command = ["fairchain", "verify", str(out)] + (["--model", model] if model.startswith(PYTHON) else [])
     for text in draft.warnings:
-        print(f"fairchain: warning: {text}", file=sys.stderr)
+        print(f"fairchain: warning: {in_a_line(text)}", file=sys.stderr)
     if as_json:
         guesses = [{"key": guess.key, "text": guess.text, "warning": guess.loud} for guess in draft.guesses]
         asked = draft.spec.property
@@ -95,7 +97,7 @@ def _show(draft: Draft, model: str, out: Path, *, as_json: bool, quiet: bool) ->
         return
     if not quiet:
         for text, keys in _by_text(draft).items():
-            print(f"{', '.join(keys)}: {text}")
+            print(in_a_line(f"{', '.join(keys)}: {text}"))
         print(f"Written: {out}. What was guessed stands there in comments; check it, then:")
     print(shlex.join(command))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.errors import FairchainError, SpecError
+from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.monitoring.state import Asked
@@ -211,7 +212,7 @@ class _Printer:
         elif last:
             self._show_last(report)
         elif not self._quiet:
-            print(_line(report), flush=True)
+            print(in_a_line(_line(report)), flush=True)
 
     def _show_last(self, report: Report) -> None:
         from fairchain.cli.screen import Screen

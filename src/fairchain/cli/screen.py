@@ -1,6 +1,7 @@
 """Lines and tables on standard output: with colours and wrapping on a terminal, plain text in a pipe.
 
-rich is imported for a terminal only: a program that reads our output should not wait for it.
+Whatever a name holds, no character of it acts: an escape code in a spec must not rewrite a verdict. rich is
+imported for a terminal only: a program that reads our output should not wait for it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+from fairchain.letters import in_a_line
 
 Part = str | tuple[str, str]
 
@@ -24,7 +27,7 @@ class Screen:
 
     def line(self, *parts: Part) -> None:
         """Print one line."""
-        pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+        pairs = [_shown(part) for part in parts]
         if self._console is None:
             print("".join(text for text, _ in pairs))
             return
@@ -34,26 +37,47 @@ class Screen:
 
     def title(self, text: str = "") -> None:
         """Print a title above a rule."""
+        text = in_a_line(text)
         if self._console is None:
             print(f"{text} ".ljust(80, "─") if text else "─" * 80)
             return
-        self._console.rule(text, align="left")
+        from rich.text import Text
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[Part]]) -> None:
-        """Print columns; no headers, no header line."""
-        cells = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+        self._console.rule(Text(text), align="left")
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[Part]], *, optional: Sequence[int] = ()) -> None:
+        """Print columns; no headers, no header line. Of `optional` ones the first are left out of a narrow terminal."""
+        cells, headers = [[_shown(cell) for cell in row] for row in rows], [in_a_line(header) for header in headers]
         if self._console is None:
-            _print_columns([list(headers)] if headers else [], [[text for text, _ in row] for row in cells])
+            _print_columns([headers] if headers else [], [[text for text, _ in row] for row in cells])
             return
         from rich.table import Table
         from rich.text import Text
 
+        texts = [[Text(text, style) for text, style in row] for row in cells]
+        titles = [Text(header) for header in headers or [""] * len(cells[0])]
+        kept = _columns_that_fit([titles, *texts], self._console.width, optional)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=bool(headers))
-        for header in headers or [""] * len(cells[0]):
-            table.add_column(Text(header), overflow="fold")
-        for row in cells:
-            table.add_row(*(Text(text, style) for text, style in row))
+        for column in kept:
+            table.add_column(titles[column], overflow="fold")
+        for row in texts:
+            table.add_row(*(row[column] for column in kept))
         self._console.print(table)
+
+
+def _shown(part: Part) -> tuple[str, str]:
+    text, style = (part, "") if isinstance(part, str) else part
+    return in_a_line(text), style
+
+
+def _columns_that_fit(rows: Sequence[Sequence[Any]], width: int, optional: Sequence[int]) -> list[int]:
+    """Without those that may be left out, one after the other, until the rest is no wider than the terminal."""
+    needed = [2 + max(row[column].cell_len for row in rows) for column in range(len(rows[0]))]
+    without: list[int] = []
+    for column in optional:
+        if sum(needed) - sum(needed[each] for each in without) > width:
+            without.append(column)
+    return [column for column in range(len(needed)) if column not in without]
 
 
 def _print_columns(header: list[list[str]], rows: list[list[str]]) -> None:

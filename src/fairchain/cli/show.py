@@ -24,6 +24,7 @@ STOPPED = {
     "rows": "there are too few rows",
 }
 BAR = 24
+SCALE = "0" + " " * (BAR - 2) + "1"
 MOST_ROWS, MOST_NAMED = 40, 6
 ROWS = ("exact", "fixed sample")
 
@@ -94,12 +95,12 @@ def _show_groups(screen: Screen, verdict: Verdict) -> None:
     several = len({group.outcome for group in looked_at}) > 1
     outcome = looked_at[0].outcome
     title = "P(outcome)" if several else f"P({outcome})" if kind_of(verdict.spec) == "individual" else f"P(Y={outcome})"
-    headers = ["group", *(["outcome"] if several else []), title, "0" + " " * (BAR - 2) + "1"]
+    headers = ["group", *(["outcome"] if several else []), title, SCALE]
     rows: list[list[Part]] = [
         [group.name, *([group.outcome] if several else []), _number(verdict, group), bar(group.probability)]
         for group in looked_at[:MOST_ROWS]
     ]
-    screen.table(headers, rows)
+    screen.table(headers, rows, optional=(len(headers) - 1,))
     if len(looked_at) > MOST_ROWS:
         screen.line(f"... and {len(looked_at) - MOST_ROWS} more: use --json")
 
@@ -176,10 +177,12 @@ def show_demo_start(name: str, spec: Spec) -> None:
     screen.line((str(spec.property), "dim"))
 
 
-def show_demo_end(name: str, spec: str, saved: Path | None) -> None:
+def show_demo_end(name: str, spec: str, saved: Path | None, *, reported: bool) -> None:
     """Say what one can do now."""
     screen = Screen()
     screen.title()
+    if not reported:
+        screen.line(f"To repair it if it is unfair, with a report to read: fairchain demo {name} --report demo-report")
     if saved is None:
         screen.line(f"To start from such a spec: fairchain demo {name} --save my-audit")
     else:

@@ -76,3 +76,8 @@ class Findings:
         """Every group's probability of the outcome with the largest gap, from the survey if there is one."""
         source = self.survey or self.verdict
         return [group for group in source["groups"] if group["outcome"] == self.verdict["gap"]["outcome"]]
+
+
+def unit_name(unit: Plain) -> str:
+    """A unit of an explanation, with the value that it is held at."""
+    return str(unit["name"]) if unit.get("held_as") is None else f"{unit['name']} = {unit['held_as']}"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from fairchain.report.findings import Findings, Plain
-from fairchain.report.markup import plain
-from fairchain.report.numbers import bounded
+from fairchain.letters import plain
+from fairchain.report.findings import Findings, Plain, unit_name
+from fairchain.report.numbers import bounded, confidence
 from fairchain.wording import headline
 
 MOST_ROWS = 40
@@ -140,7 +140,7 @@ def _why(explanation: Plain | None) -> str:
     if explanation is None or not explanation["units"]:
         return ""
     rows = [
-        [escape(unit["name"]), bounded(unit["effect"]), bounded(unit["sensitivity"])]
+        [escape(unit_name(unit)), bounded(unit["effect"]), bounded(unit["sensitivity"])]
         for unit in explanation["units"][:MOST_UNITS]
     ]
     told = table(["unit", "smaller gap without it", "sensitivity"], rows)
@@ -171,7 +171,7 @@ def _repair(repair: Plain | None) -> str:
 
 def _price(price: Plain) -> str:
     """What the repair costs, with its interval."""
-    sure = f" (confidence {1 - price['delta']:.10g})" if price["delta"] else ""
+    sure = f" (confidence {confidence(price['delta'])})" if price["delta"] else ""
     on, change = f"on {escape(price['on'])}{sure}.", price["change"]
     if price["measure"] == "agreement":
         # Against the network as it was: what is missing to 1 is decided otherwise.

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from typing import NamedTuple
 
-# What a control character looks like, and one that turns the direction of a line: neither may act.
-_CONTROL = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
-_TURNS = dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], 0xFFFD)
-_SURROGATE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+from fairchain.letters import plain
+
 # Elements without an end.
 _VOID = frozenset({"meta", "br", "hr", "link", "input"})
 
@@ -30,11 +27,6 @@ class Markup(NamedTuple):
 
 Child = Markup | str | float | None
 Value = str | float | bool | None
-
-
-def plain(text: object) -> str:
-    """A text without characters that act; not yet escaped."""
-    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", str(text)).translate(_CONTROL).translate(_TURNS)
 
 
 def el(tag: str, *children: Child, **attributes: Value) -> Markup:

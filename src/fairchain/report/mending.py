@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairchain.report.findings import Findings, Plain
 from fairchain.report.markup import Child, Markup, el, join, name
-from fairchain.report.numbers import bounded, share
+from fairchain.report.numbers import bounded, confidence, share
 from fairchain.report.plots.scatter import Point, front
 from fairchain.report.sections import figure, not_possible, section, verdict_panel
 from fairchain.report.tables import table
@@ -49,7 +49,7 @@ def _price(price: Plain | None) -> Markup | None:
     if price is None:
         return None
     change = price["change"]
-    sure = f"{1 - price['delta']:.6g}"
+    sure = confidence(price["delta"])
     if price["measure"] == "agreement":
         same = {key: 1 + change[key] for key in ("estimate", "low", "high")}
         text = f"Its price: the repaired network agrees with the original on {bounded(same)} of {price['on']}"
@@ -112,7 +112,7 @@ def _weights(changes: list[Plain]) -> Markup | None:
 
 def _largest(weights: list[Plain]) -> Markup:
     shown = (f"{w['index']}: {w['before']:.4g} → {w['after']:.4g}" for w in weights[:2])
-    return join(*(el("div", text) for text in shown))
+    return join(*(el("div", text, class_="whole") for text in shown))
 
 
 def _attempts(attempts: list[Plain]) -> Markup | None:

@@ -43,3 +43,12 @@ def share(value: float) -> str:
     if percent in (0.0, 100.0):
         return f"{percent:.0f}%"
     return f"{percent:.1f}%" if percent >= 1 else f"{percent:.2g}%"
+
+
+def confidence(delta: float) -> str:
+    """How sure something is that fails with probability delta; what is not certain is never rounded to 1.
+
+    >>> confidence(0.025), confidence(1e-12)
+    ('0.975', '1 - 1e-12')
+    """
+    return f"{1 - delta:.6g}" if delta >= 0.001 else f"1 - {delta:g}"

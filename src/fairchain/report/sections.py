@@ -6,7 +6,7 @@ from itertools import chain as chained
 
 from fairchain.report.findings import Findings, Plain
 from fairchain.report.markup import Child, Markup, el, join, name
-from fairchain.report.numbers import bounded
+from fairchain.report.numbers import bounded, confidence
 from fairchain.report.plots.frame import scrolled
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix
@@ -95,7 +95,9 @@ def _from_where(findings: Findings) -> str:
     verdict, survey = findings.verdict, findings.survey
     if verdict["delta"] == 0:
         return "Everybody was counted: these numbers are exact."
-    sure = f"All intervals hold together with probability at least {1 - verdict['delta']:.10g}"
+    if survey is None and not verdict["sound"]:
+        return "They come from the rule of the paper, and carry no guarantee."
+    sure = f"All intervals hold together with probability at least {confidence(verdict['delta'])}"
     if survey is None:
         return f"{sure}. Groups that could no longer change the verdict were asked less often."
     if not survey["rounds"]:

@@ -79,8 +79,16 @@ def _picture(findings: Findings, chain: Chain, flow: Flow) -> Markup:
         flow_picture(title, about, flow, headings, without_prefix([strand.name for strand in flow.strands])),
         title,
         "Point at a ribbon for its probability with interval, at a state for the share of each group. States carry the "
-        f"group, so that the shares on the right are those counted{counted}.{others}",
+        f"group, so that the shares on the right are those counted{counted}.{others}{_at_the_end(findings, chain)}",
     )
+
+
+def _at_the_end(findings: Findings, chain: Chain) -> str:
+    """Of something that changes with every word one moment is drawn, and it must be said which."""
+    cells = {unit["name"] for unit in (findings.explanation or {}).get("units", ()) if unit["kind"] == "cell"}
+    if cells.isdisjoint(map(str, chain.about.get("states", ()))):
+        return ""
+    return " Cells of a recurrent layer are drawn as they are after the last step."
 
 
 def _as_table(chain: Chain, more: str, less: str) -> Markup | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairchain.report.findings import Findings, Plain
+from fairchain.report.findings import Findings, Plain, unit_name
 from fairchain.report.markup import Child, Markup, el, join, name
 from fairchain.report.numbers import bounded
 from fairchain.report.plots.intervals import Line, intervals
@@ -59,7 +59,7 @@ def _instead(findings: Findings, units: list[Plain]) -> str:
 
 
 def _effects(units: list[Plain]) -> Markup:
-    lines = [Line(_held(unit), *_three(unit["effect"])) for unit in units[:MOST_NAMED]]
+    lines = [Line(unit_name(unit), *_three(unit["effect"])) for unit in units[:MOST_NAMED]]
     title = "Effect of each unit on the gap"
     more = f" The first {len(lines)} of {len(units):,}." if len(units) > len(lines) else ""
     about = f"Largest: {lines[0].name} with {lines[0].written}."
@@ -69,11 +69,6 @@ def _effects(units: list[Plain]) -> Markup:
         f"To the right of zero: without this unit the gap would be smaller by so much.{more} The intervals hold "
         "together. Effects do not add up: several units may carry the same part.",
     )
-
-
-def _held(unit: Plain) -> str:
-    """A unit, with the value that it is held at."""
-    return str(unit["name"]) if unit.get("held_as") is None else f"{unit['name']} = {unit['held_as']}"
 
 
 def _sensitivities(units: list[Plain]) -> Markup:

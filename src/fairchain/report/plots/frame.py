@@ -6,7 +6,8 @@ import math
 import unicodedata
 from dataclasses import dataclass
 
-from fairchain.report.markup import Child, Markup, el, join, plain
+from fairchain.letters import plain
+from fairchain.report.markup import Child, Markup, el, join
 
 # Widths of letters in pixels at the size of labels: rough, and on the safe side.
 LETTER, WIDE_LETTER = 7.2, 13.0

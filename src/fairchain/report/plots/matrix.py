@@ -10,7 +10,9 @@ from fairchain.report.numbers import with_interval
 from fairchain.report.plots.frame import scrolled
 
 # Above so many groups a cell has room for the longer side of its interval only.
-MOST_WRITTEN = 8
+MOST_WRITTEN = 6
+# Above so many, paper takes small letters only.
+MOST_ON_PAPER = 12
 Gap = tuple[float, float, float]
 
 
@@ -70,7 +72,7 @@ def matrix(
             el("caption", caption),
             el("thead", head),
             el("tbody", *rows),
-            class_="matrix small" if look.small else "matrix",
+            class_=f"matrix{' small' if look.small else ''}{' many' if len(names) > MOST_ON_PAPER else ''}",
         ),
         caption,
     )

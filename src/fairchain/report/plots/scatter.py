@@ -1,14 +1,17 @@
-"""The front between fairness and accuracy: each point a network, the chosen one marked."""
+"""The front between fairness and accuracy: each point a network, the chosen one marked.
+
+Drawn twice, for wide and for narrow pages; the style sheet shows one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairchain.report.markup import Markup, el
+from fairchain.report.markup import Markup, el, join
 from fairchain.report.plots.frame import Scale, around, axis, picture
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 620, 340, 76, 16, 48
+WIDTH, NARROW, HEIGHT, LEFT, TOP, BOTTOM = 620, 340, 340, 76, 16, 48
 
 
 @dataclass(frozen=True)
@@ -23,17 +26,25 @@ class Point:
 
 def front(title: str, about: str, points: Sequence[Point], threshold: float, accuracy: str) -> Markup:
     """Gap to the right, accuracy upwards, the threshold as a line."""
-    across = Scale(*around([*(point.gap for point in points), threshold, 0.0], least=0.02, floor=0.0), LEFT, WIDTH - 20)
+    gaps = around([*(point.gap for point in points), threshold, 0.0], least=0.02, floor=0.0)
     upwards = Scale(*around([point.accuracy for point in points], least=0.02), HEIGHT - BOTTOM, TOP)
+
+    def drawn(width: float, name: str, ticks: int) -> Markup:
+        inside = _inside(Scale(*gaps, LEFT, width - 20), upwards, points, threshold, accuracy, ticks)
+        return picture(title, about, width, HEIGHT, inside, class_=f"plot front {name}")
+
+    return join(drawn(WIDTH, "wide", 5), drawn(NARROW, "narrow", 3))
+
+
+def _inside(
+    across: Scale, upwards: Scale, points: Sequence[Point], threshold: float, accuracy: str, ticks: int
+) -> Markup:
     line = across(threshold)
-    return picture(
-        title,
-        about,
-        WIDTH,
-        HEIGHT,
+    left = line > (across.start + across.end) / 2
+    return join(
         el("rect", x=LEFT, y=TOP, width=line - LEFT, height=HEIGHT - BOTTOM - TOP, class_="band"),
-        axis(across, TOP, HEIGHT - BOTTOM, "gap on the search data (to the left is fairer)"),
-        *(_height(upwards, tick) for tick in upwards.ticks(5)),
+        axis(across, TOP, HEIGHT - BOTTOM, "gap on the search data (to the left is fairer)", ticks),
+        *(_height(upwards, tick, across.end) for tick in upwards.ticks(5)),
         el(
             "text",
             accuracy,
@@ -44,17 +55,23 @@ def front(title: str, about: str, points: Sequence[Point], threshold: float, acc
             transform=f"rotate(-90 14 {HEIGHT / 2:g})",
         ),
         el("line", x1=line, x2=line, y1=TOP, y2=HEIGHT - BOTTOM, class_="edge"),
-        el("text", f"threshold {threshold:g}", x=line + 4, y=TOP + 12, class_="tick"),
+        el(
+            "text",
+            f"threshold {threshold:g}",
+            x=line - 4 if left else line + 4,
+            y=TOP + 12,
+            class_="tick",
+            text_anchor="end" if left else None,
+        ),
         *(_point(point, across, upwards) for point in points),
-        class_="plot front",
     )
 
 
-def _height(upwards: Scale, tick: float) -> Markup:
+def _height(upwards: Scale, tick: float, end: float) -> Markup:
     y = upwards(tick)
     return el(
         "g",
-        el("line", x1=LEFT, x2=WIDTH - 20, y1=y, y2=y, class_="grid"),
+        el("line", x1=LEFT, x2=end, y1=y, y2=y, class_="grid"),
         el("text", f"{tick:g}", x=LEFT - 8, y=y + 4, class_="tick", text_anchor="end"),
     )
 
