@@ -51,7 +51,7 @@ class Comments:
         return np.flatnonzero(self.split == split)
 
 
-class Reader(torch.nn.Module):
+class Reader(torch.nn.Module):  # type: ignore[misc, unused-ignore]  # Any where torch is not installed
     """The network."""
 
     def __init__(self, width: int, labels: int) -> None:
@@ -113,7 +113,8 @@ def torch_logits(network: Reader, data: Comments, rows: Rows, batch: int = 1024)
     lengths = data.lengths
     with torch.no_grad():
         parts = [network(*_shown(data, lengths, rows[at : at + batch])) for at in range(0, len(rows), batch)]
-    return torch.cat(parts).numpy()
+    logits: FloatArray = torch.cat(parts).numpy()
+    return logits
 
 
 def to_onnx(network: Reader, doc: str, facts: dict[str, str]) -> bytes:

@@ -97,7 +97,7 @@ class Price:
     usual_after: float
 
     def __str__(self) -> str:
-        sure = f"{1 - self.delta:.4g}".rstrip("0")
+        sure = f"{1 - self.delta:.4g}" if self.delta >= 1e-3 else f"1 - {self.delta:g}"
         if self.measure == "agreement":
             same = Interval(1 + self.change.estimate, 1 + self.change.low, 1 + self.change.high)
             return f"agreement with the original network {same:.4f} on {self.on} (confidence {sure})"
