@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 PATIENCE = 1.0
+Shown = AbstractContextManager[Callable[..., None] | None]
 
 
 def wanted(quiet: bool) -> bool:
@@ -16,84 +17,62 @@ def wanted(quiet: bool) -> bool:
     return not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-@contextmanager
-def verify_progress(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
+def verify_progress(quiet: bool) -> Shown:
     """Shows rounds, evaluations and the running interval of the gap."""
-    if not wanted(quiet):
-        yield None
-        return
-    status = _Status()
-    try:
 
-        def show(progress: Any) -> None:
-            if progress.seconds > PATIENCE and progress.gap is None:
-                status.show(f"{progress.evaluations:,} of {progress.total:,} rows asked")
-            elif progress.seconds > PATIENCE:
-                status.show(
-                    f"{progress.rounds:,} rounds, {progress.evaluations:,} evaluations, "
-                    f"{progress.gap} so far  (Ctrl-C: stop with what is known)"
-                )
+    def told(progress: Any) -> str:
+        if progress.seconds <= PATIENCE:
+            return ""
+        if progress.gap is None:
+            return f"{progress.evaluations:,} of {progress.total:,} rows asked"
+        return (
+            f"{progress.rounds:,} rounds, {progress.evaluations:,} evaluations, "
+            f"{progress.gap} so far  (Ctrl-C: stop with what is known)"
+        )
 
-        yield show
-    finally:
-        status.stop()
+    return _shown(quiet, told)
 
 
-@contextmanager
-def learn_progress(quiet: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+def learn_progress(quiet: bool) -> Shown:
     """Shows how many rounds a chain was learned from so far."""
-    if not wanted(quiet):
-        yield None
-        return
-    status = _Status()
-    try:
-        yield lambda done, _: status.show(f"{done:,} rounds")
-    finally:
-        status.stop()
+    return _shown(quiet, lambda done, _: f"{done:,} rounds")
 
 
-@contextmanager
-def explain_progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+def explain_progress(quiet: bool) -> Shown:
     """Shows how many of the rounds are done."""
-    if not wanted(quiet):
-        yield None
-        return
-    status = _Status()
-    try:
-        yield lambda done, total: status.show(f"{done:,} of {total:,} rounds")
-    finally:
-        status.stop()
+    return _shown(quiet, lambda done, total: f"{done:,} of {total:,} rounds")
 
 
-@contextmanager
-def repair_progress(quiet: bool) -> Iterator[Callable[[Any], None] | None]:
+def repair_progress(quiet: bool) -> Shown:
     """Shows how far a search is, and the best candidate so far."""
-    if not wanted(quiet):
-        yield None
-        return
-    status = _Status()
-    try:
+    return _shown(
+        quiet,
+        lambda progress: (
+            f"generation {progress.iteration}, {progress.candidates:,} candidates; "
+            f"best so far: gap {progress.gap:.4f}, accuracy {progress.accuracy:.4f}  (Ctrl-C: judge the best)"
+        ),
+    )
 
-        def show(progress: Any) -> None:
-            status.show(
-                f"generation {progress.iteration}, {progress.candidates:,} candidates; "
-                f"best so far: gap {progress.gap:.4f}, accuracy {progress.accuracy:.4f}  (Ctrl-C: judge the best)"
-            )
 
-        yield show
-    finally:
-        status.stop()
+def recheck_progress(quiet: bool) -> Shown:
+    """Shows how much of the re-run is done."""
+    return _shown(quiet, lambda done, total: f"re-run: {done:,} of {total:,} evaluations")
 
 
 @contextmanager
-def recheck_progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Shows how much of the re-run is done."""
+def _shown(quiet: bool, told: Callable[..., str]) -> Iterator[Callable[..., None] | None]:
+    """What to call with each step, which is shown in these words; None if nobody looks."""
     if not wanted(quiet):
         yield None
         return
     status = _Status()
+
+    def show(*step: Any) -> None:
+        if text := told(*step):
+            status.show(text)
+
     try:
-        yield lambda done, total: status.show(f"re-run: {done:,} of {total:,} evaluations")
+        yield show
     finally:
         status.stop()
 
