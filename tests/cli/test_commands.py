@@ -14,31 +14,12 @@ import jsonschema
 import pytest
 
 from fairchain import example
-from fairchain.cli.app import run
+from tests.cli.command import Cli
 
 FIELDS = {
     "verdict", "gap", "threshold", "delta", "groups", "rounds", "evaluations", "seconds", "seed", "rule", "sound",
     "model_sha256", "population", "statement",
 }  # fmt: skip
-
-
-class Cli:
-    """Runs the command line in this process and keeps what it printed."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, *arguments: object) -> tuple[int, str, str]:
-        self._monkeypatch.setattr(sys, "argv", ["fairchain", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        printed = self._capsys.readouterr()
-        return int(ended.value.code or 0), printed.out, printed.err
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(("name", "code"), [("census", 0), ("credit", 1), ("bank", 0)])

@@ -12,31 +12,12 @@ import pytest
 
 from fairchain import datasets
 from fairchain.cli import demo
-from fairchain.cli.app import run
 from fairchain.errors import FairchainError
 from fairchain.examples import example
+from tests.cli.command import Cli
 from tests.comments import fill_cache
 
 TITLES = ["religion, observed", "religion, swapped", "race, observed", "race, swapped"]
-
-
-class Cli:
-    """Runs the command line in this process and keeps what it printed."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, *arguments: object) -> tuple[int, str, str]:
-        self._monkeypatch.setattr(sys, "argv", ["fairchain", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        printed = self._capsys.readouterr()
-        return int(ended.value.code or 0), printed.out, printed.err
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
 
 
 @pytest.fixture
