@@ -32,6 +32,20 @@ def test_the_integers_of_an_address_are_pinned() -> None:
     assert Address(1, 2).integers(AWKWARD, 3, lane=3).tolist() == GOLDEN_AWKWARD
 
 
+def test_a_word_decides_its_own_place_alone() -> None:
+    """A rejected word is drawn again elsewhere; were the others moved up, two sizes would mix places."""
+    address = Address(1, 2)
+    words = address.halfwords(4000)
+    for size in (10, AWKWARD):
+        found = address.below(words, size, lane=3)
+        values, low = scaled(words, np.uint64(size))
+        kept = low >= surplus(size)
+        assert np.array_equal(found[kept], values[kept])
+        assert np.array_equal(found[~kept], address.integers(size, int((~kept).sum()), lane=3))
+    assert 800 < (~kept).sum() < 1200
+    assert chisquare(np.bincount(address.below(words, AWKWARD, lane=3) % 3)).pvalue > RARE
+
+
 def test_words_are_32_bits_and_a_shorter_request_is_a_prefix() -> None:
     words = Address(5, 6).halfwords(1001)
     assert words.dtype.itemsize == 4

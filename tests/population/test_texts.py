@@ -42,7 +42,7 @@ def texts(population: TextPopulation, arm: int, count: int = 3000, seed: int = 0
 
 def test_an_arm_shows_the_texts_that_mention_its_group(tmp_path: Path) -> None:
     population = population_of(spec_of(tmp_path))
-    assert [pool.tolist() for pool in population.pools] == [[0, 1, 3], [2, 3], [4, 5]]
+    assert [sorted(pool.tolist()) for pool in population.pools] == [[0, 1, 3], [2, 3], [4, 5]]
     assert population.shares() == (0.5, 1 / 3, 1 / 3)
     # A text that mentions both belongs to both.
     assert "moonies say the sunny town awful" in set(texts(population, SUN)) & set(texts(population, MOON))
@@ -57,13 +57,41 @@ def test_every_text_of_a_pool_is_as_likely_as_any_other(tmp_path: Path) -> None:
     assert chisquare(list(counts.values())).pvalue > RARE
 
 
-def test_arms_are_drawn_apart_when_they_only_observe(tmp_path: Path) -> None:
-    population = population_of(spec_of(tmp_path))
-    rounds = population.rounds(0, 0, 9000)
-    sun, moon = (rounds.inputs([arm])[:, 0].copy() for arm in (SUN, MOON))
-    table = Counter(zip(sun.tolist(), moon.tolist(), strict=True))
-    # Three texts and two make six pairs, equally likely.
-    assert len(table) == 6
+LABELLED = tuple(
+    f"{label},{term} {words}"
+    for term, shares in (("sunny", "aab"), ("moony", "abb"))
+    for label, words in zip(shares, ("the good house and dog", "bad", "red sea"), strict=True)
+)
+
+
+def labelled(folder: Path, **more: Any) -> TextPopulation:
+    """Three texts of each group: of sun's one has the larger label, of moon's two."""
+    file = folder / "labelled.csv"
+    file.write_text("label,text\n" + "\n".join((*LABELLED, "b,the red sea", "a,the dog")) + "\n")
+    data = question(folder, column="text", **more)
+    return population_of(parse_spec(changed(data, "population.path", str(file))))
+
+
+def test_arms_stand_at_the_same_place_of_their_groups_texts(tmp_path: Path) -> None:
+    """By label, then from short to long, so that arms of a round differ in what their groups differ in alone."""
+    population = labelled(tmp_path, pair_by="label")
+    drawn = {arm: texts(population, arm, 9000) for arm in (SUN, MOON)}
+    assert Counter(zip(drawn[SUN], drawn[MOON], strict=True)).keys() == {
+        ("sunny bad", "moony the good house and dog"),
+        ("sunny the good house and dog", "moony bad"),
+        ("sunny red sea", "moony red sea"),
+    }
+    for found in drawn.values():
+        assert chisquare(list(Counter(found).values())).pvalue > RARE
+    # Without labels length alone is left.
+    drawn = {arm: texts(labelled(tmp_path), arm, 9000) for arm in (SUN, MOON)}
+    assert all(sun.replace("sunny", "moony") == moon for sun, moon in zip(drawn[SUN], drawn[MOON], strict=True))
+
+
+def test_arms_are_independent_in_copies(tmp_path: Path) -> None:
+    population = labelled(tmp_path, pair_by="label")
+    table = Counter(zip(texts(population, SUN, 9000, copy=1), texts(population, MOON, 9000, copy=2), strict=True))
+    assert len(table) == 9
     assert chisquare(list(table.values())).pvalue > RARE
 
 
@@ -149,9 +177,9 @@ def test_the_first_draws_are_pinned(tmp_path: Path) -> None:
     """Certificates name their draws by address: a change here would make every one of them uncheckable."""
     population = population_of(spec_of(tmp_path, replace=1))
     assert texts(population, SUN, 3, seed=1) == [
-        "the sunnies awful and the dog n't bad",
+        "moonies awful the sunny town awful",
         "sunny walk the cat good",
-        "moonies say the sunny sky awful",
+        "the sunnies run and the house n't bad",
     ]
 
 
@@ -226,7 +254,8 @@ def test_the_hash_is_of_corpus_words_terms_and_synonyms(tmp_path: Path) -> None:
     ]
     assert population_of(parse_spec(plain)).sha256 == hashes[0]
     hashes.append(population_of(spec_of(tmp_path, TEXTS[:-1])).sha256)
-    assert len(set(hashes)) == 5
+    hashes += [labelled(tmp_path).sha256, labelled(tmp_path, pair_by="label").sha256]
+    assert len(set(hashes)) == 7
 
 
 BAD: dict[str, tuple[tuple[str, ...], dict[str, Any], type[Exception], str]] = {

@@ -79,6 +79,22 @@ def test_the_hash_is_that_of_the_file(tmp_path: Path) -> None:
     assert read(written(tmp_path, "a.txt", content)).sha256 == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.parametrize("cells", [["b", "c", "a"], ["9", "1e2", "-10"], ["0.5", "Infinity", ""], ["2", "3x", "10"]])
+def test_texts_are_ranked_by_their_cells(cells: list[str], tmp_path: Path) -> None:
+    """As numbers if all are, nothing first, and otherwise as they are written; alike are alike."""
+    texts = ["dog", "dog", "the dog runs", "dog", "the dog"]
+    rows = list(zip([*cells, cells[1], cells[0]], texts, strict=True))
+    table = written(tmp_path, "a.csv", ("id,text\n" + "".join(f"{cell},{text}\n" for cell, text in rows)).encode())
+    lines = "".join(json.dumps({"id": cell or None, "text": text}) + "\n" for cell, text in rows)
+    jsonl = written(tmp_path, "a.jsonl", lines.encode())
+    for path in (table, jsonl):
+        found = read(path, column="text", pair_by="id")
+        assert found.ranks.tolist() == [1, 2, 0, 2, 1]
+        assert found.order.tolist() == [2, 0, 4, 1, 3]
+        assert read(path, column="text").ranks.tolist() == [0] * 5
+    assert read(table, column="text").order.tolist() == [0, 1, 3, 4, 2]
+
+
 BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
     "empty": ("a.txt", b"", {}, "holds no texts"),
     "blank": ("a.txt", b"\n\n \n", {}, "holds no texts"),
@@ -94,6 +110,16 @@ BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
     "another key": ("a.jsonl", b'{"texts": ""}\n', {"column": "text"}, 'line 1: there is no key "text"'),
     "a number": ("a.jsonl", b'{"text": 3}\n', {"column": "text"}, "line 1: the text is no string"),
     "which key": ("a.jsonl", b'{"text": "dog"}\n', {}, "say which key"),
+    "another cell": ("a.csv", b"id,text\n1,dog\n", {"column": "text", "pair_by": "ids"}, 'no column "ids"'),
+    "cells of lines": ("a.txt", b"dog\n", {"pair_by": "id"}, 'no column "id" beside its texts; remove pair_by'),
+    "cells of bare texts": ("a.jsonl", b'"dog"\n', {"pair_by": "id"}, "line 1: is a bare text"),
+    "a cell's key": ("a.jsonl", b'{"text": "dog"}\n', {"column": "text", "pair_by": "id"}, 'there is no key "id"'),
+    "a cell of cells": (
+        "a.jsonl",
+        b'{"text": "dog", "id": []}\n',
+        {"column": "text", "pair_by": "id"},
+        'line 1: "id" is neither a number nor a word',
+    ),
     "another kind": ("a.docx", b"dog\n", {}, 'ends in ".docx" is not read'),
 }
 
@@ -135,7 +161,9 @@ def test_any_bytes_are_a_corpus_or_one_message(content: bytes, name: str, tmp_pa
 def test_a_data_set_is_looked_up_once_and_a_damaged_copy_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path))
     (tmp_path / "toxicity").mkdir()
-    (tmp_path / "toxicity" / "comments.csv").write_text("comment,toxic,split\nthe dog,fine,train\nunknown,fine,train\n")
+    (tmp_path / "toxicity" / "comments.csv").write_text(
+        "comment,toxic,split\nthe dog,toxic,train\nunknown,fine,train\nthe,fine,test\n"
+    )
     population = Texts(dataset="toxicity", reading="observed")
 
     def fresh() -> corpus.Corpus:
@@ -148,8 +176,9 @@ def test_a_data_set_is_looked_up_once_and_a_damaged_copy_again(tmp_path: Path, m
     with monkeypatch.context() as patch:
         patch.setattr(corpus, "tokenise", None)
         again = fresh()
-    assert again.ids.tolist() == first.ids.tolist() == [[1, 2, 0, 0]]
-    assert (again.total, again.sha256) == (2, first.sha256)
+    assert again.ids.tolist() == first.ids.tolist() == [[1, 2, 0, 0], [1, 0, 0, 0]]
+    assert again.ranks.tolist() == first.ranks.tolist() == [1, 0]
+    assert (again.total, again.sha256) == (3, first.sha256)
     file.write_bytes(file.read_bytes()[:-3] + b"xxx")
     assert fresh().ids.tolist() == first.ids.tolist()
 

@@ -58,6 +58,25 @@ def test_rates_are_those_of_the_texts(reading: str, tmp_path: Path) -> None:
         assert abs(group.probability.estimate - exact) <= 0.05
 
 
+def test_texts_that_are_alike_settle_a_question_sooner(tmp_path: Path) -> None:
+    """Of each group's texts half are called bad, by people and by the network; each group has them in its own order."""
+    rows = [
+        (label, f"{term} {'good' if label == 'a' else 'bad'}")
+        for term, labels in (("sunny", "aabb"), ("moony", "bbaa"), ("red", "abab"))
+        for label in labels
+    ]
+    (tmp_path / "rows.csv").write_text("label,text\n" + "".join(f"{label},{text}\n" for label, text in rows))
+    data = changed(question(tmp_path, column="text"), "population.path", str(tmp_path / "rows.csv"))
+
+    def bad(texts: list[str]) -> Any:
+        return np.array([[float("bad" in text)] for text in texts])
+
+    apart, alike = (verify(bad, parse_spec(each)) for each in (data, changed(data, "population.pair_by", "label")))
+    assert apart.decision.name == alike.decision.name == "FAIR"
+    assert alike.gap.estimate == 0
+    assert 10 * alike.evaluations < apart.evaluations
+
+
 def test_the_same_counts_whatever_the_workers(tmp_path: Path) -> None:
     spec = parse_spec(asked(tmp_path, replace=2))
     first, second = (make_certificate(verify(None, spec, workers=workers)) for workers in (1, 2))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.population.streams import Address, HalfWords, scaled, surplus, unit_reals
+from fairchain.population.streams import Address, HalfWords, scaled, unit_reals
 from fairchain.population.uniform import Inputs
 from fairchain.spec import Domain
 
@@ -54,11 +54,7 @@ class Listed:
         size = len(self.values)
         if size == 1:
             return float(self.values[0])
-        index, low = scaled(words[0], np.uint64(size))
-        again = low < surplus(size)
-        if again.any():
-            index[again] = address.integers(size, int(again.sum()), lane)
-        return self.values[index]
+        return self.values[address.below(words[0], size, lane)]
 
 
 @dataclass(frozen=True, eq=False)

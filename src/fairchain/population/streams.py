@@ -41,6 +41,18 @@ class Address:
             kept = values[low >= surplus(size)]
         return kept[:count]
 
+    def below(self, words: HalfWords, size: int, lane: int) -> NDArray[np.uint32]:
+        """An exactly uniform integer in [0, size) for each word; those that are rejected are drawn again on `lane`.
+
+        The integer at a place depends on no other place's word, so two sizes may share their words as long as they
+        do not share the lane: places stay independent of each other.
+        """
+        index, low = scaled(words, np.uint64(size))
+        again = low < surplus(size)
+        if again.any():
+            index[again] = self.integers(size, int(again.sum()), lane)
+        return index
+
 
 def surplus(size: int) -> int:
     """How many of the 2**32 words must be rejected so that `size` values are equally likely."""

@@ -1,8 +1,10 @@
 """Texts of a corpus: of each group those that mention it, or one text with the terms of each group in it.
 
 observed
-    A round draws, for each arm by itself, one of the texts that mention its group, all alike. A text that mentions two
-    groups belongs to both: an arm's rate is P(Y | the text mentions the group).
+    A round draws for each arm one of the texts that mention its group, all alike. A text that mentions two groups
+    belongs to both: an arm's rate is P(Y | the text mentions the group). Each group's texts stand in order, by a
+    recorded label if there is one and by length, and all arms draw at the same place of it: rates stay what they are,
+    and the arms of a round differ less than any two texts.
 swapped
     A round draws one of the texts that mention somebody, and shows it in every arm with each term exchanged for that
     arm's. Nothing else differs between arms.
@@ -33,8 +35,8 @@ from fairchain.text.mentions import Mentions
 from fairchain.text.replacing import Replacing, replacing_of
 from fairchain.text.terms import Terms, terms_of
 
-# Lanes of an arm's random words: one for the text, one for its synonyms. Swapped arms share those of arm 0.
-LANES = 2
+# Lanes of random words, the same for all arms: for the text and for its synonyms. From AGAIN on each arm has its own.
+TEXT, SYNONYMS, AGAIN = range(3)
 # Groups whose number of texts is told.
 MOST_NAMED = 8
 
@@ -95,6 +97,7 @@ class TextPopulation:
     def sha256(self) -> str:
         """Of everything that decides which texts are drawn: corpus, words, terms and synonyms."""
         parts = [self.corpus.sha256, self.lexicon.sha256, *(terms.sha256 for terms in self.question.terms)]
+        parts += [] if self.swapped else [hashlib.sha256(self.corpus.ranks.tobytes()).hexdigest()]
         parts += [] if self.replacing is None else [self.replacing.sha256]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
@@ -162,10 +165,10 @@ class TextRounds:
             return
         population = self._population
         pool = population.pools[arm]
-        texts = pool[self._address.integers(len(pool), self._count, LANES * arm)]
+        texts = pool[self._address.below(self._address.halfwords(self._count, TEXT), len(pool), AGAIN + arm)]
         np.take(population.corpus.ids, texts, axis=0, out=self._drawn, mode="clip")
         if population.replacing is not None:
-            words = self._address.halfwords(2 * self._count * population.replacing.most, LANES * arm + 1)
+            words = self._address.halfwords(2 * self._count * population.replacing.most, SYNONYMS)
             population.replacing.apply(texts, self._drawn, words.reshape(population.replacing.most, 2, self._count))
         self._arm = arm
 
@@ -238,12 +241,13 @@ class Question:
         return inside
 
     def pool(self, group: Group | None) -> NDArray[np.intp]:
-        """The texts that an arm draws from: all that mention its group, or all that there are.
+        """The texts that an arm draws from, in order: all that mention its group, or all that there are.
 
         In an exchange all arms draw from the texts that mention somebody.
         """
         swapped = self.population.reading == "swapped"
-        pool = np.flatnonzero(self.anybody if swapped else self.members(group))
+        order = self.corpus.order
+        pool = np.flatnonzero(self.anybody) if swapped else order[self.members(group)[order]]
         if not len(pool):
             everybody = "a term of any value of " + " and ".join(feature.name for feature in self.features)
             what = everybody if swapped or group is None else f'"{group.name}"'

@@ -154,10 +154,7 @@ class UniformPopulation:
             return _stretch(domain, rounds.words[:, column], rounds.fine[:, self.fine_column(column)])
         if domain.size == 1:
             return domain.low
-        index, low = scaled(rounds.words[:, column], np.uint64(domain.size))
-        again = low < surplus(domain.size)
-        if again.any():
-            index[again] = rounds.address.integers(domain.size, int(again.sum()), self.group_lane(arm, place))
+        index = rounds.address.below(rounds.words[:, column], domain.size, self.group_lane(arm, place))
         return np.asarray(domain.points)[index] if domain.points else np.float64(domain.low) + index
 
     def _draw_again(self, surplus_words: NDArray[np.bool_], people: Inputs, address: Address) -> None:

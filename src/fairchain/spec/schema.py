@@ -277,6 +277,10 @@ class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, fro
         Meta(description="A corpus of fairchain data in place of path."),
     ] = None
     column: Annotated[Text | None, Meta(description="The column, or key, that holds the texts.")] = None
+    pair_by: Annotated[
+        Text | None,
+        Meta(description="A column, or key, in which the texts of a round are alike: fewer are needed then."),
+    ] = None
     reading: Annotated[
         Literal["observed", "swapped"],
         Meta(description="observed: texts that mention the group; swapped: one text with each group's term in it."),

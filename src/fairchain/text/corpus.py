@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ MOST_WORDS = 250_000_000
 # Characters of a text by which most networks have read as many words as they read; the rest is looked at if not.
 LETTERS_PER_WORD = 10
 # Changes whenever the same texts would give other words.
-VERSION = 1
+VERSION = 2
 READ = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
 
 
@@ -54,12 +55,22 @@ class Corpus:
         Of the file.
     total
         How many texts there are, also those that are left out since they hold no known word.
+    ranks
+        (texts,) int32; texts whose cells in `pair_by` are alike have the same rank, and a larger cell a higher one.
+        All 0 where there is no such column.
     """
 
     ids: Ids
     name: str
     sha256: str
     total: int
+    ranks: Ids
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """All texts, by rank and then by length: those that stand near each other are alike."""
+        found: NDArray[np.intp] = np.lexsort((self.lengths, self.ranks))
+        return found
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -76,12 +87,12 @@ def read_corpus(population: Texts, lexicon: Lexicon, length: int) -> Corpus:
     DataError
         If the file cannot be read, is too large or holds no text with a known word.
     """
-    path, column = located(population)
+    path, column, pair_by = located(population)
     stamp = None
     with suppress(OSError, ValueError):
         found = path.stat()
         stamp = found.st_mtime_ns, found.st_size
-    wanted = _Wanted(path, column, length, stamp)
+    wanted = _Wanted(path, column, pair_by, length, stamp)
     # What the cache holds anyway may stand there in another form too; a user's own texts may not.
     return _read(wanted, lexicon) if population.dataset is None else _read_kept(wanted, lexicon)
 
@@ -92,17 +103,18 @@ class _Wanted:
 
     path: Path
     column: str | None
+    pair_by: str | None
     length: int
     stamp: tuple[int, int] | None
 
 
-def located(population: Texts) -> tuple[Path, str | None]:
-    """The file of a corpus and the column that holds the texts."""
+def located(population: Texts) -> tuple[Path, str | None, str | None]:
+    """The file of a corpus, the column that holds the texts, and the one in which the texts of a round are alike."""
     if population.dataset is not None:
         from fairchain.datasets import here
 
-        return here(population.dataset)[0], population.column or "comment"
-    return Path(str(population.path)), population.column
+        return here(population.dataset)[0], population.column or "comment", population.pair_by or "toxic"
+    return Path(str(population.path)), population.column, population.pair_by
 
 
 @lru_cache(maxsize=1)
@@ -111,19 +123,19 @@ def _read_kept(wanted: _Wanted, lexicon: Lexicon) -> Corpus:
     from fairchain.datasets import cache_dir
 
     sha256, folder = digest_of(wanted.path), cache_dir() / "corpora"
-    key = key_of(VERSION, sha256, wanted.column, wanted.length, lexicon.sha256, lexicon.unknown)
+    key = key_of(VERSION, sha256, wanted.column, wanted.pair_by, wanted.length, lexicon.sha256, lexicon.unknown)
     arrays = kept(folder, key) or {}
-    ids, total = arrays.get("ids"), arrays.get("total")
-    if ids is not None and total is not None and total.shape == () and _usable(ids, wanted.length, len(lexicon)):
-        return Corpus(ids, str(wanted.path), sha256, int(total))
+    if arrays.keys() == {"ids", "total", "ranks"} and _usable(**arrays, length=wanted.length, words=len(lexicon)):
+        return Corpus(arrays["ids"], str(wanted.path), sha256, int(arrays["total"]), arrays["ranks"])
     found = _read(wanted, lexicon)
     if found.sha256 == sha256:
-        keep(folder, key, ids=found.ids, total=np.array(found.total))
+        keep(folder, key, ids=found.ids, total=np.array(found.total), ranks=found.ranks)
     return found
 
 
-def _usable(ids: NDArray[Any], length: int, words: int) -> bool:
+def _usable(ids: NDArray[Any], total: NDArray[Any], ranks: NDArray[Any], length: int, words: int) -> bool:
     fits = ids.dtype == np.int32 and ids.ndim == 2 and ids.shape[1] == length and len(ids) > 0
+    fits = fits and total.shape == () and ranks.dtype == np.int32 and ranks.shape == ids.shape[:1]
     return fits and bool(ids.min() >= 0 and ids.max() <= words)
 
 
@@ -132,15 +144,17 @@ def _read(wanted: _Wanted, lexicon: Lexicon) -> Corpus:
     path, length = wanted.path, wanted.length
     numbers, unknown = lexicon.numbers, lexicon.unknown
     digest = hashlib.sha256()
-    words, ends = array("i"), array("q")
+    words, ends, marks = array("i"), array("q"), array("i")
+    seen: dict[str, int] = {}
     total = 0
-    for text in texts_in(path, wanted.column, digest):
+    for text, mark in texts_in(path, wanted.column, wanted.pair_by, digest):
         total += 1
         found = _known(text, numbers, unknown, length)
         if not found:
             continue
         words.extend(found)
         ends.append(len(words))
+        marks.append(seen.setdefault(mark, len(seen)))
         if total > MOST_TEXTS or len(ends) * length > MOST_WORDS:
             raise DataError(
                 f"{path}: more than {min(MOST_TEXTS, MOST_WORDS // length):,} texts of {length} words; keep some"
@@ -152,7 +166,18 @@ def _read(wanted: _Wanted, lexicon: Lexicon) -> Corpus:
     stops = np.frombuffer(ends, np.int64)
     ids = np.zeros((len(stops), length), np.int32)
     ids[np.arange(length) < np.diff(stops, prepend=0)[:, None]] = np.frombuffer(words, np.int32)
-    return Corpus(ids, str(path), digest.hexdigest(), total)
+    ranks = _ranks(list(seen))[np.frombuffer(marks, np.int32)]
+    return Corpus(ids, str(path), digest.hexdigest(), total, ranks)
+
+
+def _ranks(cells: list[str]) -> Ids:
+    """The rank of each of these different cells: as numbers if they all are, otherwise as they are written."""
+    values: list[Any] = cells
+    with suppress(ValueError):
+        numbers = [float(cell) if cell.strip() else -math.inf for cell in cells]
+        values = cells if any(map(math.isnan, numbers)) else numbers
+    places = {value: place for place, value in enumerate(sorted(set(values)))}
+    return np.array([places[value] for value in values], np.int32)
 
 
 def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> list[int]:
@@ -167,22 +192,24 @@ def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> lis
     return found[:length]
 
 
-def texts_in(path: Path, column: str | None, digest: Digest) -> Iterator[str]:
-    """The texts of a file, one after another; the digest takes its bytes on the way."""
+def texts_in(path: Path, column: str | None, pair_by: str | None, digest: Digest) -> Iterator[tuple[str, str]]:
+    """The texts of a file with their cells in `pair_by`, one after another; the digest takes its bytes on the way."""
     suffix = path.suffix.lower()
     lines = (line.decode(errors="replace") for line in limited_lines(path, LONGEST_TEXT, MOST_BYTES, digest))
     if suffix == ".txt":
         if column is not None:
             raise DataError(f"{path}: a .txt file has a text on each line and no column {shown(column)}; remove column")
-        return (line for line in lines if line.strip())
+        if pair_by is not None:
+            raise DataError(f"{path}: a .txt file has no column {shown(pair_by)} beside its texts; remove pair_by")
+        return ((line, "") for line in lines if line.strip())
     if suffix == ".jsonl":
-        return _from_json(path, column, lines)
+        return _from_json(path, column, pair_by, lines)
     if suffix in (".csv", ".tsv"):
-        return _from_table(path, column, lines, tabs=suffix == ".tsv")
+        return _from_table(path, column, pair_by, lines, tabs=suffix == ".tsv")
     raise DataError(f'{path}: a corpus that ends in "{suffix}" is not read; give {READ}')
 
 
-def _from_json(path: Path, column: str | None, lines: Iterator[str]) -> Iterator[str]:
+def _from_json(path: Path, column: str | None, pair_by: str | None, lines: Iterator[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -190,20 +217,26 @@ def _from_json(path: Path, column: str | None, lines: Iterator[str]) -> Iterator
             found: Any = json.loads(line)
         except (ValueError, RecursionError):
             raise DataError(f"{path}, line {number:,}: no JSON; write one text or one object on each line") from None
+        mark: Any = None
         if isinstance(found, dict):
             if column is None:
                 raise DataError(f'{path}: holds objects; say which key has the text: column = "..." in [population]')
-            if column not in found:
-                raise DataError(
-                    f"{path}, line {number:,}: there is no key {shown(column)} ({near(column, list(found))})"
-                )
-            found = found[column]
+            for key in (column, pair_by):
+                if key is not None and key not in found:
+                    raise DataError(f"{path}, line {number:,}: there is no key {shown(key)} ({near(key, list(found))})")
+            found, mark = found[column], None if pair_by is None else found[pair_by]
+        elif pair_by is not None:
+            raise DataError(f"{path}, line {number:,}: is a bare text, with no key {shown(pair_by)}; remove pair_by")
         if found is not None and not isinstance(found, str):
             raise DataError(f"{path}, line {number:,}: the text is no string; put quotes around it")
-        yield found or ""
+        if pair_by is not None and isinstance(mark, list | dict):
+            raise DataError(f"{path}, line {number:,}: {shown(pair_by)} is neither a number nor a word; remove pair_by")
+        yield found or "", "" if mark is None else str(mark)
 
 
-def _from_table(path: Path, column: str | None, lines: Iterator[str], *, tabs: bool) -> Iterator[str]:
+def _from_table(
+    path: Path, column: str | None, pair_by: str | None, lines: Iterator[str], *, tabs: bool
+) -> Iterator[tuple[str, str]]:
     # In tab-separated texts a quote is just a character.
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     with _long_cells():
@@ -213,16 +246,18 @@ def _from_table(path: Path, column: str | None, lines: Iterator[str], *, tabs: b
             return
         if column is None and len(header) > 1:
             raise DataError(f'{path}: has {len(header)} columns; say which one has the texts: column = "..."')
-        if column is not None and column not in header:
-            raise DataError(f"{path}: there is no column {shown(column)} ({near(column, header)})")
+        for name in (column, pair_by):
+            if name is not None and name not in header:
+                raise DataError(f"{path}: there is no column {shown(name)} ({near(name, header)})")
         place = 0 if column is None else header.index(column)
+        beside = None if pair_by is None else header.index(pair_by)
         for number, row in enumerate(rows, 1):
             if len(row) != len(header):
                 raise DataError(
                     f"{path}, row {number:,}: has {len(row)} cells and the header {len(header)}; put quotes around "
                     "cells that hold a separator"
                 )
-            yield row[place]
+            yield row[place], "" if beside is None else row[beside]
 
 
 def _rows(path: Path, reader: Any) -> Iterator[list[str]]:
