@@ -27,7 +27,6 @@ TESTED = 1000
 FEWER_EACH, FEWER_MEDIAN = 10.0, 15.0
 # At least so many people at a time go through a network.
 PIECE = 8192
-APART = ": comments that mention a group are drawn for each group apart, so that a round has no person in common"
 TEXT = """All methods ask the same networks about people drawn in the same way; fairchain shows one person as all
 groups, the others draw each group's people by themselves, as they were published. Evaluations until the verdict and
 seconds are means over seeds, one thread for the others and all cores for fairchain (its short runs hardly use the
@@ -132,11 +131,7 @@ def run(sizes: Sizes, models: Path | None) -> Found:
         tables=[_samples(found), _times(found), fairlearn],
         plots=[],
         checks=_checks(fewer),
-        used={
-            "seeds": sizes.rivals,
-            "seeds of text cases": 1 if texts else 0,
-            "people tested by the bootstrap": TESTED,
-        },
+        used={"seeds": sizes.rivals, "people tested by the bootstrap": TESTED},
         behind=_behind(found, fewer),
     )
 
@@ -229,7 +224,6 @@ def _checks(fewer: dict[Case, float]) -> list[Check]:
 def _behind(found: dict[Case, dict[str, list[Effort]]], fewer: dict[Case, float]) -> list[str]:
     lines = [
         f"{case.whose} {case.name}: only {ratio:.1f} times fewer evaluations than VeriFair's rule"
-        + APART * case.reads_texts
         for case, ratio in fewer.items()
         if ratio < FEWER_EACH
     ]

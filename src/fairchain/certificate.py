@@ -7,13 +7,11 @@ guards against forgery is `recheck`, which believes nothing in the file that it 
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import msgspec
@@ -22,6 +20,7 @@ import numpy as np
 from fairchain._version import __version__
 from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
 from fairchain.errors import CertificateError
+from fairchain.placing import place
 from fairchain.spec.files import files_of
 from fairchain.verdict import Ledger, RowLedger, Verdict
 from fairchain.wording import NO_CERTIFICATE
@@ -117,22 +116,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write files whole: all of them beside their places first, so that a full disk leaves none of them."""
-    made: list[tuple[str, Path]] = []
-    try:
-        for path, content in contents.items():
-            if not path.parent.is_dir():
-                raise CertificateError(f"{path}: cannot be written; its folder does not exist")
-            with NamedTemporaryFile("wb", dir=path.parent, prefix=path.name, delete=False) as file:
-                made.append((file.name, path))
-                file.write(content)
-            os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
-        while made:
-            os.replace(*made[0])  # noqa: PTH105
-            del made[0]
-    finally:
-        for name, _ in made:
-            os.unlink(name)  # noqa: PTH108
+    """Write files whole, all of them or none."""
+    for path in contents:
+        if not path.parent.is_dir():
+            raise CertificateError(f"{path}: cannot be written; its folder does not exist")
+    place(contents)
 
 
 def _upper(table: np.ndarray[Any, Any]) -> list[list[int]]:

@@ -6,6 +6,7 @@ What Storm makes of the files is in test_formats_storm.py, what becomes of damag
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -312,10 +313,10 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     write_chain(chain, tmp_path / "c.json")
     before = (tmp_path / "c.json").read_text()
 
-    def fail(self: Path, target: Path) -> Path:
+    def fail(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(ChainError, match="cannot be written: No space left on device"):
         write_chain(made([{0: 0.5, 1: 0.5}, {1: 1}]), tmp_path / "c.json")
     assert (tmp_path / "c.json").read_text() == before

@@ -6,7 +6,6 @@ checksums of their files, comes last: whenever the process ends, a stage is fini
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -14,9 +13,9 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from fairchain.errors import AuditError
+from fairchain.placing import PART, place
 
 STATE = ".audit.json"
 # On Windows only; elsewhere the folder itself is locked.
@@ -24,8 +23,6 @@ LOCK = ".audit.lock"
 UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
 IN_USE = "{}: another audit is at work in it; wait for its end, or name another folder with -o"
 FORMAT = 1
-# What a process that was killed may leave behind.
-PART = (".fairchain-", ".part")
 Files = Mapping[str, bytes]
 Stages = dict[str, dict[str, str]]
 
@@ -174,17 +171,7 @@ class Shelf:
         """A whole file or nothing: a reader, or a crash, never sees half of it."""
         path = self.folder / filename
         try:
-            with NamedTemporaryFile(dir=self.folder, prefix=PART[0], suffix=PART[1], delete=False) as file:
-                try:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                except BaseException:
-                    with contextlib.suppress(OSError):
-                        os.unlink(file.name)  # noqa: PTH108
-                    raise
-            os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
-            os.replace(file.name, path)  # noqa: PTH105
+            place({path: content}, lasting=True)
         except OSError as error:
             raise AuditError(f"{path}: cannot be written ({error.strerror})") from None
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from fairchain.datasets import schemas
 from fairchain.datasets.encode import TASKS, Row, encode_rows, held_out, label_of, lines_of, read_parts
@@ -16,6 +16,7 @@ from fairchain.datasets.fetch import Progress, get
 from fairchain.datasets.layout import split_rows
 from fairchain.datasets.sources import SOURCES
 from fairchain.errors import DataError
+from fairchain.placing import place
 
 # What the field uses of compas; the file also holds names, birthdays and case numbers.
 COMPAS_HEADER = (
@@ -122,15 +123,11 @@ def _compas(lines: Iterable[str]) -> tuple[list[str], list[Cells]]:
 
 
 def _write(path: Path, header: Sequence[str], rows: Sequence[Cells]) -> None:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
     try:
-        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows(rows)
-        try:
-            Path(file.name).chmod(0o644)  # a temporary file is private by default
-            Path(file.name).replace(path)
-        finally:
-            Path(file.name).unlink(missing_ok=True)
+        place({path: text.getvalue().encode()})
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from fairchain.drafting.draft import Draft
 from fairchain.drafting.toml import comment, key, value
 from fairchain.errors import SpecError
+from fairchain.placing import place
 from fairchain.spec import Table
 
 _READING = {
@@ -120,13 +120,7 @@ def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:
     must_be_free(path, force=force)
     text = write_spec(draft, path.parent)
     try:
-        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        try:
-            Path(file.name).chmod(0o644)  # a temporary file is private by default
-            Path(file.name).replace(path)
-        finally:
-            Path(file.name).unlink(missing_ok=True)
+        place({path: text.encode()})
     except OSError as error:
         raise SpecError(f"{path}: cannot be written ({error.strerror})") from None
 

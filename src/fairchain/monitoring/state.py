@@ -6,9 +6,7 @@ over the same lines, however often they were stopped, leave the same bytes.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,6 +14,7 @@ from msgspec import Meta
 
 from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
+from fairchain.placing import place
 
 MOST_BYTES = 4_000_000
 NEW = "start with a new --state"
@@ -87,16 +86,7 @@ def write_state(state: State, path: Path) -> None:
     content["digest"] = digest(content)
     text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
     try:
-        with NamedTemporaryFile("wb", dir=path.parent, prefix=path.name, suffix=".tmp", delete=False) as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
-                os.replace(file.name, path)  # noqa: PTH105
-            except BaseException:
-                os.unlink(file.name)  # noqa: PTH108
-                raise
+        place({path: text}, lasting=True)
     except OSError as error:
         raise FairchainError(
             f"{path}: cannot be written ({error.strerror}); --state must name a file in a folder that exists"

@@ -11,12 +11,13 @@ import json
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fairchain.placing import place
 
 DIGEST = 32
 
@@ -49,12 +50,4 @@ def keep(folder: Path, key: str, **arrays: NDArray[Any]) -> None:
     np.savez(body, **arrays)  # type: ignore[arg-type]  # its other argument is no array
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        file = NamedTemporaryFile(dir=folder, prefix=".part-", delete=False)  # noqa: SIM115  # closed before it is moved
-        try:
-            with file:
-                file.write(hashlib.sha256(body.getbuffer()).digest())
-                file.write(body.getbuffer())
-            Path(file.name).replace(folder / f"{key}.npz")
-        finally:
-            # Also after an interruption: half a file is of no use to anybody.
-            Path(file.name).unlink(missing_ok=True)
+        place({folder / f"{key}.npz": hashlib.sha256(body.getbuffer()).digest() + body.getbuffer()})

@@ -6,14 +6,13 @@ write there instead.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from fairchain.errors import ChainError
+from fairchain.placing import place
 
 # Larger files are refused before they are read; a chain of 100,000 states and a million transitions takes 40 MB.
 MOST_BYTES = 2**27
@@ -75,17 +74,9 @@ def write_text(path: Path, text: str) -> None:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ChainError(f"{path}: cannot be written: {error.object[error.start]!r} is no character") from None
-    temporary: Path | None = None
     try:
-        with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-            temporary = Path(file.name)
-            file.write(content)
-        temporary.chmod(0o644)  # a temporary file is private by default
-        temporary.replace(path)
+        place({path: content})
     except (OSError, ValueError) as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ChainError(f"{path}: cannot be written: {reason}; name another place") from None
 
