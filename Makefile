@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Leave one core free for nobody: tests run on as many workers as there are cores.
 PYTEST := $(BIN)/python -m pytest -n auto
+# Where tests keep what they fetch.
+CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 
 .PHONY: help demo test test-all check bench bench-paper bench-speed wheel-test clean
 
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
-	@echo "make test-all  what needs torch, Keras, mlflow or a browser, or fetches data, besides"
+	@echo "make test-all  what needs torch, Keras, mlflow or a browser, or fetches data, and make bench"
 	@echo "make check     formatting, lint, types, import contracts"
 	@echo "make bench     every benchmark on tiny sizes: does it run, and are the counts as they were"
 	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
@@ -53,7 +55,8 @@ test: $(VENV)/dev
 	$(MAKE) --no-print-directory wheel-test
 
 test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow
-	FAIRCHAIN_CACHE=$${FAIRCHAIN_CACHE:-$(CURDIR)/.cache} FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow"
+	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow"
+	FAIRCHAIN_CACHE=$(CACHE) $(MAKE) --no-print-directory bench
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -160,6 +160,23 @@ def test_data_list_names_licences_and_fetches_nothing(
     assert {each["name"] for each in json.loads(out)["datasets"]} >= {"census", "credit", "bank"}
 
 
+def test_data_sets_are_removed_by_name_or_all_at_once(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path))
+    for name in ("census", "credit"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_bytes(bytes(1_500_000))
+    assert cli("data", "remove", "census", "bank") == (0, "census: 1.5 MB removed\nbank: was not here\n", "")
+    code, out, _ = cli("data", "remove", "--all", "--json")
+    assert (code, json.loads(out)["removed_bytes"]["credit"]) == (0, 1_500_000)
+    assert not list(tmp_path.iterdir())
+    for arguments in ((), ("--all", "census")):
+        code, _, err = cli("data", "remove", *arguments)
+        assert code == 2
+        assert "--all" in err
+
+
 def test_an_unknown_data_set_is_an_error(cli: Cli) -> None:
     code, _, err = cli("data", "get", "nothing")
     assert code == 2

@@ -82,6 +82,36 @@ def test_a_first_get_downloads_and_leaves_only_the_member(tmp_path: Path, downlo
     assert lines == ["toy: downloading toy==1.0 (0.1 MB)"]
 
 
+def test_what_is_removed_is_gone_with_all_that_was_made_from_it_and_nothing_else(
+    tmp_path: Path, downloads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fetch.MADE_FROM, "toy", ("corpora",))
+    cache = tmp_path / "cache"
+    datasets.get("toy", cache=cache)
+    for name in ("corpora", "census"):
+        (cache / name).mkdir()
+        (cache / name / "x").write_bytes(b"123")
+    assert datasets.remove(["toy"], cache=cache) == {"toy": len(CONTENT) + 3}
+    assert [path.name for path in cache.iterdir()] == ["census"]
+    assert datasets.remove(["toy"], cache=cache) == {"toy": 0}
+    datasets.get("toy", cache=cache)
+    assert len(downloads) == 2
+    with pytest.raises(DataError, match="toys"):
+        datasets.remove(["toy", "toys"], cache=cache)
+    assert (cache / "toy" / "toy.csv").exists()
+
+
+def test_only_folders_of_the_cache_are_removed(tmp_path: Path, downloads: list[str]) -> None:
+    """A link out of it may be where somebody keeps more than this."""
+    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine.csv").write_bytes(b"1")
+    cache.mkdir()
+    (cache / "toy").symlink_to(elsewhere)
+    assert datasets.remove(["toy"], cache=cache)["toy"] == 0
+    assert (elsewhere / "mine.csv").exists()
+
+
 def test_a_second_get_downloads_nothing(tmp_path: Path, downloads: list[str]) -> None:
     first = datasets.get("toy", cache=tmp_path / "cache")
     assert datasets.get("toy", cache=tmp_path / "cache") == first

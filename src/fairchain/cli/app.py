@@ -152,6 +152,25 @@ def data_get(
                 print(f"{name}: {path}")
 
 
+@data.command("remove", epilog="Example: fairchain data remove toxicity glove")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All data sets.")
+@as_json
+def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Remove the data sets NAMES from the cache, with what was made from them; tables written elsewhere stay."""
+    from fairchain.datasets import SOURCES, remove
+
+    if bool(names) == everything:
+        raise click.UsageError("name the data sets to remove, or say --all")
+    freed = remove(names or tuple(SOURCES))
+    if as_json:
+        print(json.dumps({"removed_bytes": freed}, indent=1))
+        return
+    for name, size in freed.items():
+        if size or names:
+            print(f"{name}: {size / 1e6:.1f} MB removed" if size else f"{name}: was not here")
+
+
 def run() -> None:
     """Run the command line; turn errors into one message and an exit code."""
     output = sys.stdout

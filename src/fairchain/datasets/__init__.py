@@ -5,7 +5,7 @@ since they need numpy: `encode` turns three of them into the integer inputs of t
 five of them as CSV files. None of the data ships with the package.
 """
 
-from fairchain.datasets.fetch import Description, cache_dir, describe, get, get_all, here, missing
+from fairchain.datasets.fetch import Description, cache_dir, describe, get, get_all, here, missing, remove
 from fairchain.datasets.sources import SOURCES, Source
 
-__all__ = ["SOURCES", "Description", "Source", "cache_dir", "describe", "get", "get_all", "here", "missing"]
+__all__ = ["SOURCES", "Description", "Source", "cache_dir", "describe", "get", "get_all", "here", "missing", "remove"]

@@ -27,6 +27,8 @@ from fairchain.errors import DataError
 Progress = Callable[[str], None]
 
 OWN = "own"
+# Folders of the cache that hold what was computed from a data set, and can be computed again.
+MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,30 @@ def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[So
     """Those of the data sets that were not fetched yet."""
     sources = [_source(name) for name in names]
     return [source for source in sources if _state(_root(cache) / source.name, source) == "no"]
+
+
+def remove(names: Sequence[str], *, cache: Path | str | None = None) -> dict[str, int]:
+    """Remove data sets from the cache, with what was made from their texts and words; the bytes that each took.
+
+    Files of the user's own that were copied there go too; the originals stay where they are.
+    """
+    root, freed = _root(cache), {}
+    for source in [_source(name) for name in names]:
+        named = [root / each for each in (source.name, *MADE_FROM.get(source.name, ()))]
+        # A link leads out of the cache, to what is not ours.
+        folders = [folder for folder in named if folder.is_dir() and not folder.is_symlink()]
+        files = [path for folder in folders for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+        freed[source.name] = sum(path.stat().st_size for path in files)
+        for folder in folders:
+            _remove_folder(folder)
+    return freed
+
+
+def _remove_folder(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be removed ({error.strerror}); remove it by hand") from None
 
 
 def _get(
