@@ -199,6 +199,21 @@ def test_the_reference_is_up_to_date() -> None:
     assert (DOCS / "reference.md").read_text(encoding="utf-8") == reference.render(), "run docs/make_reference.py"
 
 
+def test_commands_and_functions_are_described_as_they_are() -> None:
+    """Of commands the options alone are compared: how click writes a usage line changes between its versions."""
+    pages = load("make_pages").PAGES
+    option = re.compile(r"^\| `([^` ]+)|^## (.+)$", re.MULTILINE)
+    for name, page in pages.items():
+        written, now = (DOCS / name).read_text(encoding="utf-8"), page()
+        if name == "commands.md":
+            assert option.findall(written) == option.findall(now), "run docs/make_pages.py"
+        else:
+            assert written == now, "run docs/make_pages.py"
+    assert set(fairchain.__all__) - {"__version__"} == set(
+        re.findall(r"^(?:## |\| `)(\w+)", pages["python.md"](), re.MULTILINE)
+    )
+
+
 def test_every_key_of_a_spec_is_described() -> None:
     reference = load("make_reference")
     definitions = fairchain.spec.json_schema()["$defs"]
