@@ -12,26 +12,28 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
+from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.baselines.bare import BareNetwork
-from benchmarks.baselines.process import BARE_START, fairchain_command, peak_memory, seconds_of
+from benchmarks.baselines.process import BARE_START, fairchain_command, seconds_of
 from benchmarks.baselines.verifair import verifair
-from benchmarks.paper_models import KNOWN_GAPS, KNOWN_WITHIN, PROTOTYPE_EVALUATIONS, paper_specs
-from fairchain import OnnxModel, Spec, Verdict, example, load_spec, verify
-from fairchain.population import UniformPopulation
-from fairchain.spec import comparison_of, revise
+from benchmarks.paper_models import KNOWN_GAPS, KNOWN_WITHIN, PROTOTYPE_EVALUATIONS
+from benchmarks.suite.cases import DELTA, PAPERS, Case, embedded, feed_forward
+from benchmarks.suite.paper import THRESHOLD
+from benchmarks.suite.probe import Measured, measured
+from fairchain import OnnxModel, Spec, Verdict, example, verify
+from fairchain.spec import revise
 
-DELTA, THRESHOLD = 1e-6, 0.1
 TIME_LIMITS = {"sex": 1.5, "race": 1.3, "age": 1.3}
 # The time limits are a promise about long runs: in shorter ones the looks at the counts weigh more.
 LONG = 10_000_000
@@ -42,17 +44,18 @@ RESIDENT = 2**18
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much to measure."""
+    """How much to measure: `repetitions` of what a limit judges, `told` of what is just reported."""
 
     evaluations: int = LONG
-    repetitions: int = 7
+    repetitions: int = 15
+    told: int = 5
     starts: int = 15
     seeds: int = 5
     verdicts: int = 15
     memory: tuple[int, int] = (1_000_000, 100_000_000)
 
 
-QUICK = Sizes(evaluations=1_000_000, repetitions=3, starts=5, verdicts=5, memory=(1_000_000, 10_000_000))
+QUICK = Sizes(evaluations=1_000_000, repetitions=3, told=2, starts=5, verdicts=5, memory=(1_000_000, 10_000_000))
 
 
 @dataclass(frozen=True)
@@ -77,40 +80,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Case:
-    """A network and a protected feature; what is known about them, where something is."""
-
-    name: str
-    spec: Spec
-    known_gap: float | None = None
-    prototype: int | None = None
-
-
-@dataclass(frozen=True)
 class Spent:
     """Wall and processor seconds of one call."""
 
     wall: float
     processor: float
-
-
-def embedded_cases() -> list[Case]:
-    """The six cases of the paper's tables on the networks that come with fairchain."""
-    return [Case(f"{name} {protected}", embedded(name, protected)) for name, protected in KNOWN_GAPS]
-
-
-def embedded(name: str, protected: str) -> Spec:
-    spec = load_spec(example(name))
-    return revise(spec, property__protected=[protected], property__threshold=THRESHOLD, guarantee__delta=DELTA)
-
-
-def paper_cases(folder: Path, out: Path) -> list[Case]:
-    """The same six on the paper's own networks."""
-    specs = paper_specs(folder, out, THRESHOLD, DELTA)
-    return [
-        Case(f"paper's {' '.join(key)}", spec, KNOWN_GAPS[key], PROTOTYPE_EVALUATIONS[key])
-        for key, spec in specs.items()
-    ]
 
 
 def spent(call: Callable[[], object]) -> Spent:
@@ -132,57 +106,110 @@ def median_ratio(ours: Sequence[float], other: Sequence[float]) -> float:
     return median(a / b for a, b in zip(ours, other, strict=True))
 
 
+@dataclass(frozen=True)
+class Timed:
+    """A long verify and the bare network on as many inputs, measured in turns; judged if it has a limit."""
+
+    protected: str
+    groups: int
+    workers: int
+    evaluations: int
+    batch: int
+    ours: tuple[Spent, ...]
+    other: tuple[Spent, ...]
+    limit: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As it stands in tables."""
+        return f"census {self.protected}, {self.groups} groups, {self.workers} worker{'s' * (self.workers > 1)}"
+
+    def ratio(self, clock: Literal["wall", "processor"] = "wall") -> float:
+        """The median of the turns' ratios."""
+        ours, other = ([getattr(each, clock) for each in side] for side in (self.ours, self.other))
+        return median_ratio(ours, other)
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Wall seconds of both sides, each side's median; their ratio is not the median of the ratios."""
+        return median(each.wall for each in self.ours), median(each.wall for each in self.other)
+
+    @property
+    def best(self) -> float:
+        """The ratio of the two shortest runs, which need not be of the same turn."""
+        return min(each.wall for each in self.ours) / min(each.wall for each in self.other)
+
+    @property
+    def rate(self) -> float:
+        """Evaluations of verify in a second."""
+        return self.evaluations / self.seconds[0]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the median of the turns keeps the limit; always, where there is none."""
+        return self.limit is None or self.ratio() <= self.limit
+
+    @property
+    def line(self) -> Line:
+        """For the terminal."""
+        ours, other = (f"{seconds:.3f} s" for seconds in self.seconds)
+        note = (
+            f"{self.evaluations:,} evaluations, bare batch {self.batch}, {len(self.ours)} turns; best of each "
+            f"{self.best:.2f}, processor time {self.ratio('processor'):.2f}"
+        )
+        return Line("network", self.name, ours, other, self.ratio(), self.limit, note=note)
+
+
 # A run of exactly so many evaluations: an estimate that cannot be reached shows every group to the network in every
 # round until the budget ends, whereas a verdict would leave out groups that no longer matter.
 
 
 def long_question(protected: str, evaluations: int) -> Spec:
-    spec = embedded("census", protected)
-    groups = len(UniformPopulation(spec).groups)
-    budget = {"rounds": float(evaluations // groups), "seconds": 3600.0}
-    return revise(spec, guarantee__epsilon=1e-6, guarantee__budget=budget)
+    """Of the census network."""
+    case = census(protected)
+    budget = {"rounds": float(evaluations // case.groups), "seconds": 3600.0}
+    return revise(case.spec, guarantee__epsilon=1e-6, guarantee__budget=budget)
 
 
-def against_bare_network(sizes: Sizes) -> Iterator[Line]:
+def census(protected: str) -> Case:
+    """The case of the embedded census network with this protected feature."""
+    return next(case for case in embedded() if (case.network, case.protected) == ("census", protected))
+
+
+def timed(sizes: Sizes) -> Iterator[Timed]:
     """A long verify against the bare network on as many inputs, with as many threads."""
-    workers = [1] if (os.cpu_count() or 1) < 2 else [1, 2]
-    rates: dict[str, dict[int, float]] = {}
     for protected, promised in TIME_LIMITS.items():
-        for count in workers:
+        for workers in [1] if (os.cpu_count() or 1) < 2 else [1, 2]:
             # The promise is about one thread on each side; how well two share a machine is its own affair, and told.
-            limit = promised if sizes.evaluations >= LONG and count == 1 else None
-            line, rate = _against_bare(protected, count, limit, sizes)
-            rates.setdefault(protected, {})[count] = rate
-            yield line
-    for protected, each in rates.items():
-        if len(each) > 1:
-            name = f"census {protected}, 2 workers for 1"
-            ours, other = (f"{each[count] / 1e6:.2f} M/s" for count in (2, 1))
-            yield Line("workers", name, ours, other, each[2] / each[1], note="throughput, just reported")
+            limit = promised if sizes.evaluations >= LONG and workers == 1 else None
+            yield _timed(protected, workers, limit, sizes)
 
 
-def _against_bare(protected: str, workers: int, limit: float | None, sizes: Sizes) -> tuple[Line, float]:
-    spec = long_question(protected, sizes.evaluations)
+def _timed(protected: str, workers: int, limit: float | None, sizes: Sizes) -> Timed:
+    case, spec = census(protected), long_question(protected, sizes.evaluations)
     model = OnnxModel(_network(spec), spec)
-    verdict = verify(model, spec, workers=workers)
-    evaluations = verdict.evaluations
-    bare = BareNetwork(_network(spec), _resident_inputs(spec))
+    evaluations = verify(model, spec, workers=workers).evaluations
+    bare = BareNetwork(_network(spec), _resident_inputs(case))
     batch = bare.best_batch(max(evaluations // 10, RESIDENT), workers)
     ours, other = in_turns(
         lambda: verify(model, spec, workers=workers),
         lambda: bare.run(evaluations, batch, workers),
-        sizes.repetitions,
+        sizes.repetitions if workers == 1 else sizes.told,
     )
-    wall, processor = (
-        median_ratio([getattr(s, kind) for s in ours], [getattr(s, kind) for s in other])
-        for kind in ("wall", "processor")
-    )
-    mine, theirs = median(s.wall for s in ours), median(s.wall for s in other)
-    best = min(s.wall for s in ours) / min(s.wall for s in other)
-    groups = len(UniformPopulation(spec).groups)
-    name = f"census {protected}, {groups} groups, {workers} worker{'s' * (workers > 1)}"
-    note = f"{evaluations:,} evaluations, bare batch {batch}; best of each {best:.2f}, processor time {processor:.2f}"
-    return Line("network", name, f"{mine:.3f} s", f"{theirs:.3f} s", wall, limit, note=note), evaluations / mine
+    return Timed(protected, case.groups, workers, evaluations, batch, tuple(ours), tuple(other), limit)
+
+
+def against_bare_network(sizes: Sizes) -> Iterator[Line]:
+    """The times, and what a second worker brings."""
+    found: dict[tuple[str, int], Timed] = {}
+    for each in timed(sizes):
+        found[each.protected, each.workers] = each
+        yield each.line
+    for protected in TIME_LIMITS:
+        if (protected, 2) in found:
+            two, one = (found[protected, workers].rate for workers in (2, 1))
+            name, ours, other = f"census {protected}, 2 workers for 1", f"{two / 1e6:.2f} M/s", f"{one / 1e6:.2f} M/s"
+            yield Line("workers", name, ours, other, two / one, note="throughput, just reported")
 
 
 def _network(spec: Spec) -> str:
@@ -190,8 +217,9 @@ def _network(spec: Spec) -> str:
     return spec.model.path
 
 
-def _resident_inputs(spec: Spec) -> NDArray[np.floating]:
-    return UniformPopulation(spec).rounds(1, 0, RESIDENT).inputs((0,))
+def _resident_inputs(case: Case) -> NDArray[np.floating]:
+    inputs: NDArray[np.floating] = case.population.rounds(1, 0, RESIDENT).inputs((0,))
+    return inputs
 
 
 def against_bare_start(sizes: Sizes) -> Iterator[Line]:
@@ -213,9 +241,8 @@ def against_bare_start(sizes: Sizes) -> Iterator[Line]:
 
 def against_verifair(case: Case, seeds: int) -> Iterator[Line]:
     """Evaluations until the verdict, ours and VeriFair's; and what else is known about the case."""
-    model = OnnxModel(_network(case.spec), case.spec)
-    verdicts = [verify(model, case.spec, seed=seed) for seed in range(seeds)]
-    rivals = [verifair(_draw(model, case.spec, seed), *_asked(case.spec)) for seed in range(seeds)]
+    verdicts = [case.asked(seed) for seed in range(seeds)]
+    rivals = [verifair(_apart(case, seed), case.groups, THRESHOLD, DELTA) for seed in range(seeds)]
     mean = fmean(verdict.evaluations for verdict in verdicts)
     theirs = fmean(rival.evaluations for rival in rivals)
     said = "/".join(sorted({verdict.decision.name for verdict in verdicts}))
@@ -223,7 +250,7 @@ def against_verifair(case: Case, seeds: int) -> Iterator[Line]:
     gap = median(verdict.gap.estimate for verdict in verdicts)
     yield Line(
         "evaluations",
-        case.name,
+        title(case),
         f"{mean:,.0f}",
         f"{theirs:,.0f}",
         theirs / mean,
@@ -231,20 +258,24 @@ def against_verifair(case: Case, seeds: int) -> Iterator[Line]:
         at_least=True,
         note=f"{said}, VeriFair {rival_said}; gap about {gap:.3f}",
     )
-    yield from _against_knowledge(case, verdicts, mean)
+    if case.whose == PAPERS:
+        yield from _against_knowledge(case, verdicts, mean)
+
+
+def title(case: Case) -> str:
+    """With whose network it is, if not ours."""
+    return f"paper's {case.name}" if case.whose == PAPERS else case.name
 
 
 def _against_knowledge(case: Case, verdicts: list[Verdict], mean: float) -> Iterator[Line]:
-    if case.prototype is not None:
-        ratio = mean / case.prototype
-        yield Line("prototype", case.name, f"{mean:,.0f}", f"{case.prototype:,}", ratio, 1.0)
-    if case.known_gap is not None:
-        right = "UNFAIR" if case.known_gap > THRESHOLD else "FAIR"
-        hits = sum(contains(verdict, case.known_gap) and verdict.decision.name == right for verdict in verdicts)
-        known = f"{case.known_gap:.3f} +-{KNOWN_WITHIN:g}"
-        yield Line(
-            "known gap", case.name, f"{hits} of {len(verdicts)}", known, hits / len(verdicts), 1.0, at_least=True
-        )
+    """What other programs found on the same network: a prototype's evaluations, and the gap from a large sample."""
+    key = case.network, case.protected
+    prototype, known = PROTOTYPE_EVALUATIONS[key], KNOWN_GAPS[key]
+    yield Line("prototype", title(case), f"{mean:,.0f}", f"{prototype:,}", mean / prototype, 1.0)
+    right = "UNFAIR" if known > THRESHOLD else "FAIR"
+    hits = sum(contains(verdict, known) and verdict.decision.name == right for verdict in verdicts)
+    ours, other = f"{hits} of {len(verdicts)}", f"{known:.3f} +-{KNOWN_WITHIN:g}"
+    yield Line("known gap", title(case), ours, other, hits / len(verdicts), 1.0, at_least=True)
 
 
 def contains(verdict: Verdict, known: float) -> bool:
@@ -252,46 +283,36 @@ def contains(verdict: Verdict, known: float) -> bool:
     return verdict.gap.low - KNOWN_WITHIN <= known <= verdict.gap.high + KNOWN_WITHIN
 
 
-def _asked(spec: Spec) -> tuple[int, float, float]:
-    return len(UniformPopulation(spec).groups), spec.property.threshold, spec.guarantee.delta
-
-
-def _draw(model: OnnxModel, spec: Spec, seed: int) -> Callable[[int, int], NDArray[np.bool_]]:
+def _apart(case: Case, seed: int) -> Callable[[int, int], NDArray[np.bool_]]:
     """Samples of the same network and population, each group's drawn by themselves."""
-    population, outcome = UniformPopulation(spec, dtype=model.dtype), comparison_of(spec).outcomes[0]
-
-    def draw(first: int, count: int) -> NDArray[np.bool_]:
-        rows = [
-            model.predict(population.rounds(seed, first // count, count, copy=1 + group).inputs((group,)))
-            for group in range(len(population.groups))
-        ]
-        got: NDArray[np.bool_] = np.stack(rows) == outcome
-        return got
-
-    return draw
+    return lambda first, count: case.draw(seed, first // count, count)
 
 
 def flat_memory(sizes: Sizes) -> Iterator[Line]:
     """Peak memory of a long run against a short one."""
-    few, many = (peak_memory(example("census"), "race", size // 5, 2) for size in sizes.memory)
-    name = f"{many[0]:,} evaluations for {few[0]:,}"
-    yield Line("memory", name, f"{many[1]:.1f} MB", f"{few[1]:.1f} MB", many[1] / few[1], MEMORY_LIMIT)
+    few, many = (peak_memory("race", evaluations, 2) for evaluations in sizes.memory)
+    name = f"{many.evaluations:,} evaluations for {few.evaluations:,}"
+    yield Line("memory", name, f"{many.peak:.1f} MiB", f"{few.peak:.1f} MiB", many.peak / few.peak, MEMORY_LIMIT)
+
+
+def peak_memory(protected: str, evaluations: int, workers: int) -> Measured:
+    """A long run on the census network in a process of its own."""
+    spec = msgspec.to_builtins(long_question(protected, evaluations))
+    return measured({"kind": "verify", "spec": spec, "workers": workers}, timeout=3600)
 
 
 def warm_verdict(case: Case, repetitions: int) -> Line:
     """Milliseconds until a verdict once the network is loaded."""
-    model = OnnxModel(_network(case.spec), case.spec)
-    verify(model, case.spec)
-    seconds = [spent(partial(verify, model, case.spec, seed=seed)).wall for seed in range(repetitions)]
-    return Line("verdict", case.name, f"{median(seconds) * 1e3:.1f} ms", "", median(seconds) * 1e3)
+    case.asked(0)
+    seconds = [spent(partial(case.asked, seed)).wall for seed in range(repetitions)]
+    return Line("verdict", title(case), f"{median(seconds) * 1e3:.1f} ms", "", median(seconds) * 1e3)
 
 
 def measure(sizes: Sizes, models: Path | None) -> Iterator[Line]:
     """Everything, in the order of the table."""
     yield from against_bare_network(sizes)
     yield from against_bare_start(sizes)
-    with tempfile.TemporaryDirectory() as folder:
-        cases = embedded_cases() + (paper_cases(models, Path(folder)) if models else [])
+    with feed_forward(models) as cases:
         found = [line for case in cases for line in against_verifair(case, sizes.seeds)]
         yield from sorted(found, key=lambda line: ("evaluations", "prototype", "known gap").index(line.section))
         yield from (warm_verdict(case, sizes.verdicts) for case in cases)

@@ -12,14 +12,14 @@ from collections import Counter
 
 import numpy as np
 
-from fairchain.examples import example
+from fairchain import Spec, example, load_spec
 from fairchain.explaining.case import case_of
 from fairchain.explaining.units import targets_of, wishes_of
 
 
-def sensitivities(name: str, seed: int, people: int) -> dict[str, float]:
-    """The paper's formula for every feature of an embedded network, from so many people of each group."""
-    case = case_of(None, example(name), seed=seed)
+def sensitivities(spec: Spec, seed: int, people: int) -> dict[str, float]:
+    """The paper's formula for every feature that is not protected, from so many people of each group."""
+    case = case_of(None, spec, seed=seed)
     groups = range(len(case.groups))
     shown = [case.population.rounds(seed, 0, people, copy=1 + group).show(group).copy() for group in groups]
     got = [case.model.predict(each) == case.outcomes[0] for each in shown]
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=2500, help="of each group")
     options = parser.parse_args()
     for name in ("census", "credit"):
-        runs = [sensitivities(name, seed, options.people) for seed in range(options.seeds)]
+        runs = [sensitivities(load_spec(example(name)), seed, options.people) for seed in range(options.seeds)]
         first = Counter(max(run, key=lambda each: run[each]) for run in runs)
         shown = ", ".join(f"{feature} {count}" for feature, count in first.most_common())
         largest = max(max(run.values()) for run in runs)

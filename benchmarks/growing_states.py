@@ -9,10 +9,10 @@ not sound; ours is.
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from dataclasses import dataclass
 
+from benchmarks.power import power
 from fairchain import example, load_spec
 from fairchain.chain.build import Kind
 from fairchain.chain.learn import learn_chain
@@ -22,8 +22,6 @@ from fairchain.spec import Spec, revise
 # accuracy of the labels asks for the same in all chains.
 STEPS = ("age", "workclass", "fnlwgt", "education", "occupation", "capital-gain", "capital-loss", "hours-per-week")
 LAST = "sex"
-PAPER_SECONDS = 1278.0
-PAPER_STATES = 503
 
 
 @dataclass(frozen=True)
@@ -43,14 +41,6 @@ def measure(spec: Spec, kind: Kind, features: tuple[str, ...], epsilon: float) -
     return Row(kind, len(chain), chain.about["rounds"], time.perf_counter() - start)
 
 
-def slope(rows: list[Row]) -> float:
-    """How time grows with states, on logarithmic scales: 1 is linear."""
-    points = [(math.log(row.states), math.log(row.seconds)) for row in rows]
-    mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
-    above = sum((x - mean_x) * (y - mean_y) for x, y in points)
-    return float(above / sum((x - mean_x) ** 2 for x, _ in points))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilon", type=float, default=0.01)
@@ -63,7 +53,8 @@ def main() -> None:
             rows.append(measure(spec, kind, STEPS[:count], options.epsilon))
             row = rows[-1]
             print(f"{row.kind:8} {row.states:6} states {row.rounds:10,} rounds {row.seconds:8.2f} s", flush=True)
-        print(f"{kind}: time grows with the number of states to the power {slope(rows):.2f}")
+        slope = power([(row.states, row.seconds) for row in rows])
+        print(f"{kind}: time grows with the number of states to the power {slope:.2f}")
 
 
 if __name__ == "__main__":

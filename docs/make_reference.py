@@ -30,7 +30,8 @@ PARTS = {
 VERDICT = {
     "verdict": "`FAIR`, `UNFAIR` or `UNDECIDED`",
     "kind": "of the property: `difference`, `ratio` or `individual`",
-    "gap": "`estimate`, `low`, `high`: the largest difference, the smallest ratio, or the share of people whose "
+    "inputs": "what the network is shown: `people` or `texts`",
+    "gap": "`estimate`, `low`, `high`: the largest difference, the smallest ratio, or the share of `inputs` whose "
     "decision changes; `more`, `less`, `outcome`: the widest pair seen",
     "threshold": "of the property",
     "delta": "probability of a wrong verdict, at most; 0 if everybody was counted",

@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def bench() -> Any:
 
 @pytest.mark.parametrize("place", range(6))
 def test_a_verdict_takes_at_most_a_tenth_of_the_evaluations_of_verifair(bench: Any, place: int) -> None:
-    case = bench.embedded_cases()[place]
+    case = bench.embedded()[place]
     (line,) = bench.against_verifair(case, seeds=2)
     assert line.holds, line
     assert "UNDECIDED" not in line.note
@@ -73,16 +74,15 @@ def test_a_long_run_evaluates_as_often_as_it_says_and_leaves_no_group_out(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_bare_network_evaluates_as_many_inputs_as_asked(bench: Any, threads: int) -> None:
-    spec = bench.embedded("census", "sex")
-    inputs = bench.UniformPopulation(spec).rounds(1, 0, 1024).inputs((0,))
-    network = bench.BareNetwork(spec.model.path, inputs)
+    case = bench.census("sex")
+    network = bench.BareNetwork(case.spec.model.path, case.population.rounds(1, 0, 1024).inputs((0,)))
     assert network.run(5001, 256, threads) == 5001
 
 
 def test_memory_is_read_of_a_run_of_the_size_asked_for(bench: Any) -> None:
-    evaluations, megabytes = bench.peak_memory(bench.example("census"), "race", 200, 1)
-    assert evaluations == 1000
-    assert 10 < megabytes < 2000
+    found = bench.peak_memory("race", 1000, 1)
+    assert (found.rounds, found.evaluations) == (200, 1000)
+    assert 10 < found.before <= found.peak < 2000
 
 
 def test_the_papers_networks_come_from_a_folder(bench: Any, tmp_path: Path) -> None:
@@ -97,12 +97,26 @@ def test_the_papers_networks_come_from_a_folder(bench: Any, tmp_path: Path) -> N
     assert bench.OnnxModel(spec.model.path, spec).predict(inputs).tolist() == wanted.tolist()
 
 
-def test_known_facts_about_a_case_become_lines_of_their_own(bench: Any) -> None:
-    case = bench.Case("made up", bench.embedded("census", "sex"), known_gap=0.9, prototype=1)
+def test_known_facts_about_a_case_become_lines_of_their_own(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = replace(bench.census("sex"), whose=bench.PAPERS)
+    monkeypatch.setitem(bench.KNOWN_GAPS, ("census", "sex"), 0.9)
+    monkeypatch.setitem(bench.PROTOTYPE_EVALUATIONS, ("census", "sex"), 1)
     lines = {line.section: line for line in bench.against_verifair(case, seeds=1)}
     assert set(lines) == {"evaluations", "prototype", "known gap"}
+    assert {line.name for line in lines.values()} == {"paper's census sex"}
     assert not lines["known gap"].holds
     assert not lines["prototype"].holds
+
+
+def test_what_is_judged_is_measured_more_often_than_what_is_told(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(bench, "RESIDENT", 2**14)
+    monkeypatch.setattr(bench, "TIME_LIMITS", {"sex": 1.5})
+    one, two, second = bench.against_bare_network(bench.Sizes(evaluations=2000, repetitions=2, told=1))
+    assert [line.section for line in (one, two, second)] == ["network", "network", "workers"]
+    assert ("2 turns" in one.note, "1 turns" in two.note) == (True, True)
+    # The promise is about long runs.
+    assert one.limit is None
 
 
 def test_a_limit_that_does_not_hold_is_said_and_sets_the_exit_code(

@@ -1,6 +1,7 @@
 """What the methods have in common that look at each group by itself: counts in, bounds of every rate, a verdict out.
 
-All of them play several runs at once, so that repetitions are cheap: arrays are (runs, groups).
+On made-up networks several runs are played at once, so that repetitions are cheap: arrays are (runs, groups). On a
+real network a run is played by itself, and a whole piece of it is looked at in one go: (looks, groups).
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ Floats = NDArray[np.float64]
 Names = NDArray[np.str_]
 # (how many more people of each group) -> how many of them got the outcome, (runs, groups).
 Count = Callable[[int], NDArray[np.int64]]
-# (successes, people of each group so far) -> bounds of the largest difference in each run.
-Bounds = Callable[[NDArray[np.int64], int], tuple[Floats, Floats]]
+# (first person, people) -> (groups, people): whether each group got the outcome.
+Draw = Callable[[int, int], NDArray[np.bool_]]
+# (successes (looks, groups), people of each group at each look) -> bounds of the largest difference at each.
+Bounds = Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[Floats, Floats]]
+# People of each group that a network is shown at a time.
+PIECE = 1024
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,15 @@ class Runs:
 
     decisions: Names
     evaluations: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """What a rule said in one run, after how many evaluations of the network."""
+
+    decision: str
+    gap: float
+    evaluations: int
 
 
 def difference(low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -58,5 +72,31 @@ def until_decided(
         seen += drawn
         going = decisions == "UNDECIDED"
         evaluations[going] = done * groups
-        decisions[going] = said(bounds(seen[going], done), threshold)
+        decisions[going] = said(bounds(seen[going], np.full(int(going.sum()), done)), threshold)
     return Runs(decisions, evaluations)
+
+
+def first_decided(
+    draw: Draw, groups: int, bounds: Bounds, threshold: float, *, first: int, growth: float, most: int
+) -> Stopped:
+    """One run, person by person, until the first look that decides."""
+    seen, done, look = np.zeros((groups, 1), np.int64), 0, first
+    while done * groups < most:
+        counts = seen + draw(done, PIECE).cumsum(axis=1)
+        people, look = _looks(look, done + PIECE, growth)
+        least, most_apart = bounds(counts[:, people - done - 1].T, people)
+        decided = np.flatnonzero((most_apart <= threshold) | (least > threshold))
+        if decided.size:
+            asked = int(people[decided[0]])
+            gap = float(np.ptp(counts[:, asked - done - 1]) / asked)
+            return Stopped("FAIR" if gap <= threshold else "UNFAIR", gap, asked * groups)
+        seen, done = counts[:, -1:], done + PIECE
+    return Stopped("UNDECIDED", float(np.ptp(seen) / done), done * groups)
+
+
+def _looks(look: int, last: int, growth: float) -> tuple[NDArray[np.int64], int]:
+    """The numbers of people at which to look, from the next one on as far as they were drawn; and the one after."""
+    looks = [look]
+    while looks[-1] <= last:
+        looks.append(max(looks[-1] + 1, int(looks[-1] * growth)))
+    return np.array(looks[:-1], np.int64), looks[-1]

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.suite.machine import this_machine
+from benchmarks.suite.kept import as_kept
+from benchmarks.suite.machine import Watch, this_machine
 from benchmarks.suite.outcome import Found, Part, keep, kept
 from benchmarks.suite.render import mark, show, write
 from benchmarks.suite.sizes import SIZES, Sizes
@@ -37,8 +38,10 @@ HERE = Path(__file__).resolve().parents[1]
 
 def run_part(name: str, sizes: Sizes, models: Path | None) -> Part:
     """Measure one part, here and now."""
-    machine, start = this_machine(), time.perf_counter()
+    watch, start = Watch(), time.perf_counter()
     found: Found = import_module(f"benchmarks.suite.{name}").run(sizes, models)
+    # A full run is what others are compared with.
+    compared = [] if sizes.timed or not found.counts else [as_kept(name, found.counts)]
     return Part(
         name=name,
         title=PARTS[name],
@@ -46,12 +49,13 @@ def run_part(name: str, sizes: Sizes, models: Path | None) -> Part:
         used=found.used,
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         seconds=round(time.perf_counter() - start, 1),
-        machine=machine,
+        machine=this_machine(watch.others()),
         text=found.text,
         tables=found.tables,
         plots=found.plots,
-        checks=found.checks,
+        checks=[*found.checks, *compared],
         behind=found.behind,
+        counts=found.counts,
     )
 
 

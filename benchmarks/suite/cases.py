@@ -27,7 +27,7 @@ from fairchain.population import build_population
 from fairchain.spec import comparison_of, revise
 
 DELTA = 1e-6
-OURS, PAPERS = "our", "the paper's"
+OURS, PAPERS = "ours", "the paper's"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,11 @@ class Case:
     def name(self) -> str:
         """As it stands in tables."""
         return f"{self.network} {self.protected}"
+
+    @property
+    def title(self) -> str:
+        """In a sentence: the case, and whose network."""
+        return f"{self.name} ({self.whose})"
 
     @property
     def reported(self) -> Reported:
@@ -73,6 +78,12 @@ class Case:
     def groups(self) -> int:
         """How many there are."""
         return len(self.comparison.counted)
+
+    @property
+    def outcome(self) -> str:
+        """The label that is counted."""
+        label: str = self.spec.model.labels[self.comparison.rows[0]]
+        return label
 
     @property
     def states(self) -> int:

@@ -5,7 +5,7 @@ Cells are the measured values; how they are printed is said by their column. Not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -33,11 +33,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of a line, or the bars of one colour (then x counts them)."""
+    """Points of a line, or the bars of one colour (then x counts them); `spread` is where each may lie."""
 
     name: str
     points: list[tuple[float, float]]
     dashed: bool = False
+    spread: list[tuple[float, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Part:
     plots: list[Plot]
     checks: list[Check]
     behind: list[str]
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class Found:
     checks: list[Check]
     used: dict[str, Cell]
     behind: list[str]
+    # Every count of this run by its name, to be compared by later ones (benchmarks/suite/kept.py).
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 def keep(part: Part, folder: Path) -> None:

@@ -1,6 +1,6 @@
 """One measurement in a process of its own, so that its peak memory is its own: a job as JSON in, numbers as JSON out.
 
-`python -m benchmarks.suite.probe '{"kind": "verify", ...}'` is called by the scaling part; nobody else needs it.
+`python -m benchmarks.suite.probe '{"kind": "verify", ...}'` is called by the scaling part and `benchmarks.bench`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a job; memory in MB, `before` is what the process had when the work began."""
+    """What came of a job; memory in MiB, `before` is what the process had when the work began."""
 
     seconds: float
     peak: float
@@ -37,7 +37,7 @@ def measured(job: dict[str, Any], timeout: float) -> Measured:
     return Measured(**json.loads(done.stdout))
 
 
-def megabytes(which: str) -> float:
+def mebibytes(which: str) -> float:
     """Of this process: VmHWM is the most it ever had, VmRSS what it has."""
     try:
         with Path("/proc/self/status").open(encoding="ascii") as status:
@@ -55,13 +55,13 @@ def _verify(job: dict[str, Any]) -> Measured:
 
     spec = parse_spec(job["spec"])
     model = OnnxModel(job["spec"]["model"]["path"], spec)
-    before = megabytes("VmRSS")
+    before = mebibytes("VmRSS")
     # What is imported at the first use is not what grows.
     verify(model, revise(spec, guarantee__budget__rounds=16.0), workers=1)
     start = time.perf_counter()
     verdict = verify(model, spec, workers=job["workers"])
     seconds = time.perf_counter() - start
-    peak = megabytes("VmHWM")
+    peak = mebibytes("VmHWM")
     return Measured(seconds, peak, before, verdict.rounds, verdict.evaluations, 0, 0.0, verdict.stopped)
 
 
@@ -70,13 +70,13 @@ def _chain(job: dict[str, Any]) -> Measured:
     from fairchain.checker import check
 
     spec = parse_spec(job["spec"])
-    before, start = megabytes("VmRSS"), time.perf_counter()
+    before, start = mebibytes("VmRSS"), time.perf_counter()
     chain = learn_chain(None, spec, states=job["states"], rounds=job["rounds"], workers=job["workers"])
     seconds = time.perf_counter() - start
     check(chain, 'P=? [ F "Y=no" ]')
     asked = time.perf_counter()
     check(chain, 'P=? [ F "Y=yes" ]')
-    query, peak = time.perf_counter() - asked, megabytes("VmHWM")
+    query, peak = time.perf_counter() - asked, mebibytes("VmHWM")
     return Measured(seconds, peak, before, job["rounds"], 0, len(chain), query, "rounds")
 
 

@@ -28,23 +28,25 @@ class Sizes:
     truth, text_truth
         Rounds of the large run that stands for the truth.
     repetitions
-        Of the paper's rule, and of every method near the threshold.
-    part_seconds
-        Repetitions of one case end here even if fewer were made; the table says how many there were.
+        Of the paper's rule, of estimate mode, and of every method near the threshold.
+    text_repetitions
+        Of estimate mode on a case about texts.
+    near
+        Networks that are asked with a threshold beside their own gap.
     gaps, most
         Of the made-up networks near the threshold, and the evaluations after which a rival gives up there.
     rivals
-        Seeds for each other method on a network.
+        Seeds for ours and each other method on a network.
     steps, accuracy
         Chains of the growth figure, and how exactly they are learned.
     explained
         Rounds of the sensitivity figure.
-    point_seconds
-        The most that one point of the scaling tables may take.
-    bare, turns
-        Evaluations and repetitions against the bare network.
-    repair
-        Whether networks are repaired; it needs the data sets.
+    point_seconds, tries
+        The most that one point of the scaling tables may take, and how often a short one is measured.
+    bare, turns, told
+        Evaluations against the bare network, and repetitions: of what is judged, and of what is just told.
+    iterations
+        Of the search of each repair, at most; those of our networks need the data sets.
     """
 
     name: str
@@ -54,7 +56,8 @@ class Sizes:
     truth: int
     text_truth: int
     repetitions: int
-    part_seconds: float
+    text_repetitions: int
+    near: int
     gaps: tuple[float, ...]
     most: int
     rivals: int
@@ -62,9 +65,11 @@ class Sizes:
     accuracy: float
     explained: int
     point_seconds: float
+    tries: int
     bare: int
     turns: int
-    repair: bool
+    told: int
+    iterations: int
     scales: Scales
 
 
@@ -76,17 +81,20 @@ PAPER = Sizes(
     truth=2**20,
     text_truth=2**16,
     repetitions=200,
-    part_seconds=120.0,
+    text_repetitions=10,
+    near=6,
     gaps=(0.09, 0.11, 0.099, 0.101, 0.1),
     most=10**9,
-    rivals=5,
+    rivals=20,
     steps=8,
     accuracy=0.01,
-    explained=20_000,
-    point_seconds=120.0,
+    explained=100_000,
+    point_seconds=180.0,
+    tries=3,
     bare=10_000_000,
-    turns=9,
-    repair=True,
+    turns=15,
+    told=5,
+    iterations=100,
     scales=Scales(
         groups=(2, 5, 10, 20, 50, 100, 200),
         features=(10, 30, 100, 300, 1000),
@@ -104,18 +112,21 @@ QUICK = Sizes(
     text_seeds=0,
     truth=2**16,
     text_truth=0,
-    repetitions=10,
-    part_seconds=10.0,
-    gaps=(0.08, 0.12, 0.1),
-    most=2_000_000,
+    repetitions=5,
+    text_repetitions=0,
+    near=2,
+    gaps=(0.09, 0.11, 0.1),
+    most=10_000_000,
     rivals=1,
     steps=2,
     accuracy=0.05,
     explained=2000,
     point_seconds=5.0,
+    tries=1,
     bare=200_000,
     turns=2,
-    repair=False,
+    told=1,
+    iterations=1,
     scales=Scales(
         groups=(2, 10),
         features=(10, 50),

@@ -1,12 +1,13 @@
 """Made-up networks whose gap is known exactly: rounds are drawn as counts of patterns, so that millions cost nothing.
 
 Half of the groups (rounded down) stand on a lower level, the others on an upper one. A round is a pattern of yes and no
-over the groups: a common part, in which one level or both get a yes, and a flip of each group for itself.
+over the groups: a common part, in which one level or both get a yes, and a flip of each group for itself. The same
+rates without a common part, every group by itself, make the stream that is not coupled.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,10 +22,11 @@ BOTH, CROSSED, FLIPPED = 0.3, 0.02, 0.02
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Groups on two levels whose rates differ by exactly the gap."""
+    """Groups on two levels whose rates differ by exactly the gap; in one round alike, or each by itself."""
 
     groups: int
     gap: float
+    coupled: bool = True
 
     @cached_property
     def levels(self) -> NDArray[np.int64]:
@@ -39,6 +41,10 @@ class Stream:
     @cached_property
     def chances(self) -> NDArray[np.float64]:
         """Of each pattern."""
+        if not self.coupled:
+            rates = replace(self, coupled=True).rates
+            apart: NDArray[np.float64] = np.where(self.patterns, rates, 1 - rates).prod(axis=1)
+            return apart
         upper = self.gap / (1 - 2 * FLIPPED) + CROSSED
         common = {(1, 1): BOTH, (0, 1): upper, (1, 0): CROSSED, (0, 0): 1 - BOTH - upper - CROSSED}
         total = np.zeros(len(self.patterns))
@@ -52,6 +58,11 @@ class Stream:
         """P(yes) of each group."""
         rates: NDArray[np.float64] = self.chances @ self.patterns
         return rates
+
+    @property
+    def differing(self) -> float:
+        """How often two groups of different levels are decided differently in a round."""
+        return float(self.chances @ (self.patterns[:, 0] != self.patterns[:, -1]))
 
     def tally(self, rng: np.random.Generator, rounds: int, active: tuple[int, ...]) -> Tally:
         """So many rounds in which the active groups were asked."""

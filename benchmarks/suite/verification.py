@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from benchmarks.suite import paper
+from benchmarks.suite import paper, promises
 from benchmarks.suite.cases import DELTA, OURS, PAPERS, Case, feed_forward, of_texts
-from benchmarks.suite.outcome import Cell, Check, Column, Found, Table, kept
+from benchmarks.suite.kept import counted
+from benchmarks.suite.missing import all_cases, not_run
+from benchmarks.suite.outcome import Cell, Check, Column, Found, Table
+from benchmarks.suite.promises import Promises
+from benchmarks.suite.rivals import shown
 from benchmarks.suite.sizes import Sizes
+from benchmarks.suite.truth import TRUTH_SEED, Truth, truth_of
 from fairchain import OnnxModel, Verdict, verify
-from fairchain.evidence import Decision, PaperRule, Tally
 
 DELTAS = (0.1, 0.05, DELTA)
-ESTIMATE = {"guarantee__delta": paper.DELTA, "guarantee__epsilon": paper.EPSILON}
-# Where committed results lie, and by how much the mean over other seeds may differ from them.
-RESULTS = Path(__file__).resolve().parents[1] / "results"
-CHANGED = 2.0
-# Of the large run that stands for the truth; no repetition has it.
-TRUTH_SEED = 10**6
 TEXT = """Each case asks whether the largest difference of P(outcome) between two values of the protected feature is
 at most 0.1. *Evaluations* is how often the network was asked, the mean over seeds; times are medians of one call of
 `verify` with the network loaded, all cores. *States* counts start, groups and labels, as in the paper. The *true gap*
@@ -57,23 +51,6 @@ class Asked:
         return ", ".join(f"{name} {names.count(name)}" if len(set(names)) > 1 else name for name in sorted(set(names)))
 
 
-@dataclass(frozen=True)
-class Truth:
-    """Rates of the groups from a large run, and their largest difference."""
-
-    rates: NDArray[np.float64]
-
-    @property
-    def gap(self) -> float:
-        """Over groups, for the outcome that is looked at."""
-        return float((self.rates.max(axis=1) - self.rates.min(axis=1)).max())
-
-    @property
-    def verdict(self) -> str:
-        """What a verdict must say."""
-        return "FAIR" if self.gap <= paper.THRESHOLD else "UNFAIR"
-
-
 def asked(case: Case, seeds: int, **changes: Any) -> Asked:
     """The verdicts of seeds 0, 1, ... after one that warms up."""
     case.asked(0, **changes)
@@ -85,33 +62,30 @@ def asked(case: Case, seeds: int, **changes: Any) -> Asked:
     return Asked(verdicts, seconds)
 
 
-def truth_of(case: Case, rounds: int) -> Truth:
-    return Truth(case.count(TRUTH_SEED, rounds, coupled=True).rates)
-
-
 def run(sizes: Sizes, models: Path | None) -> Found:
     """All tables of this part."""
     with feed_forward(models) as cases:
         texts = of_texts() if sizes.text_seeds else []
         verdicts: dict[Case, dict[float, Asked]] = {}
-        estimates: dict[Case, Asked] = {}
         truths: dict[Case, Truth] = {}
         for case in (*cases, *texts):
             seeds = sizes.text_seeds if case.reads_texts else sizes.seeds
             verdicts[case] = {delta: asked(case, seeds, guarantee__delta=delta) for delta in DELTAS}
-            estimates[case] = asked(case, 1 if case.reads_texts else min(seeds, 3), **ESTIMATE)
             truths[case] = truth_of(case, sizes.text_truth if case.reads_texts else sizes.truth)
         together = [_together(cases, whose, sizes) for whose in _owners(cases)]
-        repeated = {case: paper_rule(case, truths[case], sizes) for case in verdicts}
+        promised = promises.repeated(truths, sizes)
     best = {case: each[DELTA] for case, each in verdicts.items()}
-    checks = [_all_right(best, truths), _intervals_right(best, truths), *_fewer_than_traces(best)]
-    checks += [check for _, check in together] + _as_kept(best)
+    counts = _counts(verdicts)
+    checks = [all_cases(list(best), sizes), _all_right(best, truths), _intervals_right(best, truths)]
+    checks += [*_fewer_than_traces(best), *(check for _, check in together), promises.kept_promise(promised)]
+    checks.append(promises.all_runs(promised, sizes))
     return Found(
-        text=TEXT + ("" if texts else _no_texts(sizes)),
+        text=TEXT + not_run(list(best), sizes),
         tables=[
             _verdicts(best, truths),
-            _efforts(verdicts, estimates),
-            _paper_rule_table(repeated),
+            _beside_the_paper(best, truths),
+            _efforts(verdicts),
+            promises.table(promised, sizes),
             _together_table([row for row, _ in together]),
         ],
         plots=[],
@@ -121,47 +95,67 @@ def run(sizes: Sizes, models: Path | None) -> Found:
             "seeds of text cases": sizes.text_seeds if texts else 0,
             "rounds of the large run": sizes.truth,
             "of text cases": sizes.text_truth if texts else 0,
-            "repetitions of the paper's rule": sizes.repetitions,
+            "seed of the large run": TRUTH_SEED,
+            "repetitions of the paper's rule and of estimate mode": sizes.repetitions,
+            "of estimate mode on texts": sizes.text_repetitions if texts else 0,
         },
-        behind=_behind(verdicts, estimates),
+        behind=_behind(verdicts, promised),
+        counts=counts,
     )
 
 
-def _no_texts(sizes: Sizes) -> str:
-    why = "`fairchain data get toxicity glove` was not run" if sizes.text_seeds else "this size leaves them out"
-    return f"\n\nThe two cases about comments were not run: {why}."
+def _counts(verdicts: dict[Case, dict[float, Asked]]) -> dict[str, int]:
+    return {
+        counted(case.whose, case.name, f"delta {shown(delta)}", f"seed {seed}"): verdict.evaluations
+        for case, each in verdicts.items()
+        for delta, runs in each.items()
+        for seed, verdict in enumerate(runs.verdicts)
+    }
 
 
 def _owners(cases: Sequence[Case]) -> list[str]:
     return [whose for whose in (OURS, PAPERS) if any(case.whose == whose for case in cases)]
 
 
+def _of(whose: str) -> str:
+    """Before a noun."""
+    return "our" if whose == OURS else whose
+
+
 # The verdicts themselves.
 
 
 def _verdicts(best: dict[Case, Asked], truths: dict[Case, Truth]) -> Table:
-    columns = [
-        Column("network"),
-        Column("case"),
-        Column("groups", "d"),
-        Column("states", "d"),
-        Column("rounds", ",.0f"),
-    ]
-    columns += [Column("evaluations", ",.0f"), Column("gap [bounds], seed 0"), Column("true gap", ".4f")]
-    columns += [Column("verdict"), Column("ms", ".1f"), Column("paper: traces", ",d"), Column("paper: gap", ".4f")]
-    columns += [Column("paper: seconds", ",.2f")]
+    columns = [Column("network"), Column("case"), Column("groups", "d"), Column("states", "d")]
+    columns += [Column("rounds", ",.0f"), Column("evaluations", ",.0f"), Column("gap [bounds], seed 0")]
+    columns += [Column("true gap", ".4f"), Column("verdict"), Column("ms", ".1f")]
     rows: list[list[Cell]] = []
     for case, each in best.items():
-        first, told = each.verdicts[0], case.reported
         rounds = fmean(verdict.rounds for verdict in each.verdicts)
-        row: list[Cell] = [case.whose, case.name, case.groups, case.states, rounds, each.evaluations, str(first.gap)]
-        row += [truths[case].gap, each.said, each.milliseconds, told.traces, told.gap, told.seconds]
-        rows.append(row)
-    note = (
-        "The last three columns are the paper's own numbers, on its own networks and its authors' machine, at delta "
-        "0.1. A verdict stops as soon as the threshold is decided, so its bounds of the gap are wide."
-    )
+        row: list[Cell] = [case.whose, case.name, case.groups, case.states, rounds, each.evaluations]
+        rows.append([*row, str(each.verdicts[0].gap), truths[case].gap, each.said, each.milliseconds])
+    note = "A verdict stops as soon as the threshold is decided, so its bounds of the gap are wide."
     return Table("Verdicts at delta 1e-6", columns, rows, note)
+
+
+def _beside_the_paper(best: dict[Case, Asked], truths: dict[Case, Truth]) -> Table:
+    columns = [Column("network"), Column("case"), Column("verdict"), Column("paper: verdict")]
+    columns += [Column("paper: states", "d"), Column("true gap", ".4f"), Column("paper: gap", ".4f")]
+    columns += [Column("evaluations", ",.0f"), Column("paper: traces", ",d"), Column("paper: time")]
+    rows: list[list[Cell]] = []
+    for case, each in best.items():
+        told = case.reported
+        row: list[Cell] = [case.whose, case.name, each.said, told.verdict, told.states, truths[case].gap, told.gap]
+        rows.append([*row, each.evaluations, told.traces, f"{paper.quoted(told.seconds)}{_unit(told.seconds)}"])
+    otherwise = [case.title for case, each in best.items() if each.said != case.reported.verdict]
+    note = "The paper's columns are its own numbers, on its own networks and its authors' machine, at delta 0.1."
+    if otherwise:
+        note += f" Decided otherwise than there: {', '.join(otherwise)}; another network has another gap."
+    return Table("The same beside what the paper reports", columns, rows, note)
+
+
+def _unit(seconds: float) -> str:
+    return "" if paper.quoted(seconds).endswith("min") else " s"
 
 
 def _all_right(best: dict[Case, Asked], truths: dict[Case, Truth]) -> Check:
@@ -190,137 +184,54 @@ def _fewer_than_traces(best: dict[Case, Asked]) -> list[Check]:
         seed = max(
             v.evaluations / case.reported.traces for case, each in best.items() for v in each.verdicts if case in shares
         )
-        name = f"evaluations at delta 1e-6 on {whose} networks, as a share of the paper's traces at 0.1"
+        name = f"evaluations at delta 1e-6 on {_of(whose)} networks, as a share of the paper's traces at 0.1"
         found = f"{shares[worst]:.2f} at most ({worst.name}); {seed:.2f} in the worst single run"
         checks.append(Check(name, shares[worst] < 1, found, "below 1 in every case"))
     return checks
 
 
-def _behind(verdicts: dict[Case, dict[float, Asked]], estimates: dict[Case, Asked]) -> list[str]:
-    """Cases in which the paper's own program asked the network less often, or was faster."""
-    found = [
-        f"{case.whose} {case.name}: {each[DELTA].evaluations:,.0f} evaluations at delta 1e-6, the paper "
-        f"{case.reported.traces:,} traces at 0.1"
-        for case, each in verdicts.items()
-        if each[DELTA].evaluations >= case.reported.traces
+def _behind(verdicts: dict[Case, dict[float, Asked]], promised: dict[Case, Promises]) -> list[str]:
+    """Cases in which the paper's program or its rule asked the network less often, or was faster."""
+    found = []
+    for case, each in verdicts.items():
+        ours, seconds, told = each[DELTA].evaluations, each[DELTA].milliseconds / 1e3, case.reported
+        literal = promised[case].rule
+        if ours >= told.traces:
+            found.append(f"{case.title}: {ours:,.0f} evaluations at delta 1e-6, the paper {told.traces:,}")
+        if literal.runs and ours >= literal.evaluations / literal.runs:
+            found.append(
+                f"{case.title}: {ours:,.0f} evaluations at delta 1e-6, the paper's rule to the letter "
+                f"{literal.evaluations / literal.runs:,.0f} at 0.1"
+            )
+        if seconds >= told.seconds:
+            found.append(f"{case.title}: {seconds:.2f} s, the paper {told.seconds} s")
+    more = [
+        each.estimate.evaluations / each.estimate.runs / case.reported.traces
+        for case, each in promised.items()
+        if each.estimate.runs
     ]
-    found += [
-        f"{case.whose} {case.name}: {each[DELTA].milliseconds / 1e3:.2f} s, the paper {case.reported.seconds} s"
-        for case, each in verdicts.items()
-        if each[DELTA].milliseconds / 1e3 >= case.reported.seconds
-    ]
-    more = [each.evaluations / case.reported.traces for case, each in estimates.items()]
     dearer = sum(ratio >= 1 for ratio in more)
     if dearer:
         found.append(
             f"estimate mode at the paper's accuracy asks the network more often than the paper did in {dearer} of "
             f"{len(more)} cases, up to {max(more):.0f} times as often: this is what it takes to keep a promise that "
-            "the paper's rule breaks"
+            f"the paper's rule was seen to break in {len(promises.broken(promised))} of {len(promised)}"
         )
     return found
 
 
-def _as_kept(best: dict[Case, Asked], results: Path = RESULTS) -> list[Check]:
-    """Counts against those of the committed results: they hardly depend on the machine."""
-    part = kept("verification", results)
-    if part is None:
-        return []
-    before = {(row[0], row[1]): row[5] for table in part.tables[:1] for row in table.rows}
-    ratios = [
-        each.evaluations / count
-        for case, each in best.items()
-        if isinstance(count := before.get((case.whose, case.name)), int | float)
-    ]
-    if not ratios:
-        return []
-    found = f"{min(ratios):.2f} to {max(ratios):.2f} times as many"
-    return [
-        Check("evaluations as in the results that were kept", max(ratios) <= CHANGED, found, f"at most {CHANGED:g}")
-    ]
+# What other deltas cost.
 
 
-# What other deltas, and the paper's accuracy, cost.
-
-
-def _efforts(verdicts: dict[Case, dict[float, Asked]], estimates: dict[Case, Asked]) -> Table:
+def _efforts(verdicts: dict[Case, dict[float, Asked]]) -> Table:
     columns = [Column("network"), Column("case")]
-    for delta in DELTAS:
-        columns += [Column(f"evaluations at {delta:g}", ",.0f"), Column("ms", ".1f")]
-    columns += [Column("estimate mode: evaluations", ",.0f"), Column("gap [bounds]"), Column("ms", ",.1f")]
+    columns += [Column(f"evaluations at {shown(delta)}", ",.0f") for delta in DELTAS]
+    columns += [Column(f"ms at {shown(delta)}", ".1f") for delta in DELTAS]
     rows: list[list[Cell]] = []
     for case, each in verdicts.items():
-        row: list[Cell] = [case.whose, case.name]
-        for delta in DELTAS:
-            row += [each[delta].evaluations, each[delta].milliseconds]
-        known = estimates[case]
-        rows.append([*row, known.evaluations, str(known.verdicts[0].gap), known.milliseconds])
-    note = (
-        f"Estimate mode goes on until every group's probability and every difference is within {paper.EPSILON:g}, "
-        f"all together with probability {1 - paper.DELTA:g}: the accuracy that the paper states, kept."
-    )
-    return Table("Evaluations and time by delta, and in estimate mode at the paper's accuracy", columns, rows, note)
-
-
-# The paper's rule, again and again.
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """What the paper's rule promised and got, over repetitions with fresh people."""
-
-    repetitions: int
-    traces: int
-    pair_off: int
-    largest_off: int
-    group_off: int
-    wrong: int
-
-
-def paper_rule(case: Case, truth: Truth, sizes: Sizes) -> Repeated:
-    """Run it as often as asked, or as the time allows."""
-    labels, start = len(case.spec.model.labels), time.perf_counter()
-    high, low = int(truth.rates[0].argmax()), int(truth.rates[0].argmin())
-    pair = largest = group = wrong = done = traces = 0
-    for seed in range(sizes.repetitions):
-        if time.perf_counter() - start > sizes.part_seconds:
-            break
-        rule = PaperRule(case.groups, 1, paper.THRESHOLD, paper.DELTA, paper.EPSILON, labels)
-        observed = until_stopped(rule, partial(case.count, seed, coupled=False))
-        rates = observed.rates
-        pair += abs(rates[0, high] - rates[0, low] - truth.gap) > paper.EPSILON
-        largest += abs(float(np.ptp(rates[0])) - truth.gap) > paper.EPSILON
-        group += bool(np.abs(rates - truth.rates).max() > paper.EPSILON / 2)
-        wrong += rule.decision.name != truth.verdict
-        traces += int(observed.trials.sum())
-        done += 1
-    return Repeated(done, round(traces / max(done, 1)), pair, largest, group, wrong)
-
-
-def until_stopped(rule: PaperRule, count: Callable[[int], Tally]) -> Tally:
-    """Hand the rule all traces that its H(n) asks for at once: H(n) does not depend on them (docs/mathematics.md)."""
-    plan = rule.plan()
-    assert plan is not None
-    rule.observe(plan, count(int(np.ceil(rule.needed()))))
-    assert rule.decision is not Decision.UNDECIDED
-    return rule.tally
-
-
-def _paper_rule_table(repeated: dict[Case, Repeated]) -> Table:
-    columns = [Column("network"), Column("case"), Column("repetitions", "d"), Column("traces", ",d")]
-    columns += [Column("widest pair off by > 0.01", ".0%"), Column("largest difference off by > 0.01", ".0%")]
-    columns += [Column("some group off by > 0.005", ".0%"), Column("wrong verdicts", ".1%")]
-    rows: list[list[Cell]] = []
-    for case, each in repeated.items():
-        counts = (each.pair_off, each.largest_off, each.group_off, each.wrong)
-        shares = [count / max(each.repetitions, 1) for count in counts]
-        rows.append([case.whose, case.name, each.repetitions, each.traces, *shares])
-    note = (
-        "Promised for a difference: off by more than 0.01 in at most 10% of runs. The rule is run to the letter "
-        '(`rule = "paper"`), which needs fewer traces than the paper\'s tables report. The pair is the one that is '
-        "truly widest. With many groups the largest of the estimated differences is biased upwards besides; a verdict "
-        "by the estimate is right as long as the gap is far from the threshold."
-    )
-    return Table("The paper's own rule, repeated: how often its promise failed", columns, rows, note)
+        row: list[Cell] = [case.whose, case.name, *(each[delta].evaluations for delta in DELTAS)]
+        rows.append([*row, *(each[delta].milliseconds for delta in DELTAS)])
+    return Table("Evaluations and time by delta", columns, rows)
 
 
 # Six verdicts in a row.
@@ -331,7 +242,7 @@ def _together(cases: Sequence[Case], whose: str, sizes: Sizes) -> tuple[list[Cel
     seconds = [_seconds_of_all(six, seed) for seed in range(max(3, sizes.turns))]
     limit = paper.FASTEST
     found = f"{median(seconds):.3f} s (fastest {min(seconds):.3f} s)"
-    name = f"six feed-forward cases on {whose} networks decided together, networks read from their files"
+    name = f"six feed-forward cases on {_of(whose)} networks decided together, networks read from their files"
     check = Check(
         name, median(seconds) < limit, found, f"below {limit} s, the paper's fastest single case", sizes.timed
     )

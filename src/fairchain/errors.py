@@ -4,6 +4,7 @@
     └── InputError              what the caller gave cannot be used: exit code 2
         ├── SpecError           the spec file or object
         ├── ModelError          the network's file, its shape or its outputs
+        │   └── UnansweredError     an input that the network has no class for
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
         ├── ChainError          something that is no Markov chain
@@ -31,6 +32,14 @@ class SpecError(InputError):
 
 class ModelError(InputError):
     """The network cannot be loaded, is not trusted, or answers with something that is no decision."""
+
+
+class UnansweredError(ModelError):
+    """The network answers an input with something that is no class; `shown` is the input in the words of the spec."""
+
+    def __init__(self, message: str, shown: str = "") -> None:
+        super().__init__(message)
+        self.shown = shown
 
 
 class DataError(InputError):

@@ -70,8 +70,8 @@ class RowLedger:
 class Verdict:
     """What `verify` says. `bool(verdict)` is refused: UNDECIDED is neither.
 
-    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of people whose
-    decision changes. `left_out` names groups below the least size, with their number of rows or their share.
+    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of people (or texts)
+    whose decision changes. `left_out` names groups below the least size, with their number of rows or their share.
     """
 
     decision: Decision
@@ -110,6 +110,7 @@ class Verdict:
         return headline(
             self.decision.name,
             kind=kind_of(self.spec),
+            inputs=self.spec.inputs,
             measured=f"{self.gap.estimate:.4f}" if self.exact else f"{self.gap:.4f}",
             threshold=self.spec.property.threshold,
             at_threshold=self.exact and self.fair and abs(self.gap.estimate - self.spec.property.threshold) < 1e-12,
@@ -143,6 +144,7 @@ class Verdict:
         return {
             "verdict": self.decision.name,
             "kind": kind_of(self.spec),
+            "inputs": self.spec.inputs,
             "gap": {
                 "estimate": self.gap.estimate,
                 "low": self.gap.low,
@@ -307,6 +309,7 @@ def _statement(inquiry: Inquiry, answer: Answer) -> str:
         sound=answer.sound,
         within=spec.guarantee.epsilon if inquiry.stopped == "decided" else None,
         kind=kind,
+        inputs=spec.inputs,
         run="sample" if isinstance(population, Table) else "run",
         left_out=len(inquiry.left_out),
     )

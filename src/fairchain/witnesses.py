@@ -25,7 +25,7 @@ def find_witnesses(
     The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
     """
     i, j, outcome = rule.widest()
-    if not ledger.coupled or not rule.tally.only[outcome, i, j]:
+    if not ledger.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_person(spec):
         return ()
     asked = tuple(comparison.asks((i, j)))
     if any(comparison.arms[arm].group is None for arm in asked):
@@ -39,6 +39,11 @@ def find_witnesses(
         if len(found) >= WITNESSES:
             break
     return tuple(found[:WITNESSES])
+
+
+def _shows_one_person(spec: Spec) -> bool:
+    """Two texts that mention different groups are no witness; one text with its terms exchanged is."""
+    return not isinstance(spec.population, Texts) or spec.population.reading == "swapped"
 
 
 def changed_rows(
@@ -65,12 +70,9 @@ def _flips(
 ) -> list[Witness]:
     """One witness for each person whose class, or whose outcome if that is asked, is not the same in all these arms.
 
-    Where features depend on each other two arms may show different people; these are no witnesses. Nor are two texts
-    that mention different groups; one text with its terms exchanged is.
+    Where features depend on each other two arms may show different people; these are no witnesses.
     """
     columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
-    if spec.text is not None and not (isinstance(spec.population, Texts) and spec.population.reading == "swapped"):
-        return []
     found = []
     seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
     for row in np.flatnonzero((seen != seen[0]).any(axis=0)):

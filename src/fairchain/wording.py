@@ -13,22 +13,33 @@ NO_CERTIFICATE = (
     "save the network as ONNX (fairchain.to_onnx), and describe the people in the spec"
 )
 
+# What a network may be shown, and what alone differs between one of them as one group and as another.
+ALONE = {"people": "the protected features", "texts": "the terms"}
 # For each kind of property: what is measured, what would contradict FAIR, and what would contradict UNFAIR.
 MEASURED = {
     "difference": "the largest gap",
     "ratio": "the smallest ratio",
-    "individual": "the share of people whose decision changes with the protected features alone",
+    "individual": "the share of {inputs} whose decision changes with {alone} alone",
 }
 NOT_FAIR = {
-    "difference": "some gap were at least {:g}",
-    "ratio": "some ratio were at most {:g}",
-    "individual": "the share of people whose decision changes were at least {:g}",
+    "difference": "some gap were at least {threshold:g}",
+    "ratio": "some ratio were at most {threshold:g}",
+    "individual": "the share of {inputs} whose decision changes were at least {threshold:g}",
 }
 NOT_UNFAIR = {
-    "difference": "every gap were at most {:g}",
-    "ratio": "every ratio were at least {:g}",
-    "individual": "the share of people whose decision changes were at most {:g}",
+    "difference": "every gap were at most {threshold:g}",
+    "ratio": "every ratio were at least {threshold:g}",
+    "individual": "the share of {inputs} whose decision changes were at most {threshold:g}",
 }
+
+
+def measure(kind: str, inputs: str = "people") -> str:
+    """What is measured of the inputs that the network is shown.
+
+    >>> measure("individual", "texts")
+    'the share of texts whose decision changes with the terms alone'
+    """
+    return MEASURED[kind].format(inputs=inputs, alone=ALONE[inputs])
 
 
 def statement(
@@ -40,6 +51,7 @@ def statement(
     sound: bool,
     within: float | None = None,
     kind: str = "difference",
+    inputs: str = "people",
     run: str = "run",
     left_out: int = 0,
 ) -> str:
@@ -51,10 +63,9 @@ def statement(
     if not sound:
         return NOT_SOUND
     without = _without(left_out)
-    if decision == "FAIR":
-        claim = f"If {NOT_FAIR[kind].format(threshold)} under {population}, a {run} like this would have said FAIR"
-    elif decision == "UNFAIR":
-        claim = f"If {NOT_UNFAIR[kind].format(threshold)} under {population}, a {run} like this would have said UNFAIR"
+    if decision in ("FAIR", "UNFAIR"):
+        otherwise = (NOT_FAIR if decision == "FAIR" else NOT_UNFAIR)[kind].format(inputs=inputs, threshold=threshold)
+        claim = f"If {otherwise} under {population}, a {run} like this would have said {decision}"
     else:
         claim = f"No verdict about the threshold {threshold:g} under {population}: the evidence allows both"
     claim += "." if decision == "UNDECIDED" else f" with probability at most {delta:g}."
@@ -83,19 +94,21 @@ def exact_statement(
     """
     meets = "meets" if decision == "FAIR" else "fails"
     return (
-        f"Counted, not estimated: over {population} {MEASURED[kind]} is {measured:.4f}, which {meets} the threshold "
+        f"Counted, not estimated: over {population} {measure(kind)} is {measured:.4f}, which {meets} the threshold "
         f"{threshold:g}.{_without(left_out)}"
     )
 
 
-def headline(decision: str, *, kind: str, measured: str, threshold: float, at_threshold: bool = False) -> str:
+def headline(
+    decision: str, *, kind: str, inputs: str = "people", measured: str, threshold: float, at_threshold: bool = False
+) -> str:
     """The verdict in a line, after its name: `: the largest gap is 0.05, below the threshold 0.1`."""
     relation = {"FAIR": "below", "UNFAIR": "above", "UNDECIDED": "not separated from"}[decision]
     if kind == "ratio" and decision != "UNDECIDED":
         relation = {"FAIR": "above", "UNFAIR": "below"}[decision]
     if at_threshold:
         relation = "exactly"
-    return f"{MEASURED[kind]} is {measured}, {relation} the threshold {threshold:g}"
+    return f"{measure(kind, inputs)} is {measured}, {relation} the threshold {threshold:g}"
 
 
 def asked_of(model_sha256: str, recorded: str | None = None) -> str:

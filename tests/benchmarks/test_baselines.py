@@ -79,3 +79,54 @@ def test_with_many_groups_the_bootstrap_calls_fair_networks_unfair() -> None:
     rates = np.array([0.3] * 4 + [0.39] * 5)
     said = counts.said(bootstrap.bootstrap(counting(rates, 100)(2000), 2000, 0), 0.1)
     assert (said == "UNFAIR").mean() > 0.2
+
+
+def drawing(rates: np.ndarray) -> Any:
+    return lambda first, count: np.random.default_rng(first).random((len(rates), count)) < rates[:, None]
+
+
+def test_each_group_gets_what_the_authors_of_verifair_give_it() -> None:
+    rule = baseline("verifair")
+    for groups in (2, 9):
+        # Nobody gets the outcome, so the rule stops as soon as the bounds are narrow enough.
+        stopped = rule.verifair(drawing(np.zeros(groups)), groups, 0.1, rule.authors_delta(groups))
+        people = stopped.evaluations // groups
+        assert stopped.decision == "FAIR"
+        assert 2 * rule.half_width(people, 5e-11) <= 0.1 < 2 * rule.half_width(people - 1, 5e-11)
+
+
+def test_sequences_on_a_network_need_what_they_need_on_counts() -> None:
+    rule = baseline("sequences")
+    one = rule.sequences_on_network(drawing(RATES), 3, 0.2, 1e-6)
+    many = rule.confidence_sequences(counting(RATES, 20), 3, 0.2, 1e-6)
+    assert {one.decision} == set(many.decisions.tolist()) == {"FAIR"}
+    assert 0.9 * many.evaluations.min() <= one.evaluations <= 1.1 * many.evaluations.max()
+
+
+def test_a_run_goes_on_where_looks_are_farther_apart_than_a_piece() -> None:
+    counts = baseline("counts")
+
+    def never_before(successes: Any, people: Any) -> Any:
+        late = np.where(people > 250_000, 0.0, 1.0)
+        return late - 1, late
+
+    stopped = counts.first_decided(
+        drawing(np.array([0.0, 0.0])), 2, never_before, 0.1, first=128, growth=1.01, most=10**7
+    )
+    looks = [128]
+    while looks[-1] <= 250_000:
+        looks.append(max(looks[-1] + 1, int(looks[-1] * 1.01)))
+    assert (stopped.decision, stopped.evaluations) == ("FAIR", 2 * looks[-1])
+
+
+def test_exact_bounds_are_left_out_only_where_they_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = baseline("sequences")
+    cases = [(np.array(rates), xi) for rates, xi in (([0.1, 0.6], 0.2), ([0.001, 0.002], 0.1))]
+
+    def evaluations() -> list[list[int]]:
+        runs = [rule.confidence_sequences(counting(rates, 5), 2, xi, 1e-3) for rates, xi in cases]
+        return [each.evaluations.tolist() for each in runs]
+
+    some = evaluations()
+    monkeypatch.setattr(rule, "WORTH", 0.0)
+    assert some == evaluations()

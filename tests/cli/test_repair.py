@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
+from fairchain.repairing.knobs import Shifts
+from fairchain.repairing.trial import Score, Trial
 from tests.cli.test_commands import Cli
-from tests.repairing.builders import asked, labelled
+from tests.networks import save
+from tests.repairing.builders import asked, fragile, labelled
 
 QUICK = ["--iterations", "1", "--units", "0", "--workers", "1"]
 
@@ -88,6 +92,19 @@ def test_a_judge_without_budget_says_what_would_help(cli: Cli, tmp_path: Path) -
     assert code == 1
     assert "best tried  UNDECIDED" in out
     assert "allow more in [guarantee.budget]" in out
+
+
+def test_candidates_that_failed_are_told_with_the_reason(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To this search everything looks fair, and whatever it tries has no decision for anybody whose x is 0."""
+    save(fragile(), tmp_path / "network.onnx")
+    monkeypatch.setattr(Trial, "score", lambda *_: Score(0.0, 1.0))
+    monkeypatch.setattr(Shifts, "weights", lambda *_: {"b3": np.array([-0.5], np.float32)})
+    code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--change", "biases", *QUICK)
+    assert (code, err) == (1, "")
+    assert "did not accept the one candidate; no decision for the input x=0" in " ".join(out.split())
+    assert "None" not in out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from fairchain.explaining import explain
 from fairchain.model import OnnxModel
-from fairchain.spec import Spec, parse_spec
+from fairchain.spec import Spec, parse_spec, revise
 from tests.networks import constant, graph, node, value
 
 WORDS = ["<pad>", "the", "christian", "muslim", "is", "here", "bad", "good", "day"]
@@ -83,6 +83,11 @@ def test_the_units_of_a_network_that_reads_texts_are_its_neurons(asked: Spec) ->
     found = explain(network(asked), asked, rounds=1000)
     assert [unit.name for unit in found.units] == ["layer1[0]"]
     assert found.units[0].remaining == 0
+
+
+def test_the_share_that_changes_is_one_of_texts(asked: Spec) -> None:
+    found = explain(network(asked), revise(asked, property__kind="individual"), rounds=200)
+    assert found.headline.startswith("The share of texts decided differently as religion=")
 
 
 def recurrent(asked: Spec) -> OnnxModel:

@@ -5,98 +5,39 @@ Each statistical test would fail for one seed in a million if what it promises h
 
 from __future__ import annotations
 
-import hashlib
-import re
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from math import prod
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2_contingency, kstest, norm
+from scipy.stats import binom, kstest, norm
 
-from fairchain.errors import SpecError
 from fairchain.population import bayes_exact
 from fairchain.population.bayes import BayesPopulation
 from fairchain.population.bayes_tables import cumulative
 from fairchain.spec import parse_spec
 from fairchain.spec.arms import Arm
-from fairchain.spec.groups import groups_of
+from tests.population.towns import (
+    HOURS,
+    JOB,
+    RACE,
+    RARE,
+    SEX,
+    TOWN,
+    alike,
+    codes,
+    number,
+    picked,
+    population,
+    town,
+    town_by_hand,
+)
 from tests.questions import category, integer, question, real
 
-RARE = 1e-6
 DRAWS = 200_000
-SEX = category("sex", "Female", "Male")
-JOB = category("job", "none", "some", "good")
-HOURS = integer("hours", 0, 60)
-
-# The region, which is no feature, bears on sex and race, and these on the job; hours depend on nothing.
-TOWN = [
-    {"name": "job", "parents": ["sex", "race"], "probabilities": {
-        "Female, a": [0.5, 0.3, 0.2], "Female, b": [0.1, 0.1, 0.8], "Male, a": [0.2, 0.2, 0.6],
-        "Male, b": [0.0, 0.75, 0.25]}},
-    {"name": "region", "values": ["north", "south"], "probabilities": [0.6, 0.4]},
-    {"name": "sex", "parents": ["region"], "probabilities": {"north": [0.5, 0.5], "south": [0.2, 0.8]}},
-    {"name": "race", "parents": ["region"], "probabilities": {"north": [0.9, 0.1], "south": [0.3, 0.7]}},
-    {"name": "hours", "values": [40, 20, 0, 10, 30, 50, 60],
-     "probabilities": [0.4, 0.2, 0.05, 0.05, 0.1, 0.15, 0.05]},
-]  # fmt: skip
-RACE = category("race", "a", "b")
-FEATURES = (JOB, RACE, HOURS, SEX)
-
-GOLDEN_ROWS = [[2, 0, 40, 0], [0, 0, 0, 0], [0, 0, 40, 0]]
-GOLDEN_HASH = "c9ecb2b945732eaf49d57487d6b04d402c64070280a488b560765a03f02ce81a"
-GOLDEN_NUMBERS = [1.2904500814844857, 4.169609888123318, 3.422176791304348]
-
-
-def population(
-    nodes: list[dict[str, Any]],
-    *features: dict[str, Any],
-    protected: list[str] | None = None,
-    everybody: bool = False,
-    dtype: Any = np.float64,
-) -> BayesPopulation:
-    """A population over these features with an arm for each group, and one more for everybody if wanted."""
-    data = question(*features, protected=protected) | {"population": {"kind": "network", "nodes": nodes}}
-    spec = parse_spec(data)
-    arms = [Arm(group.name, group) for group in groups_of(spec)] + [Arm("everybody")] * everybody
-    return BayesPopulation(spec, arms, dtype)
-
-
-def town(protected: tuple[str, ...] = ("sex",), **more: Any) -> BayesPopulation:
-    return population(TOWN, *FEATURES, protected=list(protected), everybody=True, **more)
-
-
-def town_by_hand(**given: str) -> dict[tuple[float, ...], float]:
-    """Probability of each row (job, race, hours, sex) of the town, from its tables, by summing over everything."""
-    tables = {node["name"]: node for node in TOWN}
-    jobs, races, sexes = (feature["values"] for feature in (JOB, RACE, SEX))
-    hours = tables["hours"]["values"]
-    rows: dict[tuple[float, ...], float] = {}
-    for region, sex, race, job, hour in product(("north", "south"), sexes, races, jobs, hours):
-        if any({"sex": sex, "race": race}[name] != value for name, value in given.items()):
-            continue
-        row = (jobs.index(job), races.index(race), hour, sexes.index(sex))
-        rows[row] = rows.get(row, 0.0) + prod([
-            tables["region"]["probabilities"][("north", "south").index(region)],
-            tables["sex"]["probabilities"][region][sexes.index(sex)],
-            tables["race"]["probabilities"][region][races.index(race)],
-            tables["job"]["probabilities"][f"{sex}, {race}"][jobs.index(job)],
-            tables["hours"]["probabilities"][hours.index(hour)],
-        ])  # fmt: skip
-    total = sum(rows.values())
-    return {row: probability / total for row, probability in rows.items()}
-
-
-def codes(rows: NDArray[Any]) -> NDArray[np.int64]:
-    """Rows of small whole numbers as one number each, as numpy is slow at rows."""
-    return ((rows + 1) @ 128.0 ** np.arange(rows.shape[1])).astype(np.int64)
 
 
 def within_bounds(shown: NDArray[Any], expected: dict[tuple[float, ...], float]) -> bool:
@@ -108,26 +49,6 @@ def within_bounds(shown: NDArray[Any], expected: dict[tuple[float, ...], float])
     count = np.array([seen.pop(code, 0) for code in wanted])
     tails = np.minimum(binom.cdf(count, len(shown), chances), binom.sf(count - 1, len(shown), chances))
     return not seen and bool((2 * tails >= RARE / len(wanted)).all())
-
-
-def alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two samples of rows may have the same distribution: one false alarm in a million."""
-    _, place = np.unique(codes(np.concatenate([one, other])), return_inverse=True)
-    counts = np.stack([np.bincount(part, minlength=place.max() + 1) for part in np.split(place, [len(one)])])
-    common = counts.sum(axis=0) >= 20
-    table = np.concatenate([counts[:, common], counts[:, ~common].sum(axis=1, keepdims=True)], axis=1)
-    return bool(chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue > RARE)
-
-
-def picked(drawn: BayesPopulation, arm: int, count: int) -> NDArray[Any]:
-    """The people of an arm by rejection: copies of a chunk until there are enough."""
-    parts: list[NDArray[Any]] = []
-    while sum(map(len, parts)) < count:
-        shown = drawn.rounds(8, 0, 4 * count, copy=len(parts)).show(arm)
-        accepted = drawn.accepts(arm, shown)
-        assert accepted is not None
-        parts.append(shown[accepted])
-    return np.concatenate(parts)[:count]
 
 
 def test_two_nodes_by_hand() -> None:
@@ -223,10 +144,6 @@ def test_too_many_ancestors_are_not_enumerated() -> None:
     assert population([latent[0], *chain[:15], sex | {"parents": ["h15"]}], SEX).exact
 
 
-def number(name: str, mean: Any, std: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "mean": mean, "std": std, **more}
-
-
 def test_a_number_is_normal_around_what_its_parents_make_of_it() -> None:
     nodes = [
         {"name": "sex", "probabilities": [0.5, 0.5]},
@@ -277,108 +194,6 @@ def test_a_group_that_is_a_range_of_a_number_is_picked_out() -> None:
         # The many people at the very end belong to the group, although 0.1 is no single-precision number.
         assert (low ^ high).all()
         assert 400 < high[shown[:, 0] == shown[:, 0].max()].sum() < 520
-
-
-def test_the_draws_of_a_chunk_are_pinned() -> None:
-    """Certificates are checked by drawing again: a change here would make every one of them uncheckable."""
-    shown = town(("race", "sex")).rounds(42, 7, 100, copy=1).inputs(range(5))
-    assert shown[:3].tolist() == GOLDEN_ROWS
-    assert hashlib.sha256(shown.astype("<f8").tobytes()).hexdigest() == GOLDEN_HASH
-    nodes = [{"name": "sex", "probabilities": [0.5, 0.5]}, number("x", 1.0, 2.0)]
-    x = population(nodes, real("x", -90, 90), SEX).rounds(42, 7, 3).show(0)[:, 0]
-    assert x == pytest.approx(GOLDEN_NUMBERS, rel=1e-12)
-
-
-def test_the_same_chunk_is_the_same_bytes_whatever_was_drawn_before_and_by_whom() -> None:
-    fresh = town().rounds(5, 3, 500).inputs([0, 2, 1]).tobytes()
-    used = town()
-
-    def work(chunk: int) -> bytes:
-        desk = used.desk()
-        for count in (7, 3000, 1):
-            used.rounds(5, chunk, count, desk=desk).show(chunk % 3)
-        return used.rounds(5, 3, 500, desk=desk).inputs([0, 2, 1]).tobytes()
-
-    with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(work, range(12))) == {fresh}
-
-
-def test_seeds_chunks_and_copies_differ() -> None:
-    drawn = town()
-    places = [(seed, chunk, copy) for seed in (1, 2) for chunk in (0, 1) for copy in (0, 1)]
-    assert len({drawn.rounds(seed, chunk, 50, copy).inputs([0]).tobytes() for seed, chunk, copy in places}) == 8
-
-
-def test_any_choice_of_arms_shows_the_same_people() -> None:
-    rounds = town(("race", "sex")).rounds(9, 9, 40)
-    everyone = rounds.inputs(range(5)).reshape(5, 40, 4)
-    assert np.array_equal(rounds.inputs([4, 1, 1]).reshape(3, 40, 4), everyone[[4, 1, 1]])
-    assert np.array_equal(rounds.show(3), everyone[3])
-
-
-def test_single_precision_is_the_double_precision_rounded() -> None:
-    nodes = [*TOWN[:4], number("hours", {"Female": 30.1, "Male": 40.2}, 9.0, parents=["sex"])]
-    single, double = (
-        population(nodes, JOB, RACE, real("hours", 0, 80), SEX, dtype=kind).rounds(2, 2, 500).inputs([0, 1])
-        for kind in ("f4", "f8")
-    )
-    assert np.array_equal(single, double.astype(np.float32))
-
-
-def test_nodes_that_no_feature_depends_on_change_nothing() -> None:
-    idle = {"name": "idle", "parents": ["sex"], "values": ["u", "v"],
-            "probabilities": {"Female": [0.5, 0.5], "Male": [0.1, 0.9]}}  # fmt: skip
-    drawn = population([idle, *TOWN], *FEATURES)
-    assert np.array_equal(drawn.rounds(1, 1, 99).show(0), town().rounds(1, 1, 99).show(0))
-    assert str(drawn) == "the Bayesian network stated in the spec (6 nodes) over the 4 declared features"
-
-
-def test_the_order_in_which_a_node_lists_a_categorys_values_changes_nothing() -> None:
-    turned = [dict(node) for node in TOWN]
-    turned[0] |= {
-        "values": ["good", "none", "some"],
-        "probabilities": {key: [row[2], row[0], row[1]] for key, row in TOWN[0]["probabilities"].items()},
-    }
-    drawn = population(turned, *FEATURES)
-    assert np.array_equal(drawn.rounds(1, 1, 999).show(0), town().rounds(1, 1, 999).show(0))
-
-
-def test_a_network_from_a_file_is_drawn_as_the_same_network_stated(tmp_path: Path) -> None:
-    path = tmp_path / "people.json"
-    path.write_bytes(msgspec.json.encode({"nodes": TOWN}))
-    spec = parse_spec(question(*FEATURES) | {"population": {"kind": "network", "path": str(path)}})
-    drawn = BayesPopulation(spec, town().arms, np.float64)
-    assert str(drawn) == "the Bayesian network people.json (5 nodes) over the 4 declared features"
-    assert np.array_equal(drawn.rounds(1, 1, 99).inputs(range(3)), town().rounds(1, 1, 99).inputs(range(3)))
-    path.write_bytes(msgspec.json.encode({"nodes": TOWN[1:]}))
-    with pytest.raises(SpecError, match=re.escape(f'{path}: no node is called "job", and every feature must be one')):
-        BayesPopulation(spec, town().arms)
-
-
-def test_a_group_with_probability_0_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = [{"name": "sex", "probabilities": [0.0, 1.0]}, {"name": "race", "probabilities": [0.5, 0.5]}]
-    expected = 'population.nodes: nobody belongs to "race=a & sex=Female", its probability is 0; leave it out'
-    for most in (200_000, 1):
-        monkeypatch.setattr(bayes_exact, "MOST_COMBINATIONS", most)
-        with pytest.raises(SpecError, match=expected):
-            population(nodes, RACE, SEX, protected=["race", "sex"])
-
-
-def test_arms_of_the_same_group_show_the_same_people() -> None:
-    drawn = town()
-    doubled = BayesPopulation(_spec_of_town(), [*drawn.arms, *drawn.arms])
-    shown = doubled.rounds(1, 1, 50).inputs(range(6)).reshape(2, 3, 50, 4)
-    assert (shown[0] == shown[1]).all()
-    assert doubled.shares().tolist() == 2 * drawn.shares().tolist()  # type: ignore[union-attr]
-
-
-def _spec_of_town() -> Any:
-    return parse_spec(question(*FEATURES) | {"population": {"kind": "network", "nodes": TOWN}})
-
-
-def test_another_kind_of_population_is_refused() -> None:
-    with pytest.raises(SpecError, match="is no Bayesian network"):
-        BayesPopulation(parse_spec(question()), [])
 
 
 def test_cumulative_probabilities_lose_nothing_over_many_steps() -> None:

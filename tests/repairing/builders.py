@@ -13,6 +13,8 @@ from tests.networks import constant, graph, node, value
 from tests.questions import category, integer, question
 
 SEX = 2
+# A repair that ends soon: nothing ranked, two generations.
+QUICK: dict[str, Any] = {"units": 0, "iterations": 2, "workers": 1}
 
 
 def biased(weight: float = 2.0) -> ModelProto:
@@ -34,6 +36,22 @@ def biased(weight: float = 2.0) -> ModelProto:
             constant("b2", [9.5 + weight / 2, 0.0]),
         ],
     )
+
+
+def fragile() -> ModelProto:
+    """The network of `biased`, with a term that is 0, or NaN where b3 is below -x: nobody's score, as b3 is 0.5."""
+    model = biased()
+    model.graph.node[-1].output[0] = "z"
+    model.graph.node.extend(
+        [
+            node("Gemm", ["x", "w3", "b3"], ["g"]),
+            node("Sqrt", ["g"], ["s"]),
+            node("Mul", ["s", "nothing"], ["t"]),
+            node("Add", ["z", "t"], ["y"]),
+        ]
+    )
+    model.graph.initializer.extend([constant("w3", [[1], [0], [0]]), constant("b3", [0.5]), constant("nothing", [0])])
+    return model
 
 
 def asked(path: Path, **changes: Any) -> Spec:

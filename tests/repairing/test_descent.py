@@ -86,9 +86,8 @@ def test_an_operator_without_a_derivative_is_refused_by_name(tmp_path: Path) -> 
         Differentiable(model, Weights(model), ["w1"])
 
 
-def test_a_descent_repairs_too_and_repeats_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairchain.repairing.front.SEARCHED", 4096)
-    monkeypatch.setattr("fairchain.repairing.front.REFINED", 8192)
+@pytest.mark.usefixtures("few_inputs")
+def test_a_descent_repairs_too_and_repeats_itself(tmp_path: Path) -> None:
     spec = asked(tmp_path)
     one, again = (
         repair(None, spec, optimizer="gradient", change="last-layer", iterations=6, workers=1) for _ in range(2)

@@ -37,6 +37,7 @@ def verdict(count: int = 5, decision: str = "UNFAIR") -> dict[str, Any]:
     return {
         "verdict": decision,
         "kind": "difference",
+        "inputs": "people",
         "gap": {**interval(0.3), "more": every[-1], "less": every[0], "outcome": OUTCOME},
         "threshold": 0.1,
         "delta": 1e-6,
@@ -230,8 +231,8 @@ def with_texts() -> Findings:
     every = names(3)
     text = "a long comment " * 80 + "x" * 300
     witness = {"groups": every[:2], "labels": ["no", OUTCOME], "input": {"comment": text}}
-    told = {**found.verdict, "witnesses": [witness]}
-    return replace(found, verdict=told, chain=folded(3), inputs="texts")
+    told = {**found.verdict, "inputs": "texts", "witnesses": [witness]}
+    return replace(found, verdict=told, chain=folded(3))
 
 
 def fair() -> Findings:

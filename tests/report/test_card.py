@@ -35,6 +35,13 @@ def test_the_card_says_verdict_question_people_and_limits(credit: Plain) -> None
     assert page.count("<tr>") == 9
 
 
+def test_a_card_about_texts_speaks_of_texts(credit: Plain) -> None:
+    texts = deepcopy(credit)
+    texts["claims"]["inputs"] = "texts"
+    assert "- Texts: independent" in model_card(texts)
+    assert "nothing is said about texts other than those above" in model_card(texts)
+
+
 def test_the_command_on_the_card_checks_the_certificate(credit: Plain, tmp_path: Path) -> None:
     from fairchain.certificate import dump
 

@@ -127,6 +127,8 @@ def test_the_share_of_people_whose_decision_changes(individual: Plain) -> None:
     found = compare(individual, changed(individual, gap=(0.9, 0.85, 0.95)))
     assert found.sentence.startswith("the share of people whose decision changes")
     assert found.sentence.endswith("the second is less even")
+    texts = compare(individual, changed(individual, inputs="texts")).sentence
+    assert "and the share of texts whose decision changes with the terms alone is" in texts
 
 
 def test_counted_rows_are_compared_exactly(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from markdown_it import MarkdownIt
 
 from fairchain.report.markdown import code, escape, finding, for_pull_request, markdown, summary
+from fairchain.report.sections import headline
 
 from .builders import HOSTILE, findings, verdict
 
@@ -95,6 +97,15 @@ def test_what_was_measured_is_said_in_the_words_of_its_kind() -> None:
     exact = {**verdict(3, "FAIR"), "delta": 0.0}
     exact["gap"] = {**exact["gap"], "estimate": 0.1, "low": 0.1, "high": 0.1}
     assert finding(exact) == "the largest gap is 0.1000, exactly the threshold 0.1"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "alone"), [("people", "with the protected features alone"), ("texts", "with the terms alone")]
+)
+def test_what_changes_is_called_by_its_name(inputs: str, alone: str) -> None:
+    share = {**verdict(3), "kind": "individual", "inputs": inputs}
+    assert finding(share).startswith(f"the share of {inputs} whose decision changes {alone} is 0.300")
+    assert f"Share of {inputs} whose decision changes 0.300" in headline(share)
 
 
 def test_a_verdict_that_is_not_sound_says_so_first() -> None:

@@ -124,6 +124,18 @@ def test_a_repair_that_was_not_accepted_says_so() -> None:
     assert "none was accepted" in markdown(findings(accepted=False))
 
 
+def test_a_repair_all_of_whose_candidates_failed_has_no_number_that_was_not_found() -> None:
+    made = findings(accepted=False)
+    assert made.repair is not None
+    (attempt,) = made.repair["attempts"]
+    attempt |= {"verdict": "FAILED", "gap": None, "why": "no decision for the input x=0"}
+    made.repair.update(after=None, price=None)
+    for told in (page(made), markdown(made)):
+        assert "none was accepted" in told
+        assert "None" not in told
+    assert "no decision for the input x=0" in page(made)
+
+
 def test_the_picture_of_a_chain_adds_up() -> None:
     from fairchain.report.strands import flow_of
 

@@ -105,7 +105,20 @@ def test_texts_that_mention_different_groups_are_no_witnesses(tmp_path: Path) ->
 def test_the_share_of_texts_whose_decision_changes(tmp_path: Path) -> None:
     data = changed(question(tmp_path, **{"as": "swapped"}), "property.kind", "individual")
     data = changed(data, "property.threshold", 0.9)
-    assert verify(shouts, parse_spec(data)).decision.name == "UNFAIR"
+    verdict = verify(shouts, parse_spec(data))
+    assert verdict.decision.name == "UNFAIR"
+    assert verdict.headline.startswith("the share of texts whose decision changes with the terms alone is ")
+    assert verdict.statement.startswith("If the share of texts whose decision changes were at most 0.9 under ")
+
+
+def test_a_certificate_about_texts_whose_decision_changes_holds(tmp_path: Path) -> None:
+    """The recheck writes the sentences anew, and must speak of texts too."""
+    data = changed(asked(tmp_path, **{"as": "swapped"}), "property.kind", "individual")
+    verdict = verify(None, parse_spec(changed(data, "property.threshold", 0.9)))
+    assert "texts whose decision changes" in verdict.statement
+    write_certificate(verdict, tmp_path / "c.json")
+    found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", table=tmp_path / "texts.txt", full=True)
+    assert [claim.name for claim in found.claims if not claim.holds] == []
 
 
 @pytest.fixture(name="certified")

@@ -273,7 +273,6 @@ def _findings(question: Question, done: Mapping[str, bytes], folder: Path) -> Fi
             if filename == "report.md" or (filename in done and filename not in why_not)
         },
         versions=_versions(),
-        inputs="people" if question.spec.text is None else "texts",
         left_out={PARTS[filename]: reason for filename, reason in why_not.items()},
     )
 

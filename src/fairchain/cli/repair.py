@@ -147,14 +147,9 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
         screen.line(result.statement)
         screen.line("Nothing was written.")
         return
-    screen.table(
-        [],
-        [
-            ["before", f"{result.before}"],
-            ["after" if result.accepted else "best tried", f"{result.after}"],
-            ["price", f"{result.price}"],
-        ],
-    )
+    last = "after" if result.accepted else "best tried"
+    known = {"before": result.before, last: result.after, "price": result.price}
+    screen.table([], [[key, f"{found}"] for key, found in known.items() if found is not None])
     _show_changes(screen, result)
     _show_front(screen, result)
     if len(result.attempts) > 1:
@@ -210,7 +205,7 @@ def _show_front(screen: Any, result: Repair) -> None:
     chosen = [point for point in result.front if point.chosen]
     shown = sorted({*spread(result.front, FRONT_ROWS), *chosen}, key=lambda point: point.gap)
     before = [] if result.original is None else [_row(result.original, "as it was")]
-    measure = result.price.measure if result.price is not None else "accuracy"
+    measure = result.price.measure if result.price is not None else "accuracy or agreement"
     screen.line()
     screen.table(
         ["gap", measure, ""],

@@ -120,24 +120,27 @@ def verify(
     sys.exit(EXIT_CODES[verdict.decision.name])
 
 
-def _changed(
-    question: Spec,
-    function: str | None,
-    *,
-    protected: tuple[str, ...],
-    data: Path | None,
-    reading: str | None,
-    label: str | None,
-    predictions: Path | None,
-    prediction: str | None,
-    **options: Any,
-) -> Spec:
+def _changed(question: Spec, function: str | None, *, protected: tuple[str, ...], **options: Any) -> Spec:
     """The spec with what the command line says in place of its own."""
     from msgspec import to_builtins
 
-    from fairchain.spec import Ratio, revise
+    from fairchain.spec import revise
 
-    kind = options.get("kind")
+    _check_kind(question, options["kind"], options)
+    before = to_builtins(question.population)
+    people = _population(before, function, **{name: value for name, value in options.items() if name not in KEYS})
+    return revise(
+        question,
+        property__protected=list(protected) or None,
+        population=people if people != before else None,
+        **{KEYS[name]: value for name, value in options.items() if name in KEYS},
+    )
+
+
+def _check_kind(question: Spec, kind: str | None, options: dict[str, Any]) -> None:
+    """What the spec and the other options say must make sense for the kind of property that is asked for."""
+    from fairchain.spec import Ratio
+
     if kind is not None and (kind == "ratio") != isinstance(question.property, Ratio) and options["threshold"] is None:
         raise SpecError(
             f"property.threshold: {question.property.threshold:g} was meant for another kind; give one for "
@@ -145,10 +148,20 @@ def _changed(
         )
     if kind == "individual" and (options["compare"] or options["criterion"]):
         raise SpecError('property.kind: "individual" compares a person with themselves; drop --compare and --criterion')
-    before = to_builtins(question.population)
-    people = dict(before)
-    if function is not None:
-        people = {"kind": "callable"}
+
+
+def _population(
+    before: dict[str, Any],
+    function: str | None,
+    *,
+    data: Path | None,
+    reading: str | None,
+    label: str | None,
+    predictions: Path | None,
+    prediction: str | None,
+) -> dict[str, Any]:
+    """The keys of [population]: of another kind where the command line gives a function, or rows of a table."""
+    people: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
     if reading in TEXT_READINGS and people["kind"] != "text":
         raise SpecError(f"population.kind: --as {reading} is about texts, and this population has none; drop it")
     if data is not None and people["kind"] == "text":
@@ -157,37 +170,28 @@ def _changed(
         people = {"kind": "table", "as": "sample"}
     if predictions is not None:
         people["prediction"] = prediction or people.get("prediction") or "prediction"
-    given = {
-        "path": str(predictions or data) if predictions or data else None,
-        "as": reading,
-        "label": label,
-        "prediction": prediction,
-    }
     if people["kind"] != "table" and (label or prediction):
         option = "--label" if label else "--prediction"
         raise SpecError(
             f"population.kind: {option} names a column, and there is no table; give one with --data FILE --as sample "
             "(or --as population), or --predictions FILE"
         )
+    _check_rows(people["kind"], data, predictions)
+    path = str(predictions or data) if predictions or data else None
+    given = {"path": path, "as": reading, "label": label, "prediction": prediction}
+    return people | {key: value for key, value in given.items() if value is not None}
+
+
+def _check_rows(kind: str, data: Path | None, predictions: Path | None) -> None:
+    """Rows must come from one table, and must not be given to a population that draws people without any."""
     if predictions is not None and data is not None:
         raise SpecError("--predictions and --data are two tables; give one, with the decisions in it")
-    if data is not None and people["kind"] == "network":
+    drawn = {"network": "from a Bayesian network", "uniform": "uniformly"}
+    if data is not None and kind in drawn:
         raise SpecError(
-            "population.kind: the spec draws people from a Bayesian network and --data gives rows; say what they are: "
+            f"population.kind: the spec draws people {drawn[kind]} and --data gives rows; say what they are: "
             "--as population (everybody) or --as sample (of a larger population)"
         )
-    people |= {key: value for key, value in given.items() if value is not None}
-    if data is not None and people["kind"] == "uniform":
-        raise SpecError(
-            "population.kind: the spec draws people uniformly and --data gives rows; say what they are: "
-            "--as population (everybody) or --as sample (of a larger population)"
-        )
-    return revise(
-        question,
-        property__protected=list(protected) or None,
-        population=people if people != before else None,
-        **{KEYS[name]: value for name, value in options.items()},
-    )
 
 
 def run_verify(

@@ -166,6 +166,7 @@ def _assemble(
         largest=gap if question.changes else largest_gap(look, gap, delta),
         threshold=spec.property.threshold,
         kind=kind_of(spec),
+        inputs=spec.inputs,
         units=ordered,
         layers=_totals(units, layers),
         agreement=agreement([u.effect.estimate for u in units], [u.sensitivity.estimate for u in units]),

@@ -109,9 +109,10 @@ class Example(Witness):
 class Explanation:
     """Why two groups are treated differently: the units in order of their effect on the gap.
 
-    `gap` is that of `pair`, which was chosen on a pilot sample (for individual discrimination the share of people who
-    are decided differently as the two); `largest` is over all pairs and outcomes. All intervals of effects hold
-    together with probability 1 - delta; so do those of sensitivities, those of words, and the two of the gap.
+    `gap` is that of `pair`, which was chosen on a pilot sample (for individual discrimination the share of `inputs`,
+    people or texts, that are decided differently as the two); `largest` is over all pairs and outcomes. All intervals
+    of effects hold together with probability 1 - delta; so do those of sensitivities, those of words, and the two of
+    the gap.
     """
 
     pair: Pair
@@ -119,6 +120,7 @@ class Explanation:
     largest: Interval
     threshold: float
     kind: str = "difference"
+    inputs: str = "people"
     units: tuple[Influence, ...]
     layers: tuple[LayerTotal, ...]
     agreement: Agreement
@@ -151,7 +153,7 @@ class Explanation:
         """What is explained, in a line."""
         pair = self.pair
         if self.kind == "individual":
-            return f"The share of people decided differently as {pair.more} and as {pair.less} is {self.gap:.4f}"
+            return f"The share of {self.inputs} decided differently as {pair.more} and as {pair.less} is {self.gap:.4f}"
         return f"{pair.more} gets {pair.outcome} more often than {pair.less}: the gap is {self.gap:.4f}"
 
     def ranked(self, by: Measure = "effect", *, layer: str | None = None) -> tuple[Influence, ...]:

@@ -25,7 +25,7 @@ LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
 
 
 class NoDecisionError(Exception):
-    """A row has no class: `row` says which, the message why. Turned into a ModelError with the input shown."""
+    """A row has no class: `row` says which, the message why. Turned into an UnansweredError with the input shown."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)
@@ -57,7 +57,8 @@ class DecisionRule:
             return self._from_labels(answer[:, 0])
         if self.kind == "argmax" and self.classes == 2:
             # Of equal scores the first label wins, as argmax has it; the difference is finite only if both are.
-            lead = answer[:, 1] - answer[:, 0]
+            with np.errstate(invalid="ignore", over="ignore"):
+                lead = answer[:, 1] - answer[:, 0]
             self._must_be_finite(lead, answer)
             second: NDArray[np.bool_] = lead > 0
             return second.view(np.uint8)

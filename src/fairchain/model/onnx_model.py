@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.errors import ModelError
+from fairchain.errors import ModelError, UnansweredError
 from fairchain.model.asking import (
     Answer,
     MisfitError,
@@ -175,7 +175,8 @@ class OnnxModel:
         Raises
         ------
         ModelError
-            If the network fails, takes too long, or answers a row with something that is no class.
+            If the network fails or takes too long; an UnansweredError if it answers a row with something that is no
+            class.
         """
         if not len(values):
             return np.empty(0, np.uint16)
@@ -188,9 +189,9 @@ class OnnxModel:
         except NoDecisionError as problem:
             raise self._no_decision(problem, values) from None
 
-    def _no_decision(self, problem: NoDecisionError, values: NDArray[Any]) -> ModelError:
+    def _no_decision(self, problem: NoDecisionError, values: NDArray[Any]) -> UnansweredError:
         shown = describe_input(self._spec.described, values[problem.row])
-        return ModelError(f"{self.path}: {problem}; the input was {shown}")
+        return UnansweredError(f"{self.path}: {problem}; the input was {shown}", shown)
 
     def scores(self, values: NDArray[Any]) -> Answer:
         """The output that decides, as it is before the decision; for networks with a free batch dimension."""

@@ -37,6 +37,7 @@ def expected_claims(replay: Replay, sources: Sources, model_sha256: str, stopped
     return {
         "verdict": decision,
         "kind": sources.kind,
+        "inputs": asked.inputs,
         "gap": {"estimate": estimate, "low": low, "high": high, **pairs.widest()},
         "threshold": asked.property.threshold,
         "delta": question.delta,
@@ -63,6 +64,7 @@ def expected_claims(replay: Replay, sources: Sources, model_sha256: str, stopped
             sound=True,
             within=question.epsilon if reached else None,
             kind=sources.kind,
+            inputs=asked.inputs,
             left_out=len(sources.left_out),
         ),
         "scope": scope(model_sha256, guarantee.seed),

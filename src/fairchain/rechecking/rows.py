@@ -166,60 +166,28 @@ def _ask(model: Model, values: NDArray[np.float64], progress: Callable[[int, int
 
 def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha256: str) -> dict[str, Any]:
     """Everything that the rows allow to be said, under the names that a certificate uses."""
-    population, comparison = asked.population, count.comparison
+    population = asked.population
     assert isinstance(population, Table)
     exact = population.reading == "population"
     delta = 0.0 if exact else asked.guarantee.delta
-    limit, kind = fair_limit(asked), kind_of(asked)
     gaps = _Gaps(count, delta)
-    decision, gap = gaps.decision(limit), gaps.largest()
-    words = outcome_words(asked, comparison)
-    outcome, more, less = gaps.widest()
-    if kind == "ratio":
-        rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
-        ratio = rates[0] / rates[1] if rates[1] else 1.0
-        gap = (ratio, ratio, ratio) if exact else (ratio, 1 - gap[2], 1 - gap[1])
+    decision = gaps.decision(fair_limit(asked))
     phrase = rows_phrase(
         len(people.values), population.path, exact=exact, given=asked.property.given, dropped=people.dropped
     )
-    names = comparison.counted
-    model_sha256 = "" if people.recorded is not None else model_sha256
-    if exact:
-        said = exact_statement(
-            decision,
-            kind=kind,
-            measured=float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest()),
-            threshold=asked.property.threshold,
-            population=phrase,
-            left_out=len(count.left_out),
-        )
-    else:
-        said = statement(
-            decision,
-            threshold=asked.property.threshold,
-            delta=delta,
-            population=phrase,
-            sound=True,
-            kind=kind,
-            run="sample",
-            left_out=len(count.left_out),
-        )
+    network = "" if people.recorded is not None else model_sha256
     return {
         "verdict": decision,
-        "kind": kind,
-        "gap": {
-            **dict(zip(("estimate", "low", "high"), gap, strict=True)),
-            "more": names[more],
-            "less": names[less],
-            "outcome": words[outcome],
-        },
+        "kind": kind_of(asked),
+        "inputs": asked.inputs,
+        "gap": _gap_claim(count, asked, gaps),
         "threshold": asked.property.threshold,
         "delta": delta,
         "epsilon": None,
         "property": str(asked.property),
         "groups": _group_claims(count, asked, delta),
         "left_out": [{"name": name, "size": size} for name, size in count.left_out],
-        "violators": [{"more": names[i], "less": names[j], "outcome": words[o]} for o, i, j in gaps.violators(limit)],
+        "violators": [_pair(count, asked, *pair) for pair in gaps.violators(fair_limit(asked))],
         "rounds": 0,
         "rows": len(people.values),
         "evaluations": count.evaluations,
@@ -227,17 +195,53 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         "seed": None,
         "rule": "exact" if exact else "fixed sample",
         "sound": True,
-        "model_sha256": model_sha256,
+        "model_sha256": network,
         "table_sha256": people.sha256,
         "population": phrase,
-        "statement": said,
-        "scope": rows_scope(
-            "" if people.recorded is not None else model_sha256,
-            people.sha256,
-            exact=exact,
-            recorded=population.prediction,
-        ),
+        "statement": _statement(count, asked, gaps, phrase),
+        "scope": rows_scope(network, people.sha256, exact=exact, recorded=population.prediction),
     }
+
+
+def _gap_claim(count: RowCount, asked: Spec, gaps: _Gaps) -> dict[str, Any]:
+    """The widest gap; of a ratio it is told as a ratio."""
+    found = gaps.largest()
+    outcome, more, less = gaps.widest()
+    if kind_of(asked) == "ratio":
+        rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
+        ratio = rates[0] / rates[1] if rates[1] else 1.0
+        found = (ratio, 1 - found[2], 1 - found[1]) if gaps.delta else (ratio, ratio, ratio)
+    return {**dict(zip(("estimate", "low", "high"), found, strict=True)), **_pair(count, asked, outcome, more, less)}
+
+
+def _pair(count: RowCount, asked: Spec, outcome: int, more: int, less: int) -> dict[str, str]:
+    """Who gets what more often than whom."""
+    names = count.comparison.counted
+    return {"more": names[more], "less": names[less], "outcome": outcome_words(asked, count.comparison)[outcome]}
+
+
+def _statement(count: RowCount, asked: Spec, gaps: _Gaps, phrase: str) -> str:
+    """The sentence that the counts carry; without a delta they are exact."""
+    decision, kind = gaps.decision(fair_limit(asked)), kind_of(asked)
+    if not gaps.delta:
+        return exact_statement(
+            decision,
+            kind=kind,
+            measured=float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest()),
+            threshold=asked.property.threshold,
+            population=phrase,
+            left_out=len(count.left_out),
+        )
+    return statement(
+        decision,
+        threshold=asked.property.threshold,
+        delta=gaps.delta,
+        population=phrase,
+        sound=True,
+        kind=kind,
+        run="sample",
+        left_out=len(count.left_out),
+    )
 
 
 class _Gaps:
@@ -247,7 +251,7 @@ class _Gaps:
         self._pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(count.comparison.compared)]
         self._relative = count.comparison.measure == "ratio"
         self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
-        self._delta = delta
+        self.delta = delta
         self.above: dict[tuple[int, int, int], float] = {}
         self.below: dict[tuple[int, int, int], float] = {}
         if delta:
@@ -270,7 +274,7 @@ class _Gaps:
 
         Within a step from level a to a' the first rate is taken at a and the second at F/a', the worst of both.
         """
-        alone, together = (_levels(count, alpha) for alpha in (self._delta / 2, self._delta / 2 / len(self._pairs)))
+        alone, together = (_levels(count, alpha) for alpha in (self.delta / 2, self.delta / 2 / len(self._pairs)))
         for o, i, j in self._pairs:
             self.above[o, i, j] = float(self._gaps(alone[o, i][1][:-1], alone[o, j][0][-2::-1], 0.0).max())
             self.below[o, i, j] = float(self._gaps(together[o, i][0][:-1], together[o, j][1][-2::-1], -np.inf).min())
@@ -287,13 +291,13 @@ class _Gaps:
 
     def largest(self) -> tuple[float, float, float]:
         estimate = max(0.0, float(max(self.exact.values())))
-        if not self._delta:
+        if not self.delta:
             return estimate, estimate, estimate
         low = max(0.0, min(max(self.below.values()), estimate))
         return estimate, low, max(*self.above.values(), estimate)
 
     def decision(self, limit: Fraction) -> str:
-        if not self._delta:
+        if not self.delta:
             return "FAIR" if max(0, *self.exact.values()) <= limit else "UNFAIR"
         _, low, high = self.largest()
         return "FAIR" if high < limit else "UNFAIR" if low > limit else "UNDECIDED"
@@ -305,8 +309,8 @@ class _Gaps:
         return max(self._pairs, key=lambda pair: self.exact[pair])
 
     def violators(self, limit: Fraction) -> list[tuple[int, int, int]]:
-        gaps = self.below if self._delta else self.exact
-        return [pair for pair in self._pairs if gaps[pair] > (limit if not self._delta else float(limit))]
+        gaps = self.below if self.delta else self.exact
+        return [pair for pair in self._pairs if gaps[pair] > (limit if not self.delta else float(limit))]
 
 
 def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array, Array]]:

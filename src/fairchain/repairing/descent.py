@@ -129,7 +129,10 @@ class Descent:
         """Go on with every descent."""
         for _ in range(STEPS_BETWEEN):
             self._count += 1
-            slopes = np.array([self._slope(p, pressure) for p, pressure in zip(self._points, PRESSURES, strict=True)])
+            with np.errstate(over="ignore", invalid="ignore"):
+                slopes = np.array([self._slope(p, each) for p, each in zip(self._points, PRESSURES, strict=True)])
+            # Where scores overflow there is no slope: what was learned before leads on, and away from there.
+            slopes = np.where(np.isfinite(slopes), slopes, 0.0)
             self._mean = 0.9 * self._mean + 0.1 * slopes
             self._square = 0.99 * self._square + 0.01 * slopes**2
             pace = PACE * np.sqrt(1 - 0.99**self._count) / (1 - 0.9**self._count)

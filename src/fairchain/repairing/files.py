@@ -68,5 +68,7 @@ def diff_report(repair: Repair) -> str:
             place = ", ".join(str(i) for i in weight.index)
             lines.append(f"    [{place}] {weight.before:.6g} -> {weight.after:.6g}")
     lines += ["", "Attempts before the judge:"]
-    lines += [f"  {a.number}. delta {a.delta:g}: {a.decision}, {a.gap:.4f}; {a.price}" for a in repair.attempts]
+    for attempt in repair.attempts:
+        found = attempt.why if attempt.gap is None else f"{attempt.gap:.4f}; {attempt.price}"
+        lines.append(f"  {attempt.number}. delta {attempt.delta:g}: {attempt.decision}, {found}")
     return "\n".join([*lines, "", repair.statement, *repair.notes, ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -309,7 +310,7 @@ class _Job:
         start: float,
     ) -> Repair:
         accepted = judged[-1].attempt.accepted
-        best = judged[-1] if accepted else min(judged, key=lambda each: each.verdict.gap.high)
+        best = judged[-1] if accepted else min(judged, key=_widest)
         point = best.tried.point
         return Repair(
             accepted=accepted,
@@ -336,7 +337,7 @@ class _Job:
         )
 
     def _notes(self, before: Verdict, best: Judged) -> tuple[str, ...]:
-        notes = [] if best.verdict.certifiable else [NO_CERTIFICATE]
+        notes = [] if best.verdict is None or best.verdict.certifiable else [NO_CERTIFICATE]
         if before.decision is Decision.UNDECIDED:
             notes.append("The original network was not decided; it was repaired as if it were unfair.")
         if best.attempt.price is not None and best.attempt.price.measure == "agreement":
@@ -345,6 +346,11 @@ class _Job:
                 "give rows with --data (data=... in Python) to keep accuracy."
             )
         return tuple(notes)
+
+
+def _widest(judged: Judged) -> float:
+    """How large the gap of a candidate may be at most."""
+    return judged.verdict.gap.high if judged.verdict is not None else math.inf
 
 
 def _copies(rows: Rows | None, held_out: Rows | None) -> tuple[str, ...]:

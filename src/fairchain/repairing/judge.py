@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
+from fairchain.errors import UnansweredError
 from fairchain.model import OnnxModel
 from fairchain.model.weights import Weights
 from fairchain.repairing.knobs import Knobs
-from fairchain.repairing.price import accuracy_price, agreement_price
+from fairchain.repairing.price import accuracy_price, agreement_price, fresh_inputs, predicted
 from fairchain.repairing.result import Attempt, Price
 from fairchain.repairing.search import Tried
 from fairchain.repairing.seeds import CERTIFICATE, derived_seed
-from fairchain.repairing.trial import Question, Rows, is_empty
+from fairchain.repairing.trial import Labels, Question, Rows, is_empty
 from fairchain.spec import Spec, Table
 from fairchain.verdict import Verdict
 from fairchain.verification import verify
@@ -28,15 +31,17 @@ from fairchain.verification import verify
 FREE = (0.1, 0.2, 0.35, 0.5, 0.75)
 # How often the intervals of the price may fail, all attempts together.
 PRICE_DELTA = 0.05
+# In place of a verdict on a candidate that answers some input with something that is no class.
+FAILED = "FAILED"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of one candidate."""
+    """What became of one candidate; without a verdict if it has no decision for some input."""
 
     tried: Tried
     attempt: Attempt
-    verdict: Verdict
+    verdict: Verdict | None
     content: bytes
 
 
@@ -60,8 +65,9 @@ class Judge:
         """One after another until one is accepted or somebody presses Ctrl-C."""
         judged: list[Judged] = []
         for number, tried in enumerate(candidates, start=1):
-            judged.append(self.one(tried, knobs, number))
-            if judged[-1].attempt.accepted or judged[-1].verdict.stopped == "interrupted":
+            found = self.one(tried, knobs, number)
+            judged.append(found)
+            if found.attempt.accepted or (found.verdict is not None and found.verdict.stopped == "interrupted"):
                 break
         return judged
 
@@ -70,27 +76,41 @@ class Judge:
         content = self.weights.network(knobs.weights(tried.point))
         spec = attempt_spec(self.question.spec, number)
         model = OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits)
-        verdict = verify(model, spec, table=self.table, population=self.question.function, workers=self.workers)
-        price = self._price(model, number)
-        why = _why(verdict, price, self.most_lost)
-        accepted = verdict.fair and verdict.sound and why is None
-        attempt = Attempt(
-            number=number,
-            delta=verdict.delta,
-            seed=None if isinstance(spec.population, Table) else spec.guarantee.seed,
-            decision=verdict.decision.name,
-            gap=verdict.gap,
-            price=price,
-            accepted=accepted,
-            why=why or "accepted",
-        )
+        # The original is asked first: an input that it has no decision for is an error, and no candidate's failure.
+        values, before = self._shown
+        seed = None if self._everybody else spec.guarantee.seed
+        try:
+            verdict = verify(model, spec, table=self.table, population=self.question.function, workers=self.workers)
+            price = self._price(before, predicted(model, values), number)
+        except UnansweredError as error:
+            delta = 0.0 if self._everybody else spec.guarantee.delta
+            why = f"no decision for the input {error.shown}"
+            return Judged(tried, Attempt(number, delta, seed, FAILED, None, None, False, why), None, content)
+        against = _why(verdict, price, self.most_lost)
+        accepted = verdict.fair and verdict.sound and against is None
+        decision, why = verdict.decision.name, against or "accepted"
+        attempt = Attempt(number, verdict.delta, seed, decision, verdict.gap, price, accepted, why)
         return Judged(tried, attempt, verdict, content)
 
-    def _price(self, model: OnnxModel, number: int) -> Price:
+    @property
+    def _everybody(self) -> bool:
+        """Whether rows of a table are all there is, so that nothing is left to chance."""
+        return isinstance(self.question.spec.population, Table)
+
+    @cached_property
+    def _shown(self) -> tuple[NDArray[Any], Labels]:
+        """What the price is measured on, and what the original network decides about it."""
+        if self.held_out is not None:
+            values = self.held_out.values
+        else:
+            values = fresh_inputs(self.question, self.original.dtype, self.seed)
+        return values, predicted(self.original, values)
+
+    def _price(self, before: Labels, after: Labels, number: int) -> Price:
         delta = PRICE_DELTA * 2.0**-number
         if self.held_out is not None:
-            return accuracy_price(self.original, model, self.held_out, delta)
-        return agreement_price(self.original, model, self.question, self.seed, delta)
+            return accuracy_price(before, after, self.held_out.truth, delta)
+        return agreement_price(before, after, delta, everybody=self._everybody)
 
 
 def attempt_spec(spec: Spec, number: int) -> Spec:

@@ -13,41 +13,43 @@ from fairchain.model import Model
 from fairchain.model.tunable import ROWS_PER_CALL
 from fairchain.repairing.result import Price
 from fairchain.repairing.seeds import PRICE, derived_seed
-from fairchain.repairing.trial import DrawnInputs, Question, Rows, TableInputs, usual_share
+from fairchain.repairing.trial import DrawnInputs, Labels, Question, usual_share
 
 # Rounds on which agreement with the original network is measured.
 ROUNDS = 20_000
 
 
-def accuracy_price(old: Model, new: Model, rows: Rows, delta: float) -> Price:
-    """The change of accuracy on rows of the same source as those that were searched on.
+def accuracy_price(old: Labels, new: Labels, truth: Labels, delta: float) -> Price:
+    """The change of accuracy, from what both networks decide about rows of the source of those searched on.
 
     Rows that became right and rows that became wrong are counted apart, each count with exact bounds at delta/2, so
     that what both networks get right costs no precision.
     """
-    decided = [predicted(model, rows.values) for model in (old, new)]
-    before, after = (labels == rows.truth for labels in decided)
-    gained, lost, count = int((after & ~before).sum()), int((before & ~after).sum()), len(rows)
+    before, after = (labels == truth for labels in (old, new))
+    gained, lost, count = int((after & ~before).sum()), int((before & ~after).sum()), len(truth)
     (low_gain, low_loss), (high_gain, high_loss) = clopper_pearson([gained, lost], count, delta / 2)
     change = Interval((gained - lost) / count, float(low_gain - high_loss), float(high_gain - low_loss))
     on = f"{count:,} held-out rows"
     right = float(before.mean()), float(after.mean())
-    return Price("accuracy", on, count, *right, change, delta, gained, lost, *map(usual_share, decided))
+    return Price("accuracy", on, count, *right, change, delta, gained, lost, usual_share(old), usual_share(new))
 
 
-def agreement_price(old: Model, new: Model, question: Question, seed: int, delta: float) -> Price:
-    """The share of inputs that are decided otherwise, as a negative number; of a table it is counted, not estimated."""
-    inputs = question.inputs(old.dtype, derived_seed(seed, PRICE), 0, ROUNDS)
-    values = _one_arm(inputs, seed) if isinstance(inputs, DrawnInputs) else inputs.values
-    count = len(values)
-    decided = [predicted(model, values) for model in (old, new)]
-    other = int((decided[0] != decided[1]).sum())
-    if isinstance(inputs, TableInputs):
+def agreement_price(old: Labels, new: Labels, delta: float, *, everybody: bool) -> Price:
+    """The share of inputs that are decided otherwise, as a negative number; of everybody it is counted."""
+    count, other = len(old), int((old != new).sum())
+    if everybody:
         change, delta, on = Interval(-other / count, -other / count, -other / count), 0.0, f"all {count:,} rows"
     else:
         low, high = clopper_pearson(other, count, delta)
         change, on = Interval(-other / count, -float(high), -float(low)), f"{count:,} freshly drawn inputs"
-    return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *map(usual_share, decided))
+    usual = usual_share(old), usual_share(new)
+    return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *usual)
+
+
+def fresh_inputs(question: Question, dtype: np.dtype[Any], seed: int) -> NDArray[Any]:
+    """Inputs that no search has seen, to measure agreement on; of a table all rows."""
+    inputs = question.inputs(dtype, derived_seed(seed, PRICE), 0, ROUNDS)
+    return _one_arm(inputs, seed) if isinstance(inputs, DrawnInputs) else inputs.values
 
 
 def _one_arm(inputs: DrawnInputs, seed: int) -> NDArray[Any]:

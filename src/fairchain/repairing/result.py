@@ -109,13 +109,16 @@ class Price:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One candidate before the judge: the delta it was given, the seed of its fresh inputs, and the answer."""
+    """One candidate before the judge: the delta it was given, the seed of its fresh inputs, and the answer.
+
+    A candidate without a decision for some input FAILED, and has neither a gap nor a price.
+    """
 
     number: int
     delta: float
     seed: int | None
     decision: str
-    gap: Interval
+    gap: Interval | None
     price: Price | None
     accepted: bool
     why: str
@@ -126,7 +129,8 @@ class Repair:
     """What `repair` says.
 
     `after` is the verdict on the network of `content`: the accepted one or, if none was, the best that was tried
-    (None if nothing was). `original` is the network as it was, measured on the same inputs as the front.
+    (None if each of
+    them FAILED). `original` is the network as it was, measured on the same inputs as the front.
     `evaluations` counts the inputs shown to candidates, `candidates` the networks.
     """
 
@@ -179,7 +183,7 @@ class Repair:
                     "delta": a.delta,
                     "seed": a.seed,
                     "verdict": a.decision,
-                    "gap": _interval(a.gap),
+                    "gap": _interval(a.gap) if a.gap is not None else None,
                     "price": _price(a.price),
                     "accepted": a.accepted,
                     "why": a.why,

@@ -47,7 +47,7 @@ def changes_of(weights: Weights, new: Mapping[str, Array]) -> tuple[TensorChange
 def statement_of(spec: Spec, judged: Sequence[Judged], accepted: bool) -> str:
     """What may be believed of the last network, in a sentence or two."""
     last = judged[-1]
-    if not accepted:
+    if not accepted or last.verdict is None:
         tries = "the one candidate" if len(judged) == 1 else f"any of {len(judged)} candidates"
         return f"Not repaired: the judge did not accept {tries}; {last.attempt.why}."
     if last.verdict.exact:

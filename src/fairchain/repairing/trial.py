@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.evidence.counts import gaps_of
-from fairchain.model.tunable import Tunable
+from fairchain.model.tunable import Prepared, Tunable
 from fairchain.model.weights import Array
 from fairchain.population import build_population
 from fairchain.population.sizes import large_enough
@@ -159,6 +159,14 @@ class Question:
         return DrawnInputs(values.reshape(-1, width), comparison)
 
 
+def _decided(network: Tunable, prepared: Prepared) -> Labels:
+    """What the original network decides; that it does not is an error, and no candidate's failure."""
+    labels = network.decide(prepared, {})
+    if labels is None:
+        raise ModelError(f"{network.name}: has no decision for some input; verify it before it is repaired")
+    return labels
+
+
 class Trial:
     """Tries candidates.
 
@@ -176,12 +184,11 @@ class Trial:
         self._network, self._inputs, self._rows = network, inputs, rows
         self._people = network.prepare(inputs.values)
         self._labelled = network.prepare(rows.values) if rows is not None else None
-        before = network.decide(self._people, {})
-        if before is None:
-            raise ModelError(f"{network.name}: has no decision for some input; verify it before it is repaired")
-        self._before, self._usual = before, usual_share(before)
-        labelled = network.decide(self._labelled, {}) if self._labelled is not None else None
-        self._right = labelled == rows.truth if labelled is not None and rows is not None else None
+        self._before = _decided(network, self._people)
+        self._usual = usual_share(self._before)
+        self._right = None
+        if self._labelled is not None and rows is not None:
+            self._right = _decided(network, self._labelled) == rows.truth
 
     @property
     def inputs(self) -> int:

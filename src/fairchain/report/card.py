@@ -9,7 +9,7 @@ from fairchain.report.markdown import code, escape, groups_table, summary
 
 LIMITS = (
     "Small gaps between these groups are one notion of fairness among several. Groups that are not named here were not "
-    "compared, and nothing is said about people other than those above."
+    "compared, and nothing is said about {inputs} other than those above."
 )
 
 
@@ -30,7 +30,7 @@ def model_card(certificate: Plain, *, source: str = "certificate.json") -> str:
         summary(claims),
         "\n".join(f"- {point}" for point in _points(certificate)),
         groups_table(groups) if groups else "",
-        f"{escape(claims['scope'])} {LIMITS}",
+        f"{escape(claims['scope'])} {LIMITS.format(inputs=claims['inputs'])}",
         f"Checked with fairchain {escape(certificate['software'].get('fairchain', '?'))}; to check it again: "
         f"{code(_command(certificate, source))}.",
     ]
@@ -44,7 +44,7 @@ def _points(certificate: Plain) -> list[str]:
     return [
         f"Protected: {protected}",
         f"Question: {code(claims['property'])}",
-        f"People: {escape(claims['population'])}",
+        f"{claims['inputs'].capitalize()}: {escape(claims['population'])}",
         _wrong(claims),
         f"Network: sha256 {code(claims['model_sha256'])}" if claims["model_sha256"] else "Decisions as recorded",
         *([f"Groups too small to be compared: {len(left_out)}"] if left_out else []),

@@ -39,6 +39,7 @@ class _Claims(msgspec.Struct, frozen=True):
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED"]
     kind: Literal["difference", "ratio", "individual"]
+    inputs: Literal["people", "texts"]
     gap: _Gap
     threshold: float
     delta: float

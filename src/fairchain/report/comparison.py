@@ -9,7 +9,7 @@ import msgspec
 from fairchain.report.findings import Plain
 from fairchain.report.numbers import bounded
 from fairchain.spec import parse_spec
-from fairchain.wording import MEASURED
+from fairchain.wording import measure
 
 # Keys of a feature that say who the people are; the others say what the network gets, and belong to it.
 OF_PEOPLE = ("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms")
@@ -55,8 +55,9 @@ class Comparison:
     def sentence(self) -> str:
         """What can be said about the two gaps."""
         one, other = self.first, self.second
-        told = f"{MEASURED[one['kind']]} is {bounded(one['gap'])} in the first"
-        second = f"{MEASURED[other['kind']]} is " if one["kind"] != other["kind"] else ""
+        first, second = (measure(each["kind"], each["inputs"]) for each in (one, other))
+        told = f"{first} is {bounded(one['gap'])} in the first"
+        second = f"{second} is " if first != second else ""
         told += f" and {second}{bounded(other['gap'])} in the second"
         if self.differences:
             return f"{told}; they cannot be compared: the certificates differ in {_listed(self.differences)}"

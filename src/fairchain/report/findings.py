@@ -32,8 +32,6 @@ class Findings:
         Names of the other files of the audit, and what each is.
     versions
         Of the software.
-    inputs
-        What the network is shown: "people" or "texts".
     left_out
         Why there is no explanation, chain or repair, where one would have been expected.
     """
@@ -47,8 +45,12 @@ class Findings:
     recheck: tuple[str, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    inputs: str = "people"
     left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> str:
+        """What the network is shown: people or texts."""
+        return str(self.verdict["inputs"])
 
     @property
     def decision(self) -> str:

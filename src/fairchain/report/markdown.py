@@ -74,6 +74,7 @@ def finding(verdict: Plain) -> str:
     return headline(
         verdict["verdict"],
         kind=verdict["kind"],
+        inputs=verdict["inputs"],
         measured=bounded(gap),
         threshold=threshold,
         at_threshold=verdict["delta"] == 0

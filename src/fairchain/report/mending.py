@@ -72,7 +72,7 @@ def _front(findings: Findings, repair: Plain) -> Markup | None:
         return None
     threshold = repair["before"]["threshold"]
     threshold = 1 - threshold if repair["before"]["kind"] == "ratio" else threshold
-    measure = (repair["price"] or {}).get("measure", "accuracy")
+    measure = (repair["price"] or {}).get("measure", "accuracy or agreement")
     title = "What could be had"
     fresh = "are counted over all rows" if repair["before"]["delta"] == 0 else f"rest on fresh {findings.inputs}"
     return figure(
@@ -119,7 +119,8 @@ def _attempts(attempts: list[Plain]) -> Markup | None:
     if len(attempts) < 2 and all(attempt["accepted"] for attempt in attempts):
         return None
     rows: list[list[Child]] = [
-        [str(a["number"]), f"{a['delta']:.3g}", a["verdict"], bounded(a["gap"]), a["why"]] for a in attempts
+        [str(a["number"]), f"{a['delta']:.3g}", a["verdict"], bounded(a["gap"]) if a["gap"] else "", a["why"]]
+        for a in attempts
     ]
     headers = ["attempt", "delta", "verdict", "gap", "why"]
     return table("Attempts, each with its own share of delta", headers, rows, words=(0, 2, 4))

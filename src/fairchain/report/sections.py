@@ -57,7 +57,8 @@ def headline(verdict: Plain) -> str:
     kind = verdict["kind"]
     limit = f"{'at least' if kind == 'ratio' else 'at most'} {verdict['threshold']:g}"
     meaning = MEANING[kind].get(verdict["verdict"], UNDECIDED)
-    return f"{meaning} {MEASURED.get(kind, CHANGES.format('people'))} {bounded(verdict['gap'])}; allowed: {limit}."
+    measured = MEASURED.get(kind, CHANGES.format(verdict["inputs"]))
+    return f"{meaning} {measured} {bounded(verdict['gap'])}; allowed: {limit}."
 
 
 def groups_section(findings: Findings) -> Markup | None:

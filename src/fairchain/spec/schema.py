@@ -432,6 +432,11 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
         """The text that the network reads, if it reads one."""
         return next((feature for feature in self.described if isinstance(feature, TextFeature)), None)
 
+    @builtins.property
+    def inputs(self) -> str:
+        """What the network is shown, as sentences call it: people or texts."""
+        return "people" if self.text is None else "texts"
+
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a spec file, for editors that complete and check while one types."""

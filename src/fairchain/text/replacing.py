@@ -7,8 +7,10 @@ many replacements as are drawn.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from fairchain.text.wordnet import read_wordnet
 
 HalfWords = NDArray[np.uint32]
 # Texts that are looked at together, so that memory stays flat.
-BLOCK = 2**16
+BLOCK = 2**12
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +39,17 @@ class Replacing:
         The corpus, (texts, words).
     synonyms
         What can stand for a word.
-    places
-        (texts, words): for each text the places of its words that have synonyms, one after another.
-    counts
-        (texts,): how many there are.
     most
         How many words of a text are replaced, at most.
     """
 
     ids: Ids
     synonyms: Synonyms
-    places: NDArray[np.unsignedinteger]
-    counts: NDArray[np.uint64]
     most: int
+
+    @cached_property
+    def _found(self) -> _Found:
+        return _Found.none_yet(self.ids)
 
     @property
     def sha256(self) -> str:
@@ -58,7 +58,8 @@ class Replacing:
 
     def apply(self, texts: NDArray[np.intp], drawn: Ids, words: NDArray[np.uint32]) -> None:
         """Replace words of these texts, in `drawn`; `words` are random, (most, 2, texts)."""
-        counts = self.counts[texts]
+        found = self._places_of(texts)
+        counts = found.counts[texts].astype(np.uint64)
         some = np.arange(len(texts))
         if not counts.all():
             some = np.flatnonzero(counts)
@@ -67,10 +68,38 @@ class Replacing:
         width = self.ids.shape[1]
         starts, rows = texts * width, some * width
         for where, which in words:
-            place = self.places.ravel()[starts + _scaled(where, counts)]
+            place = found.places.ravel()[starts + _scaled(where, counts)]
             row = self.synonyms.places[self.ids.ravel()[starts + place]]
             choice = _scaled(which, self.synonyms.counts[row].astype(np.uint64))
             drawn.reshape(-1)[rows + place] = self.synonyms.offered[row, choice]
+
+    def _places_of(self, texts: NDArray[np.intp]) -> _Found:
+        """The places of these texts, looked for when a text is drawn for the first time: few are, for most verdicts."""
+        found = self._found
+        if found.counts[texts].min(initial=0) >= 0:
+            return found
+        with found.lock:
+            new = np.unique(texts[found.counts[texts] < 0])
+            row, column = np.nonzero(self.synonyms.places[self.ids[new]])
+            each = np.bincount(row, minlength=len(new))
+            found.places[new[row], np.arange(len(row)) - (np.cumsum(each) - each)[row]] = column
+            # Last, since this is what says to other threads that the places are there.
+            found.counts[new] = each
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """For each text the places of its words that have synonyms, one after another, and how many; -1: not known yet."""
+
+    places: NDArray[np.unsignedinteger]
+    counts: NDArray[np.int32]
+    lock: threading.Lock
+
+    @classmethod
+    def none_yet(cls, ids: Ids) -> _Found:
+        places = np.zeros(ids.shape, np.uint8 if ids.shape[1] <= 256 else np.uint16)
+        return cls(places, np.full(len(ids), -1, np.int32), threading.Lock())
 
 
 def replacing_of(
@@ -89,19 +118,12 @@ def replacing_of(
     if lexicon.unknown:
         kept |= {lexicon.word(lexicon.unknown)}
     synonyms = _synonyms(population, lexicon, kept)
-    counts = np.zeros(len(corpus.ids), np.uint64)
-    places = np.zeros(corpus.ids.shape, np.uint8 if corpus.ids.shape[1] <= 256 else np.uint16)
-    for start in range(0, len(texts), BLOCK):
-        block = texts[start : start + BLOCK]
-        row, column = np.nonzero(synonyms.places[corpus.ids[block]])
-        each = np.bincount(row, minlength=len(block))
-        counts[block] = each
-        places[block[row], np.arange(len(row)) - (np.cumsum(each) - each)[row]] = column
-    if not counts.any():
+    blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
+    if not any(synonyms.places[corpus.ids[block]].any() for block in blocks):
         raise DataError(
             f"{corpus.name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
         )
-    return Replacing(corpus.ids, synonyms, places, counts, population.replace)
+    return Replacing(corpus.ids, synonyms, population.replace)
 
 
 def _synonyms(population: Texts, lexicon: Lexicon, kept: frozenset[str]) -> Synonyms:

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.errors import ModelError
+from fairchain.errors import ModelError, UnansweredError
 from fairchain.model.asking import (
     Answer,
     check_no_dice,
@@ -121,7 +121,7 @@ class FunctionModel:
             return self._rule(self.scores(values), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
-            raise ModelError(f"{self.name}: {problem}; the input was {shown}") from None
+            raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
 
     def scores(self, values: Values) -> Answer:
         """The function's answers as they are before the decision."""

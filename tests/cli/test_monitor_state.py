@@ -1,0 +1,179 @@
+"""Promises of `fairchain monitor --state`: what was counted survives being stopped, by whatever stops it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain.monitoring import lines
+from tests.cli.decisions import ASK, EQUAL, FAIR, UNFAIR, Command, as_csv, as_jsonl, moment, people, says
+
+
+class TestState:
+    def test_a_file_that_grows_leaves_the_same_bytes_as_one_run(self, tmp_path: Path, monitor: Command) -> None:
+        data = as_csv(people(3000, EQUAL))
+        path, one, many = tmp_path / "d.csv", tmp_path / "one.json", tmp_path / "many.json"
+        path.write_bytes(data)
+        assert monitor(path, *ASK, "--state", one).code == 3
+        for end in (0, 9, 300, 301, 302, 20_000, len(data)):
+            path.write_bytes(data[:end])
+            ended = monitor(path, *ASK, "--state", many)
+            assert ended.code == (3 if end > 30 else 2), ended
+        assert many.read_bytes() == one.read_bytes()
+        assert monitor(path, *ASK, "--state", many).code == 3
+        assert many.read_bytes() == one.read_bytes()
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_stops_anywhere_leave_the_same_bytes_as_one_run(
+        self, seed: int, tmp_path: Path, monitor: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Ctrl-C after a block, again and again."""
+        from fairchain.monitoring.watch import Watch
+
+        path, one, many = tmp_path / "d.jsonl", tmp_path / "one.json", tmp_path / "many.json"
+        path.write_bytes(as_jsonl(people(1500, [FAIR, UNFAIR, EQUAL, (0.6, 0.2)][seed], seed)))
+        arguments = (path, *ASK, "--keep-going")
+        whole = monitor(*arguments, "--state", one)
+        rng = np.random.default_rng(seed)
+        reports = Watch.reports
+
+        def stopped(self: Watch, **options: Any) -> Any:
+            left = int(rng.integers(1, 20))
+
+            def stop() -> None:
+                nonlocal left
+                left -= 1
+                if not left:
+                    raise KeyboardInterrupt
+
+            return reports(self, **{**options, "after_block": stop})
+
+        monkeypatch.setattr(lines, "BLOCK", 4000)
+        monkeypatch.setattr(Watch, "reports", stopped)
+        codes = []
+        while not codes or codes[-1] == 130:
+            codes.append(monitor(*arguments, "--state", many).code)
+        assert len(codes) > 1
+        assert codes[-1] == whole.code
+        assert many.read_bytes() == one.read_bytes()
+
+    def test_a_stream_adds(self, tmp_path: Path, monitor: Command) -> None:
+        rows, state = people(900, EQUAL), tmp_path / "s.json"
+        for part in (rows[:400], rows[400:401], rows[401:]):
+            assert monitor("-", *ASK, "--state", state, stdin=as_csv(part)).code == 3
+        kept = state.read_bytes()
+        state.unlink()
+        monitor(*ASK, "--state", state, stdin=as_csv(rows))
+        assert state.read_bytes() == kept
+
+    def test_a_decision_stands_until_one_keeps_going(self, tmp_path: Path, monitor: Command) -> None:
+        rows = people(2000)
+        path, state = tmp_path / "d.csv", tmp_path / "s.json"
+        path.write_bytes(as_csv(rows))
+        monitor(path, *ASK, "--state", state)
+        kept = json.loads(state.read_bytes())
+        assert kept["first"] == kept["now"] == {"verdict": "UNFAIR", "rows": moment(rows)}
+        again = monitor(path, *ASK, "--state", state)
+        assert again.code == 1
+        assert "before this run" in again.out
+        assert json.loads(state.read_bytes()) == kept
+        assert monitor(path, *ASK, "--state", state, "--keep-going", "--json").reports[-1]["rows"] == 2000
+
+    def test_the_last_line_counts_when_it_has_an_end(self, tmp_path: Path, monitor: Command) -> None:
+        data = as_csv(people(50, EQUAL))
+        path, state = tmp_path / "d.csv", tmp_path / "s.json"
+        path.write_bytes(data[:-1])
+        ended = monitor(path, *ASK, "--state", state, "--json")
+        assert ended.reports[-1]["rows"] == 49
+        assert "left for the next time" in ended.err
+        assert monitor(path, *ASK, "--json").reports[-1]["rows"] == 50
+        path.write_bytes(data)
+        assert monitor(path, *ASK, "--state", state, "--json").reports[-1]["rows"] == 50
+
+    @pytest.mark.parametrize(
+        ("option", "value", "words"),
+        [
+            ("--threshold", "0.2", ["threshold 0.1, not 0.2"]),
+            ("--delta", "0.01", ["delta 0.05, not 0.01"]),
+            ("--outcome", "no", ["outcome yes, not no"]),
+            ("--protected", "race", ["protected sex, not sex, race"]),
+            ("--kind", "ratio", ["kind difference, not ratio"]),
+        ],
+    )
+    def test_another_question_is_refused(
+        self, option: str, value: str, words: list[str], tmp_path: Path, monitor: Command
+    ) -> None:
+        state = tmp_path / "s.json"
+        data = as_csv(people(50, EQUAL))
+        monitor(*ASK, "--state", state, stdin=data)
+        says(monitor(*ASK, "--state", state, option, value, stdin=data), str(state), "new --state", *words)
+
+    def test_another_beginning_is_refused(self, tmp_path: Path, monitor: Command) -> None:
+        path, state = tmp_path / "d.csv", tmp_path / "s.json"
+        data = as_csv(people(50, EQUAL))
+        path.write_bytes(data)
+        monitor(path, *ASK, "--state", state)
+        path.write_bytes(data.replace(b"1,", b"7,", 1))
+        says(monitor(path, *ASK, "--state", state), str(path), "have changed", "new --state")
+        path.write_bytes(data[:-20])
+        says(monitor(path, *ASK, "--state", state), str(path), "were counted already", "new --state")
+        says(monitor(*ASK, "--state", state, stdin=data), "standard input", "made from a file")
+
+    @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"hello", b"\xff", b'{"format": "other"}'])
+    def test_a_state_that_is_none(self, damage: bytes, tmp_path: Path, monitor: Command) -> None:
+        state = tmp_path / "s.json"
+        state.write_bytes(damage)
+        says(monitor(*ASK, "--state", state, stdin=as_csv(people(9))), str(state), "not a state", "new --state")
+        assert state.read_bytes() == damage
+
+    def test_a_state_that_was_changed_by_hand(self, tmp_path: Path, monitor: Command) -> None:
+        state = tmp_path / "s.json"
+        monitor(*ASK, "--state", state, stdin=as_csv(people(9)))
+        content = json.loads(state.read_bytes())
+        content["groups"][0]["got"] += 1
+        state.write_text(json.dumps(content))
+        says(monitor(*ASK, "--state", state, stdin=b""), str(state), "damaged or changed by hand")
+
+    def test_a_state_that_cannot_be_written_is_said_before_the_work(self, tmp_path: Path, monitor: Command) -> None:
+        says(monitor(*ASK, "--state", tmp_path / "no" / "s.json", stdin=b"x"), "cannot be written", "--state")
+
+    def test_what_was_counted_before_a_bad_line_is_kept(self, tmp_path: Path, monitor: Command) -> None:
+        path, state = tmp_path / "d.csv", tmp_path / "s.json"
+        good = as_csv(people(60, EQUAL))
+        path.write_bytes(good + b"61,Female\n")
+        says(monitor(path, *ASK, "--state", state), "line 62")
+        path.write_bytes(good + b"61,Female,White,yes\n")
+        assert monitor(path, *ASK, "--state", state, "--json").reports[-1]["rows"] == 61
+
+
+PROGRAM = "from fairchain.cli import main; main()"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_keep_the_state(number: int, code: int, tmp_path: Path) -> None:
+    rows, state = people(500, EQUAL), tmp_path / "s.json"
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "monitor", *ASK, "--state", str(state), "--every", "500", "--json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write(as_csv(rows))
+    program.stdin.flush()
+    # The report says that all rows were counted; the program now waits for more.
+    assert json.loads(program.stdout.readline())["rows"] == 500
+    program.send_signal(number)
+    _, err = program.communicate(timeout=30)
+    assert program.returncode == code
+    assert b"Stopped after 500 rows" in err
+    assert sum(group["rows"] for group in json.loads(state.read_bytes())["groups"]) == 500
+    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]

@@ -1,0 +1,12 @@
+"""Searches that take less time."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def few_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer inputs for the search: the network of these tests has few kinds of people."""
+    monkeypatch.setattr("fairchain.repairing.front.SEARCHED", 4096)
+    monkeypatch.setattr("fairchain.repairing.front.REFINED", 8192)

@@ -1,0 +1,140 @@
+"""A candidate without a decision for some input fails, and the repair goes on; of the original it is an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain.errors import ModelError
+from fairchain.model import OnnxModel
+from fairchain.model.tunable import Tunable
+from fairchain.model.weights import Weights
+from fairchain.repairing import diff_report, repair
+from fairchain.repairing.descent import Descent
+from fairchain.repairing.judge import Judge
+from fairchain.repairing.knobs import Shifts
+from fairchain.repairing.search import Tried
+from fairchain.repairing.trial import FAILED, Question, Rows, Score, Trial
+from fairchain.spec import Spec
+from tests.networks import save
+from tests.repairing.builders import SEX, asked, fragile
+
+# How b3 must move so that nobody's score is a number, and only that of a row with x = -0.2 is not.
+NOBODY, ONE_ROW = -1.0, -0.4
+
+
+def question(folder: Path, **changes: Any) -> Spec:
+    save(fragile(), folder / "network.onnx")
+    return asked(folder, **changes)
+
+
+def judge_of(spec: Spec, held_out: Rows | None = None) -> tuple[Judge, Shifts]:
+    """A judge, and two numbers to choose: one breaks scores, one turns the weight of sex down to 0."""
+    model = OnnxModel(spec.model.path or "", spec)
+    weights = Weights(model)
+    places = (("b3", 0), ("w1", 4 * SEX + 2))
+    knobs = Shifts(weights.values, places, (1.0, -2.0), ("b3[0]", "w1[2, 2]"))
+    return Judge(model, weights, Question(spec), held_out, None, 0, 1), knobs
+
+
+def candidate(*point: float) -> Tried:
+    return Tried(np.array(point), Score(0.0, 1.0), 0.0)
+
+
+def rows(*x: float) -> Rows:
+    values = np.column_stack([np.resize(x, 40), np.arange(40) % 10, np.arange(40) % 2])
+    return Rows(values, (values[:, :2].sum(axis=1) > 9.5).astype(int))
+
+
+def test_the_judge_records_why_a_candidate_failed_and_goes_on_to_the_next(tmp_path: Path) -> None:
+    spec = question(tmp_path)
+    judge, knobs = judge_of(spec)
+    failed, accepted = judge.all([candidate(NOBODY, 1), candidate(0, 1), candidate(0, 1)], knobs)
+    assert failed.verdict is None
+    assert not failed.attempt.accepted
+    assert failed.attempt.decision == "FAILED"
+    assert failed.attempt.why.startswith("no decision for the input x=0, y=")
+    assert failed.attempt.gap is None
+    assert failed.attempt.price is None
+    assert accepted.attempt.accepted
+    # The share of delta of an attempt that failed is spent all the same.
+    deltas = [each.attempt.delta for each in (failed, accepted)]
+    assert deltas == [spec.guarantee.delta / 2, spec.guarantee.delta / 4]
+
+
+def test_a_candidate_that_fails_on_held_out_rows_only_is_not_accepted(tmp_path: Path) -> None:
+    judge, knobs = judge_of(question(tmp_path), rows(-0.2, 3, 5, 8))
+    failed, accepted = judge.all([candidate(ONE_ROW, 1), candidate(0, 1)], knobs)
+    assert failed.attempt.decision == "FAILED"
+    assert failed.attempt.why.startswith("no decision for the input x=-0.2, y=")
+    assert accepted.attempt.accepted
+
+
+def test_held_out_rows_without_a_decision_of_the_original_are_an_error(tmp_path: Path) -> None:
+    judge, knobs = judge_of(question(tmp_path), rows(-1, 3, 5, 8))
+    with pytest.raises(ModelError, match="which is no decision"):
+        judge.one(candidate(0, 1), knobs, 1)
+
+
+def trial_of(spec: Spec, searched: Rows | None) -> Trial:
+    model = OnnxModel(spec.model.path or "", spec)
+    return Trial(Tunable(model, Weights(model), ["b3"]), Question(spec).inputs(model.dtype, 1, 4000), searched)
+
+
+@pytest.mark.parametrize("searched", [None, rows(3, 5, 8)], ids=["agreement", "accuracy"])
+def test_a_candidate_that_fails_in_the_search_has_the_worst_score(tmp_path: Path, searched: Rows | None) -> None:
+    trial = trial_of(question(tmp_path), searched)
+    assert trial.score({"b3": np.array([0.5 + NOBODY], np.float32)}) == FAILED
+    assert trial.score({"b3": np.array([0.5 + ONE_ROW], np.float32)}) == trial.score({})
+
+
+def test_searched_rows_without_a_decision_of_the_original_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="has no decision for some input"):
+        trial_of(question(tmp_path), rows(-1, 3, 5, 8))
+
+
+def test_a_repair_all_of_whose_candidates_fail_ends_with_their_reasons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To this search everything looks fair, and whatever it tries breaks the scores."""
+    spec = question(tmp_path)
+    monkeypatch.setattr(Trial, "score", lambda *_: Score(0.0, 1.0))
+    monkeypatch.setattr(Shifts, "weights", lambda *_: {"b3": np.array([-0.5], np.float32)})
+    result = repair(None, spec, change="biases", units=0, iterations=1, workers=1)
+    assert not result.accepted
+    assert result.after is None
+    assert result.price is None
+    assert {attempt.decision for attempt in result.attempts} == {"FAILED"}
+    assert "no decision for the input x=0" in result.statement
+    assert "FAILED, no decision for the input x=0" in diff_report(result)
+    assert str(result).startswith("NOT REPAIRED: the largest gap is")
+    plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert plain["attempts"][0]["gap"] is None
+
+
+def test_an_original_without_a_decision_for_somebody_is_an_error(tmp_path: Path) -> None:
+    model = fragile()
+    next(each for each in model.graph.initializer if each.name == "b3").raw_data = np.float32(-0.5).tobytes()
+    save(model, tmp_path / "network.onnx")
+    with pytest.raises(ModelError, match=r"network.onnx: output \"y\" is nan, nan, which is no decision"):
+        repair(None, asked(tmp_path), units=0, iterations=1, workers=1)
+
+
+def test_scores_that_overflow_have_no_decision_and_no_warning(tmp_path: Path) -> None:
+    """Both scores are infinite, and their difference is no number."""
+    spec = asked(tmp_path)
+    model = OnnxModel(spec.model.path or "", spec)
+    trial = Trial(Tunable(model, Weights(model), ["b2"]), Question(spec).inputs(model.dtype, 1, 4000), None)
+    assert trial.score({"b2": np.full(2, np.inf, np.float32)}) == FAILED
+
+
+def test_a_descent_goes_on_where_there_is_no_slope() -> None:
+    """The slope is lost on half of the way down."""
+    descent = Descent(lambda point, _: np.where(np.abs(point - 0.5) < 0.05, np.nan, 1.0), np.array([0.9]))
+    asked_for = np.concatenate([descent.ask() for _ in range(4)])
+    assert np.isfinite(asked_for).all()
+    assert asked_for.min() < 0.4
