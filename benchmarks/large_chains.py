@@ -2,9 +2,10 @@
 
 `python -m benchmarks.large_chains` asks chains of 1,000, 10,000 and 100,000 states one question for each operator, of
 the probabilities as they are and of intervals around them (2% of each probability to either side). Kinds: layers, as
-learned from a feed-forward network; a walk on a line and one on a square, with few ends far apart; and a graph in
-which every state leads to four others anywhere, so that everything is one component. The last column is the power of
-the number of states with which the time grows.
+learned from a feed-forward network; a walk on a line and one on a square, with few ends far apart; a graph in which
+every state leads to four others anywhere, so that everything is one component; and a hundred such graphs, with three
+ways out of each: to the next one only (steps), or to anywhere (clusters), so that everything is one component again.
+The last column is the power of the number of states with which the time grows.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from fairchain.chain import Chain
 from fairchain.checker import check
 from fairchain.errors import QueryError
 
-KINDS = ("layers", "line", "square", "graph")
+KINDS = ("layers", "line", "square", "graph", "steps", "clusters")
 SIZES = (1_000, 10_000, 100_000)
+WALKS = ("line", "square")
 FORMULAS = {
     "F": 'P=? [ F "left" ]',
     "U": 'P=? [ !"tenth" U "left" ]',
@@ -30,6 +32,7 @@ FORMULAS = {
     "R": 'R=? [ F ("left" | "right") ]',
 }
 ENDS = 10
+CLUSTERS = 100
 WIDTH = 0.02
 
 
@@ -39,11 +42,11 @@ def large_chain(kind: str, size: int, *, returning: bool = False) -> Chain:
     inner = size - ENDS
     sources, targets = _edges(kind, inner, rng)
     ends = np.arange(inner, size)
-    initial = 0 if kind in ("layers", "graph") else inner // 2
+    initial = inner // 2 if kind in WALKS else 0
     pairs = np.unique(np.concatenate([sources * size + targets, ends * size + (initial if returning else ends)]))
     sources, targets = pairs // size, pairs % size
     # A walk with random weights digs itself in: it would be left after more steps than there are numbers for.
-    weights = rng.random(len(pairs)) + 0.1 if kind in ("layers", "graph") else np.ones(len(pairs))
+    weights = np.ones(len(pairs)) if kind in WALKS else rng.random(len(pairs)) + 0.1
     return Chain(
         states=tuple(map(str, range(size))),
         sources=sources,
@@ -63,6 +66,8 @@ def _edges(kind: str, inner: int, rng: np.random.Generator) -> tuple[np.ndarray,
     sources = np.repeat(np.arange(inner), 4)
     if kind == "graph":
         return sources, rng.integers(0, inner + ENDS, len(sources))
+    if kind in ("steps", "clusters"):
+        return sources, _clustered(sources, inner, rng, ahead=kind == "steps")
     if kind == "layers":
         targets = (sources // 100 + 1) * 100 + rng.integers(0, 100, len(sources))
         return sources, np.where(targets >= inner, inner + targets % ENDS, targets)
@@ -75,6 +80,24 @@ def _edges(kind: str, inner: int, rng: np.random.Generator) -> tuple[np.ndarray,
     across = np.clip(columns + np.tile([-1, 1, 0, 0], inner), 0, side - 1)
     targets = (rows + np.tile([0, 0, -1, 1], inner)) * side + across
     return sources, np.where(targets < 0, inner, np.where(targets >= inner, inner + 1, targets))
+
+
+def _clustered(sources: np.ndarray, inner: int, rng: np.random.Generator, *, ahead: bool) -> np.ndarray:
+    """Targets within the source's own cluster, but for three edges of each: to the next one, or to anywhere.
+
+    One of the four is the next state, so that each cluster is one component.
+    """
+    size = inner // CLUSTERS
+    cluster = np.minimum(sources // size, CLUSTERS - 1)
+    inside = np.where(np.arange(len(sources)) % 4 == 3, (sources + 1) % size, rng.integers(0, size, len(sources)))
+    targets: np.ndarray = cluster * size + inside
+    for edge in range(3):
+        ways = 4 * (np.arange(CLUSTERS) * size + rng.integers(0, size, CLUSTERS)) + edge
+        following = (cluster[ways] + 1) * size + rng.integers(0, size, CLUSTERS)
+        following[-1] = inner
+        targets[ways] = following if ahead else rng.integers(0, inner, CLUSTERS)
+    targets[4 * rng.choice(size * CLUSTERS, ENDS, replace=False)] = np.arange(inner, inner + ENDS)
+    return targets
 
 
 def measure(kind: str, size: int, operator: str, *, bounds: bool) -> float | None:

@@ -62,6 +62,40 @@ def random_chain(rng: np.random.Generator, size: int) -> Chain:
     )
 
 
+def clustered(count: int, size: int, *, ahead: bool) -> Chain:
+    """Random graphs with three ways out of each: to the next, or to anywhere, which makes one component of all.
+
+    Every state leads to eight others of its cluster; runs end "left" or "right", from everywhere with certainty.
+    """
+    rng = np.random.default_rng(0)
+    inner = count * size
+    sources = np.repeat(np.arange(inner), 8)
+    cluster = sources // size
+    # One of the eight is the neighbour, so that each cluster is one component for sure.
+    inside = np.where(np.arange(len(sources)) % 8, rng.integers(0, size, len(sources)), (sources + 1) % size)
+    targets = cluster * size + inside
+    ways = (8 * (np.arange(count)[:, None] * size + np.arange(3) * (size // 3)) + 1).ravel()
+    following = (cluster[ways] + 1) * size + rng.integers(0, size, len(ways))
+    targets[ways] = following if ahead else rng.integers(0, inner, len(ways))
+    if not ahead:
+        # One way out of each leads on all the same, and from the last to the first.
+        targets[ways[2::3]] = following[2::3] % inner
+    targets[ways[-3:-1]] = inner, inner + 1
+    targets = np.where(targets >= inner, inner + targets % 2, targets)
+    ends = np.array([inner, inner + 1])
+    sources, targets = np.concatenate([sources, ends]), np.concatenate([targets, ends])
+    pairs = np.unique(sources * (inner + 2) + targets)
+    sources, targets = pairs // (inner + 2), pairs % (inner + 2)
+    weights = rng.random(len(pairs)) + 0.1
+    return Chain(
+        states=tuple(f"s{number}" for number in range(inner + 2)),
+        sources=sources,
+        targets=targets,
+        probabilities=weights / np.bincount(sources, weights, minlength=inner + 2)[sources],
+        labels={"left": frozenset([inner]), "right": frozenset([inner + 1]), "odd": frozenset(range(1, inner, 2))},
+    )
+
+
 def with_bounds(rng: np.random.Generator, chain: Chain, *, open_ends: bool) -> Chain:
     """Bounds around each probability; with `open_ends` some transitions may not be there at all."""
     probabilities = chain.probabilities

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from fairchain.chain import Chain
 from fairchain.checker import check
-from fairchain.checker.solve import solve, system, topological
+from fairchain.checker.iterate import iterated
+from fairchain.checker.solve import _large, solve, system, topological
 from fairchain.errors import QueryError
-from tests.checker.builders import chain_of, random_chain
+from tests.checker.builders import chain_of, clustered, random_chain
 
 INFINITE = float("inf")
 
@@ -241,6 +243,79 @@ def test_what_can_neither_be_iterated_nor_factorised_is_refused() -> None:
     np.testing.assert_allclose(*values, atol=1e-12)
 
 
+def test_clusters_that_are_hardly_ever_left_are_solved_together() -> None:
+    """Thirty of 1,000 states, one component: refused without the equations between clusters; ends add up to 1."""
+    matrix, ends = inner_of(clustered(30, 1000, ahead=False))
+    with (
+        patch("fairchain.checker.iterate.MOST_GROUPS", 0),
+        patch("fairchain.checker.solve.MOST_ITERATING", 1e7),
+        pytest.raises(QueryError, match="30,000 states leads from everywhere to everywhere"),
+    ):
+        solve(matrix, ends[:, 0])
+    values = solve(matrix, ends)
+    np.testing.assert_allclose(values.sum(axis=1), 1, atol=1e-9)
+    assert 0.1 < values[0, 0] < 0.9
+
+
+def test_clusters_one_behind_the_other_are_solved_one_by_one() -> None:
+    """Thirty of 300 states, each left for the next only: thirty systems of equations, not one."""
+    matrix, ends = inner_of(clustered(30, 300, ahead=True))
+    with patch("fairchain.checker.solve._large", wraps=_large) as parts:
+        np.testing.assert_allclose(solve(matrix, ends).sum(axis=1), 1, atol=1e-9)
+    assert [part.args[0].shape[0] for part in parts.call_args_list] == [300] * 30
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_clusters_solved_together_agree_with_elimination(transposed: bool) -> None:
+    matrix, _ = inner_of(clustered(12, 100, ahead=False))
+    matrix = (matrix.T if transposed else matrix).tocsr()
+    right = np.random.default_rng(0).random(1200)
+    grouped = iterated(matrix, right, 100, grouped=True)
+    assert grouped is not None
+    np.testing.assert_allclose(grouped, np.linalg.solve(matrix.toarray(), right), rtol=1e-9)
+
+
+def test_a_graph_without_clusters_is_not_taken_for_one_with_them() -> None:
+    matrix, ends = inner_of(clustered(1, 2000, ahead=False))
+    assert iterated(matrix, ends, 100, grouped=True) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(2, 6), st.integers(2, 12), st.sampled_from(["factors", "iteration", "small"]))
+def test_several_components_agree_with_a_dense_solution(seed: int, parts: int, size: int, how: str) -> None:
+    """Rings with chords, edges only to later ones, and single states behind; numbered at random."""
+    rng = np.random.default_rng(seed)
+    count = parts * size
+    total = count + parts
+    matrix = np.zeros((total, total))
+    states = np.arange(count)
+    matrix[states, states // size * size + (states + 1) % size] = 0.1 + rng.random(count)
+    matrix[states, states // size * size + rng.integers(0, size, count)] += rng.random(count)
+    part = np.append(states // size, np.arange(parts, 2 * parts))
+    matrix += (part[:, None] < part) * (rng.random((total, total)) < 0.1) * rng.random((total, total))
+    leaving = rng.random(total) + 0.01
+    rows = matrix.sum(axis=1) + leaving
+    shuffled = rng.permutation(total)
+    matrix, leaving = (matrix / rows[:, None])[shuffled][:, shuffled], (leaving / rows)[shuffled]
+    right = rng.random((total, 2))
+    limits = {"factors": (3, 500, 1e8), "iteration": (3, 3, -1.0), "small": (32, 500, 1e8)}[how]
+    with patch.multiple("fairchain.checker.solve", DENSE=0, SMALL=limits[0], MIDDLE=limits[1], EASY=limits[2]):
+        found = solve(system(csr_array(matrix), leaving), right)
+    np.testing.assert_allclose(found, np.linalg.solve(np.eye(total) - matrix, right), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("parts", "right"), [(2, True), (4, False)])
+def test_errors_of_parts_one_behind_the_other_add_up(parts: int, right: bool) -> None:
+    """Each part may be off by 0.3 in the sixth digit; the largest value is between 0.6 and 1."""
+    chain = clustered(parts, 60, ahead=True)
+    with patch("fairchain.checker.solve._largest_error", return_value=np.array(3e-7)):
+        if right:
+            assert 0 < value(chain, 'P=? [ F "left" ]') < 1
+        else:
+            with pytest.raises(QueryError, match="4 parts of the chain, one behind the other, are left so slowly"):
+                value(chain, 'P=? [ F "left" ]')
+
+
 def test_values_that_do_not_solve_their_equations_are_refused() -> None:
     """The residual is looked at, whoever computed: here the factors are those of another matrix."""
     chain = large("walk", 600)
@@ -259,6 +334,13 @@ def test_a_part_that_is_hardly_ever_left_is_refused_not_answered_wrongly() -> No
     weights /= np.bincount(chain.sources, weights, minlength=len(chain))[chain.sources]
     with pytest.raises(QueryError, match="steps on average, too many"):
         check(replace(chain, probabilities=weights), 'P=? [ F "left" ]')
+
+
+def inner_of(chain: Chain) -> tuple[csr_array, np.ndarray]:
+    """The equations of the states before the two ends, and the probability of either end in one step."""
+    inner = len(chain) - 2
+    ends = chain.matrix[:inner, inner:].toarray()
+    return system(chain.matrix[:inner, :inner], ends.sum(axis=1)), ends
 
 
 def large(kind: str, size: int) -> Chain:

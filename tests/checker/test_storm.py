@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from fairchain.checker import check
-from tests.checker.builders import random_chain
+from tests.checker.builders import clustered, random_chain
 
 if importlib.util.find_spec("stormpy") is None and not os.environ.get("FAIRCHAIN_NO_SKIP"):
     pytest.skip("stormpy is not installed: pip install stormpy", allow_module_level=True)
@@ -46,3 +47,14 @@ def test_every_operator_agrees_with_storm(part: int) -> None:
             assert np.array_equal(np.isinf(ours), np.isinf(theirs)), where
             finite = np.isfinite(ours)
             assert np.allclose(ours[finite], theirs[finite], atol=1e-6, rtol=1e-6), where
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_clusters_agree_with_storm(ahead: bool) -> None:
+    """Six of 60 states, each for itself or as one component with equations between them; iterated, not factorised."""
+    chain = clustered(6, 60, ahead=ahead)
+    for formula in ('P=? [ F "left" ]', 'P=? [ G !"odd" ]', 'S=? [ "right" ]', 'R=? [ F ("left" | "right") ]'):
+        with patch.multiple("fairchain.checker.solve", MIDDLE=50, EASY=0, MOST_PRODUCTS=30, MOST_ELIMINATING=0):
+            ours = check(chain, formula).values
+        theirs = check(chain, formula, engine="storm").values
+        np.testing.assert_allclose(ours, theirs, atol=1e-6, rtol=1e-6, err_msg=formula)

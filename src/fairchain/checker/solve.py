@@ -1,9 +1,9 @@
 """Linear equations of chains that are left with certainty: (I - Q) x = b, and the same for the transposed matrix.
 
 States are taken in the order of their strongly connected components, what is reached first: without cycles that is
-back substitution. Small components are inverted all at once; large ones are iterated where that is fast, which is
-where factors would fill up, and factorised otherwise, unless that would take too much memory. What either finds is
-checked: the residual, times the expected steps until the part is left, bounds the error.
+back substitution. Small components are inverted all at once; large ones are iterated (`iterate`) where that is fast,
+which is where factors would fill up, and factorised otherwise, unless that would take too much memory. What either
+finds is checked: the residual, times the expected steps until the part is left, bounds the error.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairchain.checker.graph import Floats, Indices, components_of
+from fairchain.checker.iterate import iterated
 from fairchain.errors import QueryError
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ DENSE = 48
 # Components up to this size are inverted as dense matrices, those up to the next are always factorised.
 SMALL = 32
 MIDDLE = 500
-# When an iteration is good enough, relative to the answer, and how often it is tried before factors are.
-TOLERANCE = 1e-14
-ROUNDS = 4
+# Products in a round of an iteration before factors are tried.
 MOST_PRODUCTS = 100
 # With no more multiplications than this elimination is the fastest way; where it would take more than the next the
 # iteration goes on, for so many of its own.
@@ -51,6 +50,16 @@ class NeverLeftError(UnsolvedError):
         super().__init__(
             f"a part of the chain with {size:,} states is left {often} on average, too many for the numbers of a "
             "computer; ask with a bound on the steps, such as F<=1000"
+        )
+
+
+class TooManySlowError(UnsolvedError):
+    """Each part is right to six digits, and all of them together may not be."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"{count:,} parts of the chain, one behind the other, are left so slowly that the numbers of a computer do "
+            "not give six digits of the answer; ask with a bound on the steps, such as F<=1000"
         )
 
 
@@ -99,13 +108,22 @@ def solve(matrix: csr_array, right: Floats) -> Floats:
     ordered = matrix[order][:, order].tocsr()
     values = right[order].astype(float)
     stop = len(order)
+    errors = []
     for start in _blocks(component)[::-1]:
         rows = ordered[start:stop]
         known = values[start:stop] - rows[:, stop:] @ values[stop:]
-        values[start:stop] = _block(rows[:, start:stop], component[start:stop] - component[start], known)
+        single = component[stop - 1] == component[start]
+        if single and stop - start > SMALL:
+            values[start:stop], error = _large(rows[:, start:stop], known)
+            errors.append(error)
+        else:
+            values[start:stop] = _small(rows[:, start:stop], component[start:stop] - component[start], known)
         stop = start
     if not np.isfinite(values).all():
         raise NeverLeftError(matrix.shape[0])
+    # A part averages what is behind it, so the errors of parts add up and do not grow otherwise.
+    if errors and (np.sum(errors, axis=0) > ACCURATE * np.abs(values).max(axis=0)).any():
+        raise TooManySlowError(len(errors))
     answer = np.empty_like(values)
     answer[order] = values
     return answer
@@ -188,25 +206,30 @@ def topological(count: int, sources: Indices, targets: Indices) -> Indices:
     return ranks
 
 
-def _block(matrix: csr_array, component: Indices, right: Floats) -> Floats:
-    """One block: small components, or a single large one."""
-    size = matrix.shape[0]
-    if size == 1:
+def _small(matrix: csr_array, component: Indices, right: Floats) -> Floats:
+    """Small components, one after the other."""
+    if matrix.shape[0] == 1:
         single: Floats = right / matrix.data[0]
         return single
-    if size <= SMALL or component[-1]:
-        return _refined(matrix, right, _substituted(matrix, component))
+    return _refined(matrix, right, _substituted(matrix, component))
+
+
+def _large(matrix: csr_array, right: Floats) -> tuple[Floats, Floats]:
+    """A single large component, and how much the values of each column may be off."""
+    size = matrix.shape[0]
     columns = np.column_stack([right, matrix.diagonal()])
     effort = _elimination(matrix) if size > MIDDLE else 0.0
-    values = _iterated(matrix, columns, MOST_PRODUCTS) if effort > EASY else None
+    values = iterated(matrix, columns, MOST_PRODUCTS) if effort > EASY else None
     if values is None and effort > MOST_ELIMINATING:
-        values = _iterated(matrix, columns, int(MOST_ITERATING / matrix.nnz))
+        values = iterated(matrix, columns, MOST_PRODUCTS, grouped=True)
+        if values is None:
+            values = iterated(matrix, columns, int(MOST_ITERATING / matrix.nnz))
         if values is None:
             raise TooDenseError(size)
     if values is None:
         values = _refined(matrix, columns, _factorised(matrix))
-    _must_be_right(matrix, columns, values)
-    return values[:, :-1].reshape(right.shape)
+    error = _largest_error(matrix, columns, values)
+    return values[:, :-1].reshape(right.shape), error.reshape(right.shape[1:])
 
 
 def _elimination(matrix: csr_array) -> float:
@@ -222,8 +245,8 @@ def _elimination(matrix: csr_array) -> float:
     return float(np.square(np.arange(matrix.shape[0]) - first, dtype=float).sum())
 
 
-def _must_be_right(matrix: csr_array, right: Floats, values: Floats) -> None:
-    """Refuse values that may be wrong in the sixth digit of the largest.
+def _largest_error(matrix: csr_array, right: Floats, values: Floats) -> Floats:
+    """How much the values of each column but the last may be off; refused if that is the sixth digit of the largest.
 
     The matrix A has an inverse without negative entries. So if A v >= c > 0 for a v > 0, and no equation is missed by
     more than r, then no value is off by more than r v / c; v, the last column, is the steps until the part is left.
@@ -233,10 +256,13 @@ def _must_be_right(matrix: csr_array, right: Floats, values: Floats) -> None:
     _must_be_left_soon(steps)
     made = (matrix @ values) / scale[:, None]
     progress = made[:, -1].min()
-    missed = np.abs(right / scale[:, None] - made)[:, :-1].max(axis=0)
-    largest = np.abs(values[:, :-1]).max(axis=0)
-    if steps.min() <= 0 or progress <= 0 or (missed * (steps.max() / progress) > ACCURATE * largest).any():
+    if steps.min() <= 0 or progress <= 0:
         raise NeverLeftError(len(steps))
+    missed = np.abs(right / scale[:, None] - made)[:, :-1].max(axis=0)
+    error: Floats = missed * (steps.max() / progress)
+    if (error > ACCURATE * np.abs(values[:, :-1]).max(axis=0)).any():
+        raise NeverLeftError(len(steps))
+    return error
 
 
 def _must_be_left_soon(steps: Floats) -> None:
@@ -309,63 +335,3 @@ def _inverse(rows: Indices, columns: Indices, weights: Floats, component: Indice
         found.append((inverse.ravel(), np.repeat(places, size, 1).ravel(), np.tile(places, (1, size)).ravel()))
     data, row, column = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return coo_array((data, (row, column)), shape=(len(component),) * 2).tocsr()
-
-
-def _iterated(matrix: csr_array, right: Floats, products: int) -> Floats | None:
-    """By a Krylov method; None if it does not get there with so many products in a round."""
-    from scipy.sparse import diags_array
-
-    scale = 1 / matrix.diagonal()
-    scaled = (diags_array(scale) @ matrix).tocsr()
-    columns = right.reshape(len(right), -1)
-    answer = np.zeros_like(columns)
-    for number, column in enumerate(scale * columns.T):
-        found, missing = answer[:, number], column
-        for _ in range(ROUNDS):
-            before = np.abs(missing).max()
-            found = found + _stabilised(scaled, missing, products)
-            missing = column - scaled @ found
-            if np.abs(missing).max() <= TOLERANCE * np.abs(found).max():
-                # Where a part is left slowly, the last digits of the residual are many of the answer's.
-                answer[:, number] = found + _stabilised(scaled, missing, products)
-                break
-            if not np.abs(missing).max() < before / 2:
-                return None
-        else:
-            return None
-    return answer.reshape(right.shape)
-
-
-def _stabilised(matrix: csr_array, right: Floats, products: int) -> Floats:
-    """The stabilised method of biconjugate gradients, until ten digits are there or it is not worth going on.
-
-    Written out because of its products: a linear algebra library starts threads for them, which wait for each other
-    ten times as long as they work when the machine is busy.
-    """
-
-    def dot(left: Floats, other: Floats) -> float:
-        return float(np.add.reduce(left * other))
-
-    answer = np.zeros_like(right)
-    missing, direction = right.copy(), right.copy()
-    # Residuals are compared with something that has a part of everything; a right side of one state has not.
-    shadow = np.cos(np.arange(len(right)))
-    enough = 1e-20 * dot(right, right)
-    share = dot(shadow, missing)
-    for _ in range(products):
-        ahead = matrix @ direction
-        along = dot(shadow, ahead)
-        if share == 0 or along == 0:
-            break
-        first = share / along
-        halfway = missing - first * ahead
-        turned = matrix @ halfway
-        length = dot(turned, turned)
-        second = dot(turned, halfway) / length if length else 0.0
-        answer += first * direction + second * halfway
-        missing = halfway - second * turned
-        if dot(missing, missing) <= enough or second == 0:
-            break
-        share, before = dot(shadow, missing), share
-        direction = missing + share / before * first / second * (direction - second * ahead)
-    return answer
