@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Leave one core free for nobody: tests run on as many workers as there are cores.
-PYTEST := $(BIN)/python -m pytest -n auto
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # Where tests keep what they fetch.
 CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 

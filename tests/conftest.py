@@ -5,5 +5,5 @@ from __future__ import annotations
 from hypothesis import settings
 
 # Machines are shared and slow at times: how long an example takes says nothing about whether it holds.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=60)
 settings.load_profile("untimed")

@@ -20,7 +20,7 @@ from tests.child import run_child
 
 NAMES = ("census", "credit", "bank")
 
-NETWORKS, SPECS = 700, 150
+NETWORKS, SPECS = 450, 150
 Text = TypeVar("Text", bytes, str)
 
 # Tries the damaged networks of seeds sys.argv[3] to sys.argv[4] and prints each seed before, so that the last line

@@ -26,17 +26,12 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         seeds=1,
         truth=8192,
         repetitions=2,
-        near=1,
-        gaps=(0.02, 0.3, 0.1),
-        most=3000,
         explained=500,
     )
     comparison = module("comparison")
     monkeypatch.setitem(module("__main__").SIZES, "quick", sizes)
     cases = [case for case in module("cases").embedded() if case.name in ("census sex", "credit age")]
     monkeypatch.setattr(module("cases"), "embedded", lambda: cases)
-    monkeypatch.setattr(module("boundary"), "GROUPS", (3,))
-    monkeypatch.setattr(module("near"), "ROUNDS", 2**15)
     # Committed counts are compared by the suite itself; here there are none.
     monkeypatch.setattr(module("kept"), "RESULTS", Path("nowhere"))
     monkeypatch.setattr(module("limits").bench, "timed", lambda _: iter([]))
@@ -46,7 +41,8 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module("repair").repairs, "embedded_cases", lambda: iter([]))
 
 
-PARTS = ["verification", "repair", "growth", "sensitivity", "comparison", "boundary", "limits"]
+# The others are run by `make bench`.
+PARTS = ["verification", "repair", "growth", "sensitivity", "comparison", "limits"]
 
 
 @pytest.mark.usefixtures("_tiny")

@@ -20,7 +20,7 @@ from fairchain.evidence.bets import log_wealth
 from fairchain.evidence.interval import largest_above, largest_below
 from fairchain.evidence.tally import Counts
 
-RATIO_MET, DELTA, RUNS, ROUNDS, STRIDE = 0.8, 0.1, 500, 480, 80
+RATIO_MET, DELTA, RUNS, ROUNDS, STRIDE = 0.8, 0.1, 300, 480, 80
 GAP = 1 - RATIO_MET
 # Rates of the group that gets the outcome more often: near 0, in the middle, near 1, and 1.
 RATES = (0.05, 0.3, 0.55, 0.95, 1.0)
