@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Leave one core free for nobody: tests run on as many workers as there are cores.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# Leave one core free for nobody: tests run on as many workers as there are cores. What they compile is kept, also where
+# the environment says otherwise: the many processes that they start would compile everything again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 # Where tests keep what they fetch.
 CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 
