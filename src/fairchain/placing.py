@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-# How a file is called before it is in its place; a process that is killed may leave one behind.
+# How a file's name begins and ends before it is in its place; a process that is killed may leave one behind.
 PART = (".fairchain-", ".part")
 
 
-def place(contents: Mapping[Path, bytes], *, lasting: bool = False) -> None:
+def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[str, str] = PART) -> None:
     """Put files in their places, in this order; `lasting` waits until each is on the disk.
 
     All are written beside their places first, so that a full disk leaves none of them.
@@ -25,7 +25,7 @@ def place(contents: Mapping[Path, bytes], *, lasting: bool = False) -> None:
     made: list[tuple[str, Path]] = []
     try:
         for path, content in contents.items():
-            with NamedTemporaryFile(dir=path.parent, prefix=PART[0], suffix=PART[1], delete=False) as file:
+            with NamedTemporaryFile(dir=path.parent, prefix=part[0], suffix=part[1], delete=False) as file:
                 made.append((file.name, path))
                 file.write(content)
                 if lasting:

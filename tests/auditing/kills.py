@@ -28,8 +28,7 @@ import fairchain.report.markdown
 import fairchain.report.page
 import fairchain.verification.survey  # noqa: F401
 from fairchain.auditing import audit
-from fairchain.auditing.shelf import STATE, shelf_in
-from fairchain.placing import PART
+from fairchain.auditing.shelf import PART, STATE, shelf_in
 from tests.auditing.builders import contents, few_people, write_question
 
 KILLS = 50

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairchain.auditing.shelf import STATE, Files, Shelf, shelf_in
+from fairchain.auditing.shelf import PART, STATE, Files, Shelf, shelf_in
 from fairchain.errors import AuditError
-from fairchain.placing import PART
 
 
 def put(shelf: Shelf, name: str, files: Files) -> bool:

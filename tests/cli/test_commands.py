@@ -171,6 +171,7 @@ def test_data_sets_are_removed_by_name_or_all_at_once(
     code, out, _ = cli("data", "remove", "--all", "--json")
     assert (code, json.loads(out)["removed_bytes"]["credit"]) == (0, 1_500_000)
     assert not list(tmp_path.iterdir())
+    assert cli("data", "remove", "--all")[1] == "No data set was here.\n"
     for arguments in ((), ("--all", "census")):
         code, _, err = cli("data", "remove", *arguments)
         assert code == 2

@@ -39,7 +39,7 @@ from fairchain.spec.schema import Texts
 
 ABOUT = {
     "certificate.json": "the verdict with every count behind it",
-    "verdict.json": "the verdict, with the people who are decided otherwise as another group",
+    "verdict.json": "the verdict, with those who are decided otherwise as another group",
     "survey.json": "every group and every pair",
     "explanation.json": "every feature and neuron with its influence",
     "chain.json": "the learned Markov chain with everything it holds",

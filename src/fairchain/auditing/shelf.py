@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairchain.errors import AuditError
-from fairchain.placing import PART, place
+from fairchain.placing import place
 
 STATE = ".audit.json"
 # On Windows only; elsewhere the folder itself is locked.
@@ -23,6 +23,8 @@ LOCK = ".audit.lock"
 UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
 IN_USE = "{}: another audit is at work in it; wait for its end, or name another folder with -o"
 FORMAT = 1
+# What an audit that was killed may leave behind, and nobody else.
+PART = (".fairchain-audit-", ".part")
 Files = Mapping[str, bytes]
 Stages = dict[str, dict[str, str]]
 
@@ -171,7 +173,7 @@ class Shelf:
         """A whole file or nothing: a reader, or a crash, never sees half of it."""
         path = self.folder / filename
         try:
-            place({path: content}, lasting=True)
+            place({path: content}, lasting=True, part=PART)
         except OSError as error:
             raise AuditError(f"{path}: cannot be written ({error.strerror})") from None
 

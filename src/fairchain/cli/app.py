@@ -166,6 +166,8 @@ def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None
     if as_json:
         print(json.dumps({"removed_bytes": freed}, indent=1))
         return
+    if everything and not any(freed.values()):
+        print("No data set was here.")
     for name, size in freed.items():
         if size or names:
             print(f"{name}: {size / 1e6:.1f} MB removed" if size else f"{name}: was not here")

@@ -177,6 +177,8 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
 
 
 def _last(result: Repair) -> str:
+    if result.needed and result.after is None and result.attempts:
+        return result.attempts[-1].why
     verdict = result.after if result.after is not None and result.needed else result.before
     return verdict.headline
 

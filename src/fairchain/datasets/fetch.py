@@ -134,21 +134,21 @@ def remove(names: Sequence[str], *, cache: Path | str | None = None) -> dict[str
     """
     root, freed = _root(cache), {}
     for source in [_source(name) for name in names]:
-        named = [root / each for each in (source.name, *MADE_FROM.get(source.name, ()))]
-        # A link leads out of the cache, to what is not ours.
-        folders = [folder for folder in named if folder.is_dir() and not folder.is_symlink()]
-        files = [path for folder in folders for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-        freed[source.name] = sum(path.stat().st_size for path in files)
-        for folder in folders:
-            _remove_folder(folder)
+        folders = [root / each for each in (source.name, *MADE_FROM.get(source.name, ()))]
+        freed[source.name] = sum(_removed(folder) for folder in folders if folder.is_dir())
     return freed
 
 
-def _remove_folder(folder: Path) -> None:
+def _removed(folder: Path) -> int:
+    """Remove a folder of the cache; the bytes that it took."""
+    if folder.is_symlink():
+        raise DataError(f"{folder}: is a link out of the cache, to what is not ours; remove it by hand")
     try:
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         shutil.rmtree(folder)
     except OSError as error:
         raise DataError(f"{folder}: cannot be removed ({error.strerror}); remove it by hand") from None
+    return size
 
 
 def _get(

@@ -95,9 +95,8 @@ class TextPopulation:
 
     @property
     def sha256(self) -> str:
-        """Of everything that decides which texts are drawn: corpus, words, terms and synonyms."""
+        """Of everything that decides which texts may be drawn: corpus, words, terms and synonyms."""
         parts = [self.corpus.sha256, self.lexicon.sha256, *(terms.sha256 for terms in self.question.terms)]
-        parts += [] if self.swapped else [hashlib.sha256(self.corpus.ranks.tobytes()).hexdigest()]
         parts += [] if self.replacing is None else [self.replacing.sha256]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 

@@ -128,9 +128,8 @@ class Attempt:
 class Repair:
     """What `repair` says.
 
-    `after` is the verdict on the network of `content`: the accepted one or, if none was, the best that was tried
-    (None if each of
-    them FAILED). `original` is the network as it was, measured on the same inputs as the front.
+    `after` is the verdict on the network of `content`: the accepted one or, if none was, the best that was tried (None
+    if each of them FAILED). `original` is the network as it was, measured on the same inputs as the front.
     `evaluations` counts the inputs shown to candidates, `candidates` the networks.
     """
 

@@ -13,6 +13,8 @@ from fairchain.wording import measure
 
 # Keys of a feature that say who the people are; the others say what the network gets, and belong to it.
 OF_PEOPLE = ("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms")
+# Of a population what changes no rate: where the file lies, how texts of a round are chosen.
+NO_DIFFERENCE = ("path", "prediction", "pair_by")
 SHOWN = ("verdict", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
 
 
@@ -153,7 +155,7 @@ def _question(certificate: Plain) -> dict[str, object]:
     # Through the struct, so that a key that is left out and one with its default value are the same.
     spec, claims = msgspec.to_builtins(parse_spec(certificate["spec"])), certificate["claims"]
     question = {key: value for key, value in spec["property"].items() if key != "threshold"}
-    people = {key: value for key, value in spec["population"].items() if key not in ("path", "prediction")}
+    people = {key: value for key, value in spec["population"].items() if key not in NO_DIFFERENCE}
     features = [{key: feature[key] for key in OF_PEOPLE if key in feature} for feature in spec["feature"]]
     return {
         "the question": (claims["kind"], question),

@@ -192,9 +192,8 @@ def _people(findings: Findings) -> str:
     verdict = findings.verdict
     seed = "" if verdict["seed"] is None else f" Seed {verdict['seed']}."
     asked = f" {verdict['evaluations']:,} evaluations of the network." if verdict["evaluations"] else ""
-    return (
-        f"## Which people\n\n{escape(verdict['population'])}. The question: {code(verdict['property'])}.{seed}{asked}"
-    )
+    who, question = escape(verdict["population"]), code(verdict["property"])
+    return f"## Which {verdict['inputs']}\n\n{who}. The question: {question}.{seed}{asked}"
 
 
 def _recheck(findings: Findings) -> str:

@@ -36,8 +36,11 @@ MOST_TEXTS = 20_000_000
 MOST_WORDS = 250_000_000
 # Characters of a text by which most networks have read as many words as they read; the rest is looked at if not.
 LETTERS_PER_WORD = 10
+# Characters of a cell of pair_by: a label or a number, and no text.
+LONGEST_MARK = 200
 # Changes whenever the same texts would give other words.
 VERSION = 2
+NO_PAIRS = "; change or remove pair_by in [population]"
 READ = "a .txt file with a text on each line, or a .csv, .tsv or .jsonl file"
 
 
@@ -114,7 +117,9 @@ def located(population: Texts) -> tuple[Path, str | None, str | None]:
         from fairchain.datasets import here
 
         return here(population.dataset)[0], population.column or "comment", population.pair_by or "toxic"
-    return Path(str(population.path)), population.column, population.pair_by
+    # One text as every group needs no other like it.
+    pair_by = population.pair_by if population.reading == "observed" else None
+    return Path(str(population.path)), population.column, pair_by
 
 
 @lru_cache(maxsize=1)
@@ -149,6 +154,11 @@ def _read(wanted: _Wanted, lexicon: Lexicon) -> Corpus:
     total = 0
     for text, mark in texts_in(path, wanted.column, wanted.pair_by, digest):
         total += 1
+        if len(mark) > LONGEST_MARK:
+            raise DataError(
+                f"{path}: {shown(str(wanted.pair_by))} has a cell of more than {LONGEST_MARK} characters; pair_by "
+                "names a column of labels or numbers"
+            )
         found = _known(text, numbers, unknown, length)
         if not found:
             continue
@@ -221,9 +231,10 @@ def _from_json(path: Path, column: str | None, pair_by: str | None, lines: Itera
         if isinstance(found, dict):
             if column is None:
                 raise DataError(f'{path}: holds objects; say which key has the text: column = "..." in [population]')
-            for key in (column, pair_by):
+            for key, remedy in ((column, ""), (pair_by, NO_PAIRS)):
                 if key is not None and key not in found:
-                    raise DataError(f"{path}, line {number:,}: there is no key {shown(key)} ({near(key, list(found))})")
+                    known = near(key, list(found))
+                    raise DataError(f"{path}, line {number:,}: there is no key {shown(key)} ({known}){remedy}")
             found, mark = found[column], None if pair_by is None else found[pair_by]
         elif pair_by is not None:
             raise DataError(f"{path}, line {number:,}: is a bare text, with no key {shown(pair_by)}; remove pair_by")
@@ -246,9 +257,9 @@ def _from_table(
             return
         if column is None and len(header) > 1:
             raise DataError(f'{path}: has {len(header)} columns; say which one has the texts: column = "..."')
-        for name in (column, pair_by):
+        for name, remedy in ((column, ""), (pair_by, NO_PAIRS)):
             if name is not None and name not in header:
-                raise DataError(f"{path}: there is no column {shown(name)} ({near(name, header)})")
+                raise DataError(f"{path}: there is no column {shown(name)} ({near(name, header)}){remedy}")
         place = 0 if column is None else header.index(column)
         beside = None if pair_by is None else header.index(pair_by)
         for number, row in enumerate(rows, 1):
