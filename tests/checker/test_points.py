@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, lil_array
 
 from fairchain.chain import Chain
 from fairchain.checker import check
@@ -314,6 +314,46 @@ def test_errors_of_parts_one_behind_the_other_add_up(parts: int, right: bool) ->
         else:
             with pytest.raises(QueryError, match="4 parts of the chain, one behind the other, are left so slowly"):
                 value(chain, 'P=? [ F "left" ]')
+
+
+def slow_parts(parts: int, size: int, leave: float) -> tuple[csr_array, np.ndarray, np.ndarray, np.ndarray]:
+    """Parts one behind the other, left by their last state with `leave`; what leaves, the goal and exact values."""
+    rng = np.random.default_rng(1)
+    total = parts * size
+    matrix, leaving, goal, exact = lil_array((total, total)), np.zeros(total), np.zeros(total), np.ones(total + 1)
+    for start in range(total - size, -1, -size):
+        inner = rng.random((size, size))
+        inner /= inner.sum(axis=1, keepdims=True)
+        inner[-1] *= 1 - leave
+        matrix[start : start + size, start : start + size] = inner
+        last = start + size - 1
+        ahead, lost = 0.999 * leave, 0.001 * leave
+        if last + 1 < total:
+            matrix[last, last + 1], leaving[last] = ahead, lost
+        else:
+            goal[last], leaving[last] = ahead, lost + ahead
+        # Only the last state leaves, so all states of a part have one value.
+        ways = Fraction(leaving[last]) + (Fraction(ahead) if last + 1 < total else 0)
+        exact[start : start + size] = float(Fraction(exact[last + 1]) * Fraction(ahead) / ways)
+    return matrix.tocsr(), leaving, goal, exact[:-1]
+
+
+@pytest.mark.parametrize(("parts", "size", "leave"), [(100, 2, 6e-10), (100, 2, 1e-3), (40, 5, 1e-7)])
+def test_small_parts_that_are_left_slowly_are_right(parts: int, size: int, leave: float) -> None:
+    """With the rounded diagonal alone the first would be off by more than 1e-6."""
+    matrix, leaving, goal, exact = slow_parts(parts, size, leave)
+    assert np.abs(solve(system(matrix, leaving), goal, leaving) - exact).max() < 1e-9
+    if leave < 1e-9:
+        assert np.abs(solve(system(matrix, leaving), goal) - exact).max() > 1e-6
+
+
+def test_small_parts_whose_errors_add_up_are_refused() -> None:
+    """Expected steps, which differ within a part: no rounded values solve the equations well enough to be sure."""
+    matrix, leaving, goal, _ = slow_parts(100, 2, 6e-10)
+    with pytest.raises(QueryError, match="100 parts of the chain, one behind the other, are left so slowly"):
+        solve(system(matrix, leaving), np.ones_like(goal), leaving)
+    matrix, leaving, goal, _ = slow_parts(100, 2, 1e-7)
+    assert solve(system(matrix, leaving), np.ones_like(goal), leaving)[0] > 1e8
 
 
 def test_values_that_do_not_solve_their_equations_are_refused() -> None:

@@ -109,7 +109,7 @@ def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weigh
     entries = (weights[stays], (place[sources[stays]], place[targets[stays]]))
     size = int(inside.sum())
     found = values.copy()
-    found[inside] = solve(system(coo_array(entries, shape=(size, size)).tocsr(), leaving), right)
+    found[inside] = solve(system(coo_array(entries, shape=(size, size)).tocsr(), leaving), right, leaving)
     return found
 
 

@@ -182,7 +182,8 @@ class Points:
         rows = self.matrix[maybe]
         outside = rows[:, ~maybe]
         right = gain + outside @ values[~maybe]
-        return solve(system(rows[:, maybe], outside.sum(axis=1)), right)
+        leaving = outside.sum(axis=1)
+        return solve(system(rows[:, maybe], leaving), right, leaving)
 
     def steps(self, target: Mask) -> Floats:
         """Expected number of steps to the target, infinite where it may never be reached."""
@@ -194,7 +195,7 @@ class Points:
         if maybe.any():
             rows = self.matrix[maybe]
             leaving = rows[:, target].sum(axis=1)
-            values[maybe] = solve(system(rows[:, maybe], leaving), np.ones(int(maybe.sum())))
+            values[maybe] = solve(system(rows[:, maybe], leaving), np.ones(int(maybe.sum())), leaving)
         return values
 
     def _long_run(self, part: Mask) -> Floats:

@@ -36,6 +36,7 @@ MOST_ITERATING = 4e8
 # Beyond so many steps in one component less than six digits of an answer would be right.
 MOST_STEPS = 1e10
 ACCURATE = 1e-6
+EPSILON = float(np.finfo(float).eps)
 
 
 class UnsolvedError(QueryError):
@@ -46,7 +47,7 @@ class NeverLeftError(UnsolvedError):
     """A part of the chain is left so rarely that its equations have no answer in floating numbers."""
 
     def __init__(self, size: int, steps: float = math.inf) -> None:
-        often = f"after {steps:.1g} steps" if math.isfinite(steps) else f"after far more than {MOST_STEPS:.0g} steps"
+        often = f"after {steps:.1g} steps" if math.isfinite(steps) else "after very many steps"
         super().__init__(
             f"a part of the chain with {size:,} states is left {often} on average, too many for the numbers of a "
             "computer; ask with a bound on the steps, such as F<=1000"
@@ -90,8 +91,11 @@ def system(inner: csr_array, leaving: Floats) -> csr_array:
     return coo_array(entries, shape=inner.shape).tocsr()
 
 
-def solve(matrix: csr_array, right: Floats) -> Floats:
+def solve(matrix: csr_array, right: Floats, leaving: Floats | None = None) -> Floats:
     """Solve matrix @ x = right for x, for a matrix that `system` made, or its transpose.
+
+    With what leaves the states, for values and not for the transpose, the errors of all parts together are bounded,
+    rounding included, where the right side has no negative entries. Without, each large part is checked for itself.
 
     Raises
     ------
@@ -103,27 +107,34 @@ def solve(matrix: csr_array, right: Floats) -> Floats:
     if (matrix.diagonal() <= 0).any():
         raise NeverLeftError(matrix.shape[0])
     if matrix.shape[0] <= DENSE:
-        return _dense(matrix, right)
+        return _dense(matrix, right, leaving)
     order, component = _order(matrix)
     ordered = matrix[order][:, order].tocsr()
     values = right[order].astype(float)
+    left = None if leaving is None else leaving[order]
     stop = len(order)
     errors = []
     for start in _blocks(component)[::-1]:
         rows = ordered[start:stop]
         known = values[start:stop] - rows[:, stop:] @ values[stop:]
-        single = component[stop - 1] == component[start]
-        if single and stop - start > SMALL:
-            values[start:stop], error = _large(rows[:, start:stop], known)
-            errors.append(error)
+        # Seen from the block, what leads behind it leaves as well; those entries are negative.
+        ways = None if left is None else left[start:stop] - rows[:, stop:].sum(axis=1)
+        block = rows[:, start:stop]
+        if component[stop - 1] == component[start] and stop - start > SMALL:
+            values[start:stop], error = _large(block, known, ways)
         else:
-            values[start:stop] = _small(rows[:, start:stop], component[start:stop] - component[start], known)
+            values[start:stop], error = _small(block, component[start:stop] - component[start], known, ways)
+        # What is behind was added up before.
+        adding = EPSILON * np.diff(rows.indptr).max() * np.abs(values[start:stop]).max(axis=0)
+        errors.append(error + adding)
         stop = start
     if not np.isfinite(values).all():
         raise NeverLeftError(matrix.shape[0])
     # A part averages what is behind it, so the errors of parts add up and do not grow otherwise.
-    if errors and (np.sum(errors, axis=0) > ACCURATE * np.abs(values).max(axis=0)).any():
-        raise TooManySlowError(len(errors))
+    if leaving is not None and _inaccurate(np.sum(errors, axis=0), values):
+        sizes = np.bincount(component)
+        slow = int((sizes > 1).sum())
+        raise TooManySlowError(slow) if slow > 1 else NeverLeftError(int(sizes.max()))
     answer = np.empty_like(values)
     answer[order] = values
     return answer
@@ -147,15 +158,18 @@ def stationary(matrix: Floats) -> Floats:
     return visits
 
 
-def _dense(matrix: csr_array, right: Floats) -> Floats:
+def _dense(matrix: csr_array, right: Floats, leaving: Floats | None) -> Floats:
     full = matrix.toarray()
     try:
-        values = _refined(full, right.astype(float), lambda known: np.linalg.solve(full, known))
-        _must_be_left_soon(np.linalg.solve(full, np.diag(full)))
+        values, error = _refined(matrix, right.astype(float), lambda known: np.linalg.solve(full, known), leaving)
+        steps = np.linalg.solve(full, np.diag(full))
     except np.linalg.LinAlgError:
         raise NeverLeftError(matrix.shape[0]) from None
+    _must_be_left_soon(steps)
     if not np.isfinite(values).all():
         raise NeverLeftError(matrix.shape[0])
+    if _inaccurate(error, values):
+        raise NeverLeftError(matrix.shape[0], float(steps.max()))
     return values
 
 
@@ -206,15 +220,15 @@ def topological(count: int, sources: Indices, targets: Indices) -> Indices:
     return ranks
 
 
-def _small(matrix: csr_array, component: Indices, right: Floats) -> Floats:
-    """Small components, one after the other."""
+def _small(matrix: csr_array, component: Indices, right: Floats, leaving: Floats | None) -> tuple[Floats, Floats]:
+    """Small components, one after the other, and how much the values of each column may be off."""
     if matrix.shape[0] == 1:
         single: Floats = right / matrix.data[0]
-        return single
-    return _refined(matrix, right, _substituted(matrix, component))
+        return single, EPSILON * np.abs(single[0])
+    return _refined(matrix, right, _substituted(matrix, component), leaving)
 
 
-def _large(matrix: csr_array, right: Floats) -> tuple[Floats, Floats]:
+def _large(matrix: csr_array, right: Floats, leaving: Floats | None) -> tuple[Floats, Floats]:
     """A single large component, and how much the values of each column may be off."""
     size = matrix.shape[0]
     columns = np.column_stack([right, matrix.diagonal()])
@@ -227,8 +241,10 @@ def _large(matrix: csr_array, right: Floats) -> tuple[Floats, Floats]:
         if values is None:
             raise TooDenseError(size)
     if values is None:
-        values = _refined(matrix, columns, _factorised(matrix))
-    error = _largest_error(matrix, columns, values)
+        inverse = _factorised(matrix)
+        values = inverse(columns)
+        values = values + inverse(_residual(matrix, columns, values, leaving)[0])
+    error = _largest_error(matrix, columns, values, leaving)
     return values[:, :-1].reshape(right.shape), error.reshape(right.shape[1:])
 
 
@@ -245,24 +261,56 @@ def _elimination(matrix: csr_array) -> float:
     return float(np.square(np.arange(matrix.shape[0]) - first, dtype=float).sum())
 
 
-def _largest_error(matrix: csr_array, right: Floats, values: Floats) -> Floats:
+def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Floats | None) -> Floats:
     """How much the values of each column but the last may be off; refused if that is the sixth digit of the largest.
 
     The matrix A has an inverse without negative entries. So if A v >= c > 0 for a v > 0, and no equation is missed by
     more than r, then no value is off by more than r v / c; v, the last column, is the steps until the part is left.
     """
-    scale = matrix.diagonal()
     steps = values[:, -1]
     _must_be_left_soon(steps)
-    made = (matrix @ values) / scale[:, None]
-    progress = made[:, -1].min()
-    if steps.min() <= 0 or progress <= 0:
+    residual, inside, ends = _residual(matrix, right, values, leaving)
+    missed = np.abs(residual) + inside
+    # The inverse times what leaves is 1, and times the right side the values: for them rounding at the ends counts once
+    # and not for every step. The last column's equations have the diagonal on their right side.
+    missed[:, -1] += ends[:, -1]
+    missed = (missed / matrix.diagonal()[:, None]).max(axis=0)
+    progress = 1 - missed[-1]
+    if steps.min() <= 0 or not progress > 0:
         raise NeverLeftError(len(steps))
-    missed = np.abs(right / scale[:, None] - made)[:, :-1].max(axis=0)
-    error: Floats = missed * (steps.max() / progress)
-    if (error > ACCURATE * np.abs(values[:, :-1]).max(axis=0)).any():
+    largest = np.abs(values[:, :-1]).max(axis=0)
+    once = 2 * EPSILON * (np.diff(matrix.indptr).max() + 3) * largest
+    error: Floats = missed[:-1] * (steps.max() / progress) + once
+    if _inaccurate(error, values[:, :-1]):
         raise NeverLeftError(len(steps))
     return error
+
+
+def _inaccurate(error: Floats, values: Floats) -> bool:
+    return not (error <= ACCURATE * np.abs(values).max(axis=0)).all()
+
+
+def _residual(
+    matrix: csr_array, right: Floats, values: Floats, leaving: Floats | None
+) -> tuple[Floats, Floats, Floats]:
+    """By how much the equations are missed, and how far rounding may change that: within the part, and at its ends.
+
+    What leaves a state is known better than the rounded diagonal tells: x_i times the diagonal, minus the others, is
+    x_i times what leaves, plus the differences x_i - x_j weighted, which are small where a part is left slowly.
+    """
+    if leaving is None:
+        return right - matrix @ values, np.zeros_like(values), np.zeros_like(values)
+    entries = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(entries)), entries)
+    across = (-1,) + (1,) * (values.ndim - 1)
+    # The diagonal itself has the difference 0, and there is one in every row.
+    flows = -matrix.data.reshape(across) * (values[rows] - values[matrix.indices])
+    out = leaving.reshape(across) * values
+    first = matrix.indptr[:-1]
+    residual = right - out - np.add.reduceat(flows, first, axis=0)
+    unit = EPSILON * (entries + 3).reshape(across)
+    inside = unit * np.add.reduceat(np.abs(flows), first, axis=0)
+    return residual, inside, unit * (np.abs(right) + np.abs(out))
 
 
 def _must_be_left_soon(steps: Floats) -> None:
@@ -272,10 +320,20 @@ def _must_be_left_soon(steps: Floats) -> None:
         raise NeverLeftError(len(steps), most)
 
 
-def _refined(matrix: csr_array | Floats, right: Floats, inverse: Callable[[Floats], Floats]) -> Floats:
-    """One step of refinement brings back digits that elimination lost."""
+def _refined(
+    matrix: csr_array, right: Floats, inverse: Callable[[Floats], Floats], leaving: Floats | None
+) -> tuple[Floats, Floats]:
+    """One step of refinement brings back digits that elimination lost; the error is what is still missed, solved for.
+
+    Nothing is said of it where it is not known what leaves the states.
+    """
     values = inverse(right)
-    return values + inverse(right - matrix @ values)
+    values = values + inverse(_residual(matrix, right, values, leaving)[0])
+    if leaving is None:
+        return values, np.zeros(right.shape[1:])
+    residual, inside, ends = _residual(matrix, right, values, leaving)
+    error: Floats = np.abs(inverse(np.abs(residual) + inside + ends)).max(axis=0)
+    return values, error
 
 
 def _factorised(matrix: csr_array) -> Callable[[Floats], Floats]:
