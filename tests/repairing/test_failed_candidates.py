@@ -14,7 +14,6 @@ from fairchain.model import OnnxModel
 from fairchain.model.tunable import Tunable
 from fairchain.model.weights import Weights
 from fairchain.repairing import diff_report, repair
-from fairchain.repairing.descent import Descent
 from fairchain.repairing.judge import Judge
 from fairchain.repairing.knobs import Shifts
 from fairchain.repairing.search import Tried
@@ -130,11 +129,3 @@ def test_scores_that_overflow_have_no_decision_and_no_warning(tmp_path: Path) ->
     model = OnnxModel(spec.model.path or "", spec)
     trial = Trial(Tunable(model, Weights(model), ["b2"]), Question(spec).inputs(model.dtype, 1, 4000), None)
     assert trial.score({"b2": np.full(2, np.inf, np.float32)}) == FAILED
-
-
-def test_a_descent_goes_on_where_there_is_no_slope() -> None:
-    """The slope is lost on half of the way down."""
-    descent = Descent(lambda point, _: np.where(np.abs(point - 0.5) < 0.05, np.nan, 1.0), np.array([0.9]))
-    asked_for = np.concatenate([descent.ask() for _ in range(4)])
-    assert np.isfinite(asked_for).all()
-    assert asked_for.min() < 0.4

@@ -208,7 +208,7 @@ def test_rows_on_both_sides_are_told_and_the_same_table_is_refused(tmp_path: Pat
 
 def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
     spec = asked(tmp_path)
-    with pytest.raises(SpecError, match="evolution, pso, cma"):
+    with pytest.raises(SpecError, match="evolution, pso"):
         repair(None, spec, optimizer="annealing")
     with pytest.raises(SpecError, match="last-layer"):
         Settings(change="everything")

@@ -38,10 +38,10 @@ FRONT_ROWS = 8
 @click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
 @click.option(
     "--optimizer",
-    type=click.Choice(["evolution", "gradient", "pso", "cma"]),
+    type=click.Choice(["evolution", "pso"]),
     default="evolution",
     show_default=True,
-    help="pso is the paper's way throughout; cma needs the package cmaes.",
+    help="evolution: covariance matrix adaptation; pso: the paper's particle swarm, with the paper's fitness.",
 )
 @click.option(
     "--change",

@@ -14,21 +14,19 @@ import numpy as np
 from fairchain.errors import ModelError, SpecError
 from fairchain.evidence import Decision, default_workers, thread_pool
 from fairchain.model import Limits, OnnxModel, load_model
-from fairchain.model.gradients import Differentiable
 from fairchain.model.tunable import Tunable, input_means
 from fairchain.model.weights import Array, Weights
 from fairchain.population.inline import with_nodes
 from fairchain.repairing.choice import protected_units, ranked_units
-from fairchain.repairing.descent import Descent, Slope
 from fairchain.repairing.judge import Judge, Judged, candidates_of
-from fairchain.repairing.knobs import Knobs, NamedUnit, Point, Scales, last_layer, low_rank, unit_biases
+from fairchain.repairing.knobs import Knobs, NamedUnit, Scales, last_layer, low_rank, unit_biases
 from fairchain.repairing.result import FrontPoint, Progress, Repair
 from fairchain.repairing.rows import LEAST_ROWS, MOST_SEARCHED, divided, in_common, labelled_rows, shuffled
 from fairchain.repairing.search import Aim, Found, Searcher, Tried, front_of, spread
 from fairchain.repairing.seeds import OPTIMIZER, REFINE, SEARCH, derived_seed
 from fairchain.repairing.settings import Settings
 from fairchain.repairing.telling import changes_of, statement_of
-from fairchain.repairing.trial import Inputs, Question, Rows, Trial
+from fairchain.repairing.trial import Question, Rows, Trial
 from fairchain.spec import Individual, Marginals, Spec, Table, load_spec, revise
 from fairchain.tables import People, people_of, read_table
 from fairchain.verdict import Verdict, limit_of
@@ -80,8 +78,7 @@ def repair(
     label
         The column with the true labels; by default the spec's, or `label`.
     optimizer
-        "evolution", "pso" (the paper's way throughout), "cma" (the package cmaes) or "gradient" (derivatives of smooth
-        decisions; for feed-forward networks with two labels).
+        "evolution" (covariance matrix adaptation), or "pso" (the paper's particle swarm, with the paper's fitness).
     change
         What may change: "scales", "biases", "last-layer" or "low-rank"; "auto" is low-rank where the network gets the
         protected features and may change what it makes of them, the last layer of a network that reads texts, and
@@ -210,8 +207,7 @@ class _Job:
         lost = None if settings.max_accuracy_loss is None else 0.8 * settings.max_accuracy_loss
         aim = Aim(limit, None if lost is None else original.accuracy - lost, settings.paper)
         with thread_pool(self.workers or default_workers()) as pool:
-            descend = self._descent(weights, knobs, inputs, searched) if settings.optimizer == "gradient" else None
-            searcher = Searcher(trial, knobs, weights, aim, pool, self.progress, descend)
+            searcher = Searcher(trial, knobs, weights, aim, pool, self.progress)
             found = searcher.run(settings.optimizer, settings.iterations, derived_seed(self.seed, OPTIMIZER))
             fine = Trial(network, self._refined(), rows)
             front = self._measured_again(found, fine, knobs, pool)
@@ -232,11 +228,6 @@ class _Job:
         result = self._result(before, found, front, judged, knobs, weights, evaluations, start)
         notes = (*result.notes, *_copies(rows, held_out))
         return replace(result, original=FrontPoint(as_it_was.gap, as_it_was.accuracy, 0.0), notes=notes)
-
-    def _descent(self, weights: Weights, knobs: Knobs, inputs: Inputs, rows: Rows | None) -> Callable[[Point], Descent]:
-        network = Differentiable(self.network, weights, knobs.tensors)
-        slope = Slope(network, knobs, inputs, rows, float(limit_of(self.spec)))
-        return lambda start: Descent(slope, start)
 
     def _count(self, people: int, texts: int) -> int:
         """Texts are read anew for every candidate, unless only the last layer changes."""

@@ -6,7 +6,7 @@ Every optimiser works on vectors between -1 and 1, asks for a whole generation a
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,14 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 
 Points = NDArray[np.float64]
-NAMES = ("evolution", "pso", "cma", "gradient")
+NAMES = ("evolution", "pso")
 # Numbers up to which the evolution learns how they go together; of more it learns the spread of each.
 MOST_TOGETHER = 200
+
+
+def unknown_optimizer(name: str) -> str:
+    """Return the message for a name that is not in `NAMES`."""
+    return f'optimizer: unknown name "{name}"; expected one of {", ".join(NAMES)}'
 
 
 class Optimizer(Protocol):
@@ -35,9 +40,7 @@ def make_optimizer(name: str, start: Points, step: float, seed: int) -> Optimize
         return Swarm(start, seed)
     if name == "evolution":
         return Evolution(start, step, seed)
-    if name == "cma":
-        return _PackageCma(start, step, seed)
-    raise SpecError(f'optimizer: there is no "{name}"; there is {", ".join(NAMES)}')
+    raise SpecError(unknown_optimizer(name))
 
 
 class Swarm:
@@ -133,32 +136,3 @@ class Evolution:
         if not self._apart:
             values, self._axes = np.linalg.eigh((self._covariance + self._covariance.T) / 2)
         self._spread = np.sqrt(np.maximum(values, 1e-20))
-
-
-class _PackageCma:
-    """The same method from the package cmaes."""
-
-    def __init__(self, start: Points, step: float, seed: int) -> None:
-        try:
-            from cmaes import CMA
-        except ImportError:
-            raise SpecError(
-                'optimizer: "cma" needs the package cmaes; install fairchain[cma], or take "evolution"'
-            ) from None
-        bounds = np.tile([-1.0, 1.0], (len(start), 1))
-        # The package takes two dimensions at least; a second one that nothing depends on does no harm.
-        self._extra = max(0, 2 - len(start))
-        padded, bounds = np.append(start, np.zeros(self._extra)), np.resize(bounds, (len(start) + self._extra, 2))
-        self._cma: Any = CMA(mean=padded, sigma=step, bounds=bounds, seed=seed % 2**32)
-        self._asked: list[Points] = []
-
-    def ask(self) -> Points:
-        """A generation of the package's own size."""
-        self._asked = [self._cma.ask() for _ in range(self._cma.population_size)]
-        points = np.array(self._asked)
-        return points[:, : points.shape[1] - self._extra]
-
-    def tell(self, points: Points, fitness: Points) -> None:
-        """Hand on what came out."""
-        del points
-        self._cma.tell([(point, float(value)) for point, value in zip(self._asked, fitness, strict=True)])

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairchain.model.weights import Weights
 from fairchain.repairing.knobs import Knobs, Point
-from fairchain.repairing.optimizers import Optimizer, make_optimizer
+from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.result import Progress
 from fairchain.repairing.trial import Score, Trial
 
@@ -90,8 +90,6 @@ class Searcher:
         Threads that try several candidates at once; the result does not depend on them.
     progress
         Called after each generation.
-    descend
-        Makes an optimiser that begins at a point and knows derivatives; without it one is made by its name.
     """
 
     def __init__(
@@ -102,9 +100,7 @@ class Searcher:
         aim: Aim,
         pool: ThreadPoolExecutor | None = None,
         progress: Callable[[Progress], None] | None = None,
-        descend: Callable[[Point], Optimizer] | None = None,
     ) -> None:
-        self._descend = descend
         self._trial, self._knobs, self._aim = trial, knobs, aim
         self._pool, self._progress = pool, progress
         self._base = weights.values
@@ -130,7 +126,7 @@ class Searcher:
         first = [unchanged] if optimizer == "pso" else [unchanged, *self._knobs.starts()]
         self._try(first)
         start = unchanged if optimizer == "pso" else self._best().point
-        search = self._descend(start) if self._descend else make_optimizer(optimizer, start, STEP, seed)
+        search = make_optimizer(optimizer, start, STEP, seed)
         best, waited = self._aim.fitness(self._best()), 0
         while self.iterations < iterations:
             if optimizer == "pso" and self._aim.reached(self._best()):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairchain.errors import SpecError
 from fairchain.repairing.knobs import KINDS
-from fairchain.repairing.optimizers import NAMES
+from fairchain.repairing.optimizers import NAMES, unknown_optimizer
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.optimizer not in NAMES:
-            raise SpecError(f'optimizer: there is no "{self.optimizer}"; there is {", ".join(NAMES)}')
+            raise SpecError(unknown_optimizer(self.optimizer))
         if self.change not in KINDS:
             raise SpecError(f'change: there is no "{self.change}"; there is {", ".join(KINDS)}')
         if self.change == "low-rank" and self.keep_protected:
