@@ -11,8 +11,6 @@ from fairchain.report.plots.frame import scrolled
 
 # Above so many groups a cell has room for the longer side of its interval only.
 MOST_WRITTEN = 6
-# Above so many, paper takes small letters only.
-MOST_ON_PAPER = 12
 Gap = tuple[float, float, float]
 
 
@@ -36,13 +34,13 @@ class _Look:
     def number(self, estimate: float) -> str:
         return f"{estimate:.3f}" if self.ratio else f"{estimate:+.3f}"
 
-    def bounds(self, estimate: float, low: float, high: float) -> str | None:
-        """What is written under the number; nothing where it is exact."""
+    def bounds(self, estimate: float, low: float, high: float) -> Markup | None:
+        """Return what is written under the number, None where it is exact; a line may break between two bounds."""
         if low == high:
             return None
         if self.small:
-            return f"±{max(estimate - low, high - estimate):.3f}"
-        return f"[{self.number(low)}, {self.number(high)}]"
+            return el("small", f"±{max(estimate - low, high - estimate):.3f}")
+        return el("small", el("span", f"[{self.number(low)},"), " ", el("span", f"{self.number(high)}]"))
 
 
 def matrix(
@@ -72,7 +70,9 @@ def matrix(
             el("caption", caption),
             el("thead", head),
             el("tbody", *rows),
-            class_=f"matrix{' small' if look.small else ''}{' many' if len(names) > MOST_ON_PAPER else ''}",
+            class_="matrix small" if look.small else "matrix",
+            # The style sheet divides the paper's width by it, so that no font makes the table wider than the paper.
+            style=f"--columns: {len(names)}",
         ),
         caption,
     )
@@ -97,12 +97,11 @@ def _cell(row: str, column: str, gap: Gap | None, look: _Look) -> Markup:
     if gap is None:
         return el("td", "" if row == column else "–", class_="none")
     estimate, low, high = gap
-    written = look.bounds(*gap)
     between = "and" if look.ratio else "minus"
     return el(
         "td",
         el("span", look.number(estimate), class_="gap"),
-        el("small", written) if written is not None else None,
+        look.bounds(*gap),
         class_=f"shade{look.shade(estimate)}" + (" certain" if look.beyond(low, high) else ""),
         title=f"{row} {between} {column}: {with_interval(*gap)}",
         data_row=row,
