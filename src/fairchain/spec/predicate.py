@@ -1,42 +1,91 @@
-"""The language of `given`: conditions over feature names, parsed into a small tree and never executed as Python.
+"""Conditions over feature names, as in `given`: a subset of Python's expressions, parsed and never executed.
 
     condition   comparisons joined with and, or, not and parentheses
     comparison  age >= 18,  17 <= age < 26,  hours > overtime,  sex == 'Female',  race not in ['White', 'Other']
 
-A name is made of letters, digits, `_`, `-` and `.` and begins with a letter or `_`; any other name stands in
-backticks. Numbers are compared with numbers, a category with its values by ==, != and in; there is no arithmetic.
-A quote inside its own kind of quotes is written twice. A list after `in` is a set, never a range.
+A feature's name may contain `-` and `.`; any other name that is not a Python identifier goes in backticks. Numbers are
+compared with numbers, a category with its values by ==, != and in; there is no arithmetic. A quote inside its own kind
+of quotes is written twice. A list after `in` is a set, never a range.
+
+Names and quoted values are replaced by plain Python words first; `ast.parse` reads the rest, and every node that is
+not on a short list is refused.
 """
 
 from __future__ import annotations
 
+import ast
 import math
+import operator
 import re
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.spec.predicate_tokens import ARITHMETIC, KEYWORDS, NO_ARITHMETIC, Token, fail, quoted, tokens_of
-from fairchain.spec.predicate_tree import (
-    COMPARE,
-    Chain,
-    Column,
-    Comparison,
-    Constant,
-    Joined,
-    Member,
-    Node,
-    Not,
-    Predicate,
-)
+from fairchain.spec.near import suggest
 from fairchain.spec.schema import CategoryFeature, Feature
 
-__all__ = ["Predicate", "parse_predicate"]
-
+Values = NDArray[np.floating]
+Mask = NDArray[np.bool_]
+Holds = Callable[[Values], Mask]
 MOST_CHARACTERS = 10_000
 MOST_DEPTH = 100
-MOST_SHOWN = 8
+KEYWORDS = ("and", "or", "not", "in")
+SIGNS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Mask]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+}
+# What other languages write, and what it is here.
+FOREIGN = {
+    "=": "==", "===": "==", "<>": "!=", "=<": "<=", "=>": ">=", "≤": "<=", "≥": ">=", "≠": "!=",
+    "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not",
+}  # fmt: skip
+NO_ARITHMETIC = "there is no arithmetic here: compare features with numbers or with each other"
+# Quotations, numbers, names, signs; whatever else is a character of its own.
+_WORDS = re.compile(
+    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<open>['"`])"""
+    r"|(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?P<after>[^\W\d][\w.-]*|_[\w.-]*)?"
+    # Vowel signs of many scripts are marks, which \w leaves out.
+    r"|(?P<name>[^\W\d](?:[\w.-]|[^\x00-\x7f])*)"
+    r"|(?P<sign>===|==|!=|<>|<=|>=|=<|=>|&&|\|\||[<>=≤≥≠&|!~])|(?P<other>\S)"
+)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A checked condition over the features of a spec; `str` gives it in one canonical form.
+
+    Parameters
+    ----------
+    names
+        The features it uses, in the order of the spec.
+    text
+        The canonical form.
+    """
+
+    names: tuple[str, ...]
+    text: str
+    _holds: Holds
+
+    def __str__(self) -> str:
+        return self.text
+
+    def holds(self, values: Values) -> Mask:
+        """Return which rows satisfy it, (rows,).
+
+        `values` is (rows, features) with all features of the spec in order, categories as the index of their value.
+        A value that is NaN is unequal to everything.
+        """
+        # Constants are rounded to the columns' type, which must not make a whole number of 0.5.
+        return self._holds(values if values.dtype.kind == "f" else values.astype(np.float64))
 
 
 def parse_predicate(text: str, features: Sequence[Feature]) -> Predicate:
@@ -59,196 +108,282 @@ def parse_predicate(text: str, features: Sequence[Feature]) -> Predicate:
     """
     if len(text) > MOST_CHARACTERS:
         raise SpecError(f"property.given: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
-    parser = _Parser(tokens_of(text), features)
-    root = parser.condition()
-    return Predicate(tuple(feature.name for feature in features if feature.name in parser.used), root)
+    source = _Source(text, features)
+    written, holds = source.condition(source.tree())
+    return Predicate(tuple(feature.name for feature in features if feature.name in source.used), written, holds)
 
 
-class _Parser:
-    """Recursive descent, one method for each level of the language."""
+@dataclass(frozen=True)
+class _Word:
+    """A name, number or quoted value of the text: `code` stands for it in what Python parses."""
 
-    def __init__(self, tokens: Sequence[Token], features: Sequence[Feature]) -> None:
-        self._tokens, self._place, self._depth = tokens, 0, 0
-        self._features = features
-        self._index = {feature.name: index for index, feature in enumerate(features)}
+    kind: str
+    text: str
+    code: str
+    column: int
+    shown: str
+
+
+class _Source:
+    """The text of a condition, its words, and what its syntax tree means for the features."""
+
+    def __init__(self, text: str, features: Sequence[Feature]) -> None:
+        self._text = text
+        self._columns: list[int] = []
+        self._features = {feature.name: (index, feature) for index, feature in enumerate(features)}
+        self._words = {word.code: word for word in self._read()}
         self.used: set[str] = set()
 
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._place]
+    def _read(self) -> Iterator[_Word]:
+        """Yield the words, and build the Python text with the column of each of its characters."""
+        code, end = "", 0
+        for found in _WORDS.finditer(self._text):
+            column = found.start() + 1
+            code += " " * (found.start() > end)
+            self._columns += [end + 1] * (len(code) - len(self._columns))
+            if found["quoted"] or found["name"] or found["number"]:
+                word = self._word(found, column, len(code))
+                if word.kind == "keyword":
+                    code += word.text
+                else:
+                    code += f" {word.code} "
+                    yield word
+            else:
+                code += _sign(found, column)
+            self._columns += [column] * (len(code) - len(self._columns))
+            end = found.end()
+        self._columns.append(len(self._text) + 1)
+        self._code = code
 
-    def _take(self) -> Token:
-        self._place += 1
-        return self._tokens[self._place - 1]
+    def _word(self, found: re.Match[str], column: int, place: int) -> _Word:
+        shown, code = found[0], f"w{place}"
+        if quoted := found["quoted"]:
+            inner = quoted[1:-1].replace(2 * quoted[0], quoted[0])
+            return _Word("name" if quoted[0] == "`" else "text", inner, code, column, shown)
+        if found["number"]:
+            if found["after"]:
+                _fail(column, f'"{_short(shown)}" is not a number; put a name that begins like one in backticks')
+            return _Word("number", shown, code, column, shown)
+        name = shown
+        if name in KEYWORDS:
+            return _Word("keyword", name, name, column, name)
+        if name.lower() in KEYWORDS and name not in self._features:
+            _fail(column, f'found "{name}", write "{name.lower()}"')
+        return _Word("name", name, code, column, name)
 
-    def condition(self) -> Node:
-        """The whole text."""
-        root = self._joined("or")
-        if self._next.kind != "end":
-            self._unexpected('"and", "or" or the end')
-        return root
+    def tree(self) -> ast.expr:
+        """Parse the Python text."""
+        try:
+            return ast.parse(self._code.strip(), mode="eval").body
+        except SyntaxError as error:
+            offset = (error.offset or 1) - 1 + len(self._code) - len(self._code.lstrip())
+            column = self._columns[min(max(offset, 0), len(self._columns) - 1)]
+            at = self._text[column - 1 :].split()
+            found_here = f'cannot be read from "{_short(at[0])}" on' if at else "ends where more was expected"
+            _fail(column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not")
+        except (RecursionError, MemoryError, ValueError):
+            _fail(1, "the condition is nested too deeply; write it flatter")
 
-    def _joined(self, word: str) -> Node:
-        parts = [self._part_of(word)]
-        while self._next.kind == word:
-            self._take()
-            parts.append(self._part_of(word))
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+    def condition(self, node: ast.expr, depth: int = 0) -> tuple[str, Holds]:
+        """Return a node's canonical text, and the function from values to the rows for which it holds."""
+        if depth > MOST_DEPTH:
+            _fail(self._column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
+        if isinstance(node, ast.BoolOp):
+            joint, join = ("and", operator.iand) if isinstance(node.op, ast.And) else ("or", operator.ior)
+            parts = [self.condition(value, depth + 1) for value in node.values]
+            written = f" {joint} ".join(
+                f"({text})" if isinstance(value, ast.BoolOp) else text
+                for value, (text, _) in zip(node.values, parts, strict=True)
+            )
+            return written, lambda values: reduce(join, (holds(values) for _, holds in parts))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            text, inner = self.condition(node.operand, depth + 1)
+            return f"not ({text})" if isinstance(node.operand, ast.BoolOp) else f"not {text}", lambda v: ~inner(v)
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
+        if isinstance(node, ast.Name | ast.Constant):
+            word = self._operand(node)
+            _fail(
+                word.column, f'{_short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like'
+            )
+        self._refuse(node)
 
-    def _part_of(self, word: str) -> Node:
-        return self._joined("and") if word == "or" else self._negation()
-
-    def _negation(self) -> Node:
-        if self._next.kind not in ("not", "("):
-            return self._comparison()
-        self._depth += 1
-        if self._depth > MOST_DEPTH:
-            fail(self._next.column, f"nested deeper than {MOST_DEPTH}; write it flatter")
-        if self._take().kind == "not":
-            node: Node = Not(self._negation())
-        else:
-            node = self._joined("or")
-            if self._next.kind != ")":
-                self._unexpected('"and", "or" or ")"')
-            self._take()
-        self._depth -= 1
-        return node
-
-    def _comparison(self) -> Node:
-        left = self._operand()
-        if self._next.kind in ("in", "not"):
-            return self._membership(left)
-        if self._next.kind not in COMPARE:
-            self._unexpected(f'"==", "<", "in" or the like ({_short(left.shown)} alone is no condition)')
-        parts: list[Comparison] = []
-        while self._next.kind in COMPARE:
-            sign = self._take()
-            right = self._operand()
+    def _comparison(self, node: ast.Compare) -> tuple[str, Holds]:
+        if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            if len(node.ops) > 1:
+                _fail(self._column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"')
+            return self._membership(node.left, node.comparators[0], negated=isinstance(node.ops[0], ast.NotIn))
+        sides = [self._operand(each) for each in (node.left, *node.comparators)]
+        parts: list[Holds] = []
+        text = ""
+        for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+            if type(op) not in SIGNS:
+                self._refuse(node)
+            sign, compare = SIGNS[type(op)]
             self._check_pair(left, sign, right)
-            parts.append(Comparison(self._side(left, right), sign.kind, self._side(right, left)))
-            left = right
-        if self._next.kind in ("in", "not"):
-            fail(self._next.column, f'found "{self._next.kind}" after a comparison; join the two with "and"')
-        return Chain(tuple(parts))
+            (one, first), (other, second) = self._side(left, right), self._side(right, left)
+            parts.append(lambda v, c=compare, a=first, b=second: c(a(v), b(v)))  # type: ignore[misc]
+            text = f"{text or one} {sign} {other}"
+        return text, lambda values: reduce(operator.iand, (part(values) for part in parts))
 
-    def _operand(self) -> Token:
-        if self._next.kind not in ("name", "number", "text"):
-            self._unexpected("a feature, a number or a value in quotes")
-        token = self._take()
-        if token.kind == "name" and token.text not in self._index:
-            self._unknown_name(token)
-        return token
+    def _membership(self, left: ast.expr, listed: ast.expr, *, negated: bool) -> tuple[str, Holds]:
+        word = self._operand(left)
+        if word.kind != "name":
+            _fail(word.column, f'{_short(word.shown)} is not a feature; write a feature before "in"')
+        if not isinstance(listed, ast.List) or not listed.elts:
+            _fail(self._column(listed), 'after "in", write a list in brackets with a number or a value in quotes')
+        index, feature = self._feature(word)
+        members = [_constant(self._operand(each), feature) for each in listed.elts]
+        sign = "not in" if negated else "in"
+        text = f"{_written_name(word.text)} {sign} [{', '.join(text for _, text in members)}]"
 
-    def _membership(self, token: Token) -> Node:
-        negated = self._take().kind == "not"
-        if negated and self._next.kind != "in":
-            self._unexpected('"in"')
-        self._place += negated
-        if token.kind != "name":
-            fail(token.column, f'{_short(token.shown)} is no feature; before "in" stands the name of one')
-        if self._next.kind != "[":
-            self._unexpected("a list in brackets")
-        members: list[Constant] = []
-        while self._take().kind != "]":
-            if self._next.kind not in ("number", "text"):
-                self._unexpected("a number or a value in quotes")
-            members.append(_constant(self._take(), self._feature(token)))
-            if self._next.kind not in (",", "]"):
-                self._unexpected('"," or "]"')
-        return Member(self._column(token), tuple(members), negated)
+        def holds(values: Values) -> Mask:
+            among = np.array([_rounded(value, values) for value, _ in members], values.dtype)
+            found: Mask = np.isin(values[:, index], among, invert=negated)
+            return found
 
-    def _feature(self, token: Token) -> Feature:
-        return self._features[self._index[token.text]]
+        return text, holds
 
-    def _column(self, token: Token) -> Column:
-        self.used.add(token.text)
-        return Column(self._index[token.text], token.text)
+    def _operand(self, node: ast.expr) -> _Word:
+        """Return the word that a node is: a feature, a number or a quoted value."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            word = self._operand(node.operand)
+            sign = "-" if isinstance(node.op, ast.USub) else ""
+            if word.kind == "number" and word.text[0] != "-":
+                return _Word("number", sign + word.text, word.code, self._column(node), sign + word.shown)
+        if not isinstance(node, ast.Name) or node.id not in self._words:
+            self._refuse(node)
+        word = self._words[node.id]
+        if word.kind == "name" and word.text not in self._features:
+            self._unknown_name(word)
+        return word
 
-    def _side(self, token: Token, other: Token) -> Column | Constant:
-        """A feature's column, or what a constant is in the column of the other side."""
-        return self._column(token) if token.kind == "name" else _constant(token, self._feature(other))
+    def _feature(self, word: _Word) -> tuple[int, Feature]:
+        self.used.add(word.text)
+        return self._features[word.text]
 
-    def _check_pair(self, one: Token, sign: Token, other: Token) -> None:
-        """Raise unless the sign can stand between these two."""
-        features = [self._feature(token) for token in (one, other) if token.kind == "name"]
+    def _side(self, word: _Word, other: _Word) -> tuple[str, Callable[[Values], Any]]:
+        """Return the text of one side, and its column or what a constant is in the column of the other side."""
+        if word.kind == "name":
+            index, _ = self._feature(word)
+            return _written_name(word.text), lambda values: values[:, index]
+        value, text = _constant(word, self._feature(other)[1])
+        return text, lambda values: _rounded(value, values)
+
+    def _check_pair(self, one: _Word, sign: str, other: _Word) -> None:
+        """Raise unless the sign can be between these two."""
+        features = [self._feature(word)[1] for word in (one, other) if word.kind == "name"]
         if not features:
-            pair = f"{_short(one.shown)} {sign.kind} {_short(other.shown)}"
-            fail(one.column, f"{pair} compares two constants; name a feature in it")
+            pair = f"{_short(one.shown)} {sign} {_short(other.shown)}"
+            _fail(one.column, f"{pair} compares two constants; name a feature in it")
         category = next((feature for feature in features if isinstance(feature, CategoryFeature)), None)
         if category is None:
             return
-        example = f"for example {Column(0, category.name)} == {_written(category.values[0])}"
+        example = f"for example {_written_name(category.name)} == {_written(category.values[0])}"
         if len(features) == 2:
-            fail(sign.column, f'"{category.name}" is a category, compared with its own values only, {example}')
-        if sign.kind not in ("==", "!="):
-            fail(
-                sign.column,
-                f'found "{sign.kind}", but "{category.name}" is a category, whose values have no order; '
+            _fail(one.column, f'"{category.name}" is a category, compared with its own values only, {example}')
+        if sign not in ("==", "!="):
+            _fail(
+                one.column,
+                f'found "{sign}", but "{category.name}" is a category, whose values have no order; '
                 f"use ==, != or in, {example}",
             )
 
-    def _unknown_name(self, token: Token) -> NoReturn:
-        name, missing = token.text, f'there is no feature "{_short(token.text)}"'
-        if name.lower() in KEYWORDS:
-            fail(token.column, f'{missing}; write "{name.lower()}" in small letters if you mean that word')
-        for feature in self._features:
+    def _unknown_name(self, word: _Word) -> NoReturn:
+        name, missing = word.text, f'there is no feature "{_short(word.text)}"'
+        for _, feature in self._features.values():
             if isinstance(feature, CategoryFeature) and name in feature.values:
-                fail(token.column, f'{missing}; a value of "{feature.name}" stands in quotes: {_written(name)}')
+                _fail(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {_written(name)}')
         before = re.split(r"[-.]", name)[0]
-        if before != name and before in self._index:
-            fail(token.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
-        fail(token.column, f"{missing}; {_suggest(name, list(self._index))}")
+        if before != name and before in self._features:
+            _fail(word.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
+        _fail(word.column, f"{missing}; {suggest(_short(name), _some(self._features))}")
 
-    def _unexpected(self, wanted: str) -> NoReturn:
-        token = self._next
-        if token.kind == "end":
-            fail(token.column, f"the text ends where {wanted} was expected")
-        found = f'found "{_short(token.shown)}"'
-        if token.kind == "name" and token.text.lower() in KEYWORDS:
-            fail(token.column, f'{found}, write "{token.text.lower()}"')
-        if token.kind == "number" and token.text[0] in ARITHMETIC:
-            fail(token.column, f"{found}, but {NO_ARITHMETIC}")
-        fail(token.column, f"{found} where {wanted} was expected")
+    def _column(self, node: ast.AST) -> int:
+        start = len(self._code) - len(self._code.lstrip())
+        return self._columns[min(getattr(node, "col_offset", 0) + start, len(self._columns) - 1)]
+
+    def _refuse(self, node: ast.expr) -> NoReturn:
+        if isinstance(node, ast.BinOp | ast.UnaryOp):
+            _fail(self._column(node), NO_ARITHMETIC)
+        _fail(self._column(node), "expected a feature, a number or a value in quotes")
 
 
-def _constant(token: Token, feature: Feature) -> Constant:
-    """What a number or a quoted value is in the feature's column."""
+def _sign(found: re.Match[str], column: int) -> str:
+    """Return a sign as Python has it; refuse those of other languages and characters without a meaning."""
+    text = found[0]
+    if found["open"]:
+        _fail(column, f"found {text} without its end; close the quotes")
+    if text in FOREIGN:
+        _fail(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
+    if text in "*/%^":
+        _fail(column, f'found "{text}", but {NO_ARITHMETIC}')
+    if not found["sign"] and text not in "()[],+-":
+        _fail(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
+    return text
+
+
+def _fail(column: int, message: str) -> NoReturn:
+    raise SpecError(f"property.given: column {column}: {message}")
+
+
+def _constant(word: _Word, feature: Feature) -> tuple[float, str]:
+    """Return what a number or a quoted value is in the feature's column, and its canonical text."""
+    if word.kind == "name":
+        _fail(word.column, f"found {_short(word.shown)}; expected a number or a value in quotes")
     if isinstance(feature, CategoryFeature):
-        return _category_value(token, feature)
-    if token.kind == "text":
-        fail(token.column, f'"{feature.name}" is a number, found the text {_short(token.shown)}; write a number')
-    value = float(token.text)
+        return _category_value(word, feature)
+    if word.kind == "text":
+        _fail(word.column, f'"{feature.name}" is a number, found the text {_short(word.shown)}; write a number')
+    value = float(word.text)
     if not math.isfinite(value):
-        fail(token.column, f"{_short(token.text)} is too large; write a finite number")
+        _fail(word.column, f"{_short(word.text)} is too large; write a finite number")
     # Adding 0.0 makes -0.0 an ordinary zero.
-    return Constant(value + 0.0, str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value))
+    return value + 0.0, str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def _category_value(token: Token, feature: CategoryFeature) -> Constant:
+def _category_value(word: _Word, feature: CategoryFeature) -> tuple[float, str]:
     for index, value in enumerate(feature.values):
-        is_number = token.kind == "number" and isinstance(value, int)
-        if value == float(token.text) if is_number else token.kind == "text" and str(value) == token.text:
-            return Constant(float(index), _written(value))
-    if token.kind == "number" and not any(isinstance(value, int) for value in feature.values):
-        fail(
-            token.column,
-            f'found the number {_short(token.text)}, but the values of "{feature.name}" are texts; write one of them '
+        is_number = word.kind == "number" and isinstance(value, int)
+        if value == float(word.text) if is_number else word.kind == "text" and str(value) == word.text:
+            return float(index), _written(value)
+    if word.kind == "number" and not any(isinstance(value, int) for value in feature.values):
+        _fail(
+            word.column,
+            f'found the number {_short(word.text)}, but the values of "{feature.name}" are texts; write one of them '
             f"in quotes, for example {_written(feature.values[0])}",
         )
     names = [str(value) for value in feature.values]
-    fail(token.column, f'"{_short(token.text)}" is not a value of "{feature.name}"; {_suggest(token.text, names)}')
+    _fail(
+        word.column,
+        f'"{_short(word.text)}" is not a value of "{feature.name}"; {suggest(_short(word.text), _some(names))}',
+    )
+
+
+def _rounded(value: float, values: Values) -> np.floating:
+    """Return a constant as the columns have it, or 0.1 would differ from a 0.1 in single precision."""
+    with np.errstate(over="ignore"):
+        rounded: np.floating = values.dtype.type(value)
+    return rounded
 
 
 def _written(value: str | int) -> str:
-    return str(value) if isinstance(value, int) else quoted(value, "'")
+    return str(value) if isinstance(value, int) else _quoted(value, "'")
+
+
+def _written_name(name: str) -> str:
+    plain = _WORDS.fullmatch(name)
+    return name if plain and plain["name"] and name.lower() not in KEYWORDS else _quoted(name, "`")
+
+
+def _quoted(text: str, quote: str) -> str:
+    return quote + text.replace(quote, 2 * quote) + quote
+
+
+def _some(names: Iterable[str], most: int = 8) -> list[str]:
+    listed = list(names)
+    return listed if len(listed) <= most else [*listed[:most], "..."]
 
 
 def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def _suggest(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(_short(name), known, n=1)
-    if near:
-        return f'did you mean "{near[0]}"?'
-    return f"there is {', '.join(known[:MOST_SHOWN])}{', ...' if len(known) > MOST_SHOWN else ''}"
