@@ -8,12 +8,13 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist workst
 # Where tests keep what they fetch.
 CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 
-.PHONY: help demo test test-all check bench bench-paper bench-speed wheel-test clean
+.PHONY: help demo test test-all test-lowest check bench bench-paper bench-speed wheel-test clean
 
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
 	@echo "make test-all  what needs torch, Keras, mlflow or a browser, or fetches data, and make bench"
+	@echo "make test-lowest  the core's tests with the lowest supported version of every package"
 	@echo "make check     formatting, lint, types, import contracts"
 	@echo "make bench     every benchmark on tiny sizes: does it run, and are the counts as they were"
 	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
@@ -58,6 +59,16 @@ test: $(VENV)/dev
 test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow
 	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow"
 	FAIRCHAIN_CACHE=$(CACHE) $(MAKE) --no-print-directory bench
+	$(MAKE) --no-print-directory test-lowest
+
+# The lowest versions that pyproject.toml allows, in an environment of their own.
+$(VENV)-lowest/done: pyproject.toml tests/lowest.txt
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet --constraint tests/lowest.txt --editable ".[parquet,sklearn]" pandas pytest pytest-xdist hypothesis jsonschema
+	@touch $@
+
+test-lowest: $(VENV)-lowest/done
+	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not keras and not browser and not mlflow" tests/spec tests/evidence tests/population tests/tables tests/model tests/verification
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .
@@ -85,4 +96,4 @@ wheel-test: $(VENV)/dev
 	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache demo-report
+	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache demo-report
