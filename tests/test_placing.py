@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fairchain.placing import place
+from fairchain.errors import OutputError
+from fairchain.placing import append, place
 
 
 @pytest.mark.parametrize("lasting", [False, True])
@@ -38,7 +40,26 @@ def test_what_fails_leaves_what_was_there(operation: str, tmp_path: Path, monkey
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("one", b"old")]
 
 
-def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No such file"):
+def test_a_file_that_cannot_be_written_is_named_and_none_is_placed(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"two: cannot be written \(No such file or directory\)"):
         place({tmp_path / "one": b"1", tmp_path / "none" / "two": b"2"})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    """`--certificate /dev/null`, written by root, must not replace the device by a file."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    place({path: b"whole"})
+    assert os.read(reader, 100) == b"whole"
+    os.close(reader)
+    assert path.is_fifo()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+@pytest.mark.parametrize("write", [lambda path: place({path: b"x"}), lambda path: append(path, b"x")])
+def test_a_full_device_is_one_error_that_names_it(write: Callable[[Path], None]) -> None:
+    with pytest.raises(OutputError, match=r"^/dev/full: cannot be written \(No space left on device\)$"):
+        write(Path("/dev/full"))

@@ -1,6 +1,7 @@
 """Everything fairchain raises on purpose.
 
     FairchainError
+    ├── OutputError             a result that cannot be written: exit code 2, and the result is shown
     └── InputError              what the caller gave cannot be used: exit code 2
         ├── SpecError           the spec file or object
         ├── ModelError          the network's file, its shape or its outputs
@@ -20,6 +21,10 @@ from __future__ import annotations
 
 class FairchainError(Exception):
     """The root of the tree: catch this to catch everything fairchain raises on purpose."""
+
+
+class OutputError(FairchainError):
+    """A result cannot be written: the disk is full, the folder is read-only, standard output is closed."""
 
 
 class InputError(FairchainError):

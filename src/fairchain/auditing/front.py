@@ -29,9 +29,10 @@ from fairchain.auditing.stages import (
     survey_files,
     verify_files,
 )
-from fairchain.errors import AuditError
+from fairchain.errors import AuditError, OutputError
 from fairchain.model import load_model
 from fairchain.report.findings import Findings, Plain
+from fairchain.report.sections import headline
 from fairchain.spec import Marginals, Spec, Table, load_spec, revise
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
@@ -131,22 +132,37 @@ def audit(
     """
     question = _question(spec, model, data, label, seed, workers)
     key, names = _key(question, repair=repair), ("report.html", *ABOUT)
+    done: dict[str, bytes] = {}
     with shelf_in(Path(folder), key, fresh=fresh, names=names) as shelf:
-        done, findings = _stages(question, shelf, repair, progress or (lambda _: None))
+        try:
+            findings = _stages(question, shelf, repair, progress or (lambda _: None), done)
+        except OutputError as error:
+            raise OutputError(f"{error}{_known(done)}") from None
     decision, commands = str(findings.verdict["verdict"]), _commands(question, done, Path(folder))
     return Audit(decision, "repaired.onnx" in done, Path(folder), commands, findings)
 
 
+def _known(done: Mapping[str, bytes]) -> str:
+    """Return what is known of the verdict, for the message that it could not be written."""
+    found = _plain(done, "verdict.json")
+    return "" if found is None else f"; the verdict was {found['verdict']}: {headline(found)}"
+
+
 def _stages(
-    question: Question, shelf: Shelf, repair: bool, tell: Callable[[Step], None]
-) -> tuple[dict[str, bytes], Findings]:
-    """Every file that the stages leave, and what the report is made from."""
-    done: dict[str, bytes] = {}
+    question: Question, shelf: Shelf, repair: bool, tell: Callable[[Step], None], done: dict[str, bytes]
+) -> Findings:
+    """Run the stages; every file that they make goes into `done`, before it is written."""
 
     def stage(name: str, make: Callable[[Question], Files]) -> None:
         tell(Step(name))
         asked = replace(question, tell=lambda detail: tell(Step(name, detail)))
-        files, kept = shelf.stage(name, lambda: make(asked))
+
+        def made() -> Files:
+            files = make(asked)
+            done.update(files)
+            return files
+
+        files, kept = shelf.stage(name, made)
         done.update(files)
         tell(Step(name, finished=True, kept=kept))
 
@@ -160,7 +176,7 @@ def _stages(
         stage("repair", repair_files)
     findings = _findings(question, done, shelf.folder)
     stage("report", lambda _: _report_files(findings))
-    return done, findings
+    return findings
 
 
 def _question(

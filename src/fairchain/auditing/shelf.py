@@ -171,11 +171,7 @@ class Shelf:
 
     def _write(self, filename: str, content: bytes) -> None:
         """A whole file or nothing: a reader, or a crash, never sees half of it."""
-        path = self.folder / filename
-        try:
-            place({path: content}, lasting=True, part=PART)
-        except OSError as error:
-            raise AuditError(f"{path}: cannot be written ({error.strerror})") from None
+        place({self.folder / filename: content}, lasting=True, part=PART)
 
 
 def _digest(content: bytes) -> str:

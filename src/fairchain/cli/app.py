@@ -1,7 +1,8 @@
 """The commands. Each imports what it needs when it runs, so that `--help` and a first verdict come quickly.
 
-Exit codes: 0 fair (or done), 1 unfair (or a claim that does not hold), 2 bad usage or input, 3 undecided,
-101 a bug of ours, 130 interrupted, 141 nobody reads our output any more.
+A command returns its exit code: 0 fair (or done), 1 unfair (or a claim that does not hold), 3 undecided or a constant
+model. Everything else is an error: 2 bad usage or input, or a result that could not be written; 101 a bug of ours; 130
+interrupted; 141 the reader of standard output went away; 143 terminated.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from fairchain.cli.completion import completion
 from fairchain.cli.demo import demo
 from fairchain.cli.explain import explain
 from fairchain.cli.init import init
-from fairchain.cli.monitor import monitor
+from fairchain.cli.monitor import Terminated, monitor
 from fairchain.cli.options import PATH, as_json, quiet
 from fairchain.cli.outlets import card, compare
+from fairchain.cli.output import ClosedPipeError, Output, StandardStreams
 from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.verify import verify
-from fairchain.errors import FairchainError
+from fairchain.errors import FairchainError, OutputError
+from fairchain.user_code import described
 
-BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
+COMPLETING = "_FAIRCHAIN_COMPLETE"
+BAD_INPUT, INTERRUPTED, TERMINATED, CLOSED_PIPE, OUR_BUG = 2, 130, 143, 141, 101
 
 
 @click.group(
@@ -65,7 +69,7 @@ def recheck(
     seed: int | None,
     as_json: bool,
     quiet: bool,
-) -> None:
+) -> int:
     """Check CERTIFICATE without trusting whoever wrote it.
 
     Exit code 0 if every claim holds, 1 if one does not, 2 bad input.
@@ -81,7 +85,7 @@ def recheck(
         from fairchain.cli.show import show_recheck
 
         show_recheck(result, brief=quiet)
-    sys.exit(0 if result.holds else 1)
+    return 0 if result.holds else 1
 
 
 @app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema > fairchain.schema.json")
@@ -175,43 +179,53 @@ def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None
 
 def run() -> None:
     """Run the command line; turn errors into one message and an exit code."""
-    output = sys.stdout
-    if hasattr(sys.stdout, "reconfigure"):
-        # A terminal that cannot show a bar or a name should still get the verdict.
-        sys.stdout.reconfigure(errors="replace")
+    with StandardStreams() as output:
+        code = _run(output)
+    sys.exit(code)
+
+
+def _run(output: Output) -> int:
+    """Run the command and return its exit code, when everything is written or is known not to be."""
     try:
         # With its own handling click would end Ctrl-C and bad usage in ways that are not ours.
-        try:
-            sys.exit(app(prog_name="fairchain", standalone_mode=False) or 0)
-        finally:
-            sys.stdout.flush()
-    except click.ClickException as error:
-        _fail(_usage(error), error.exit_code)
-    except FairchainError as error:
-        _fail(str(error), BAD_INPUT)
-    except (KeyboardInterrupt, click.Abort) as error:
-        _fail(str(error) or "interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        _closed_pipe()
-    except SystemExit:
-        # click itself turns a closed pipe into 1, which would mean "unfair", and puts something else in its place.
-        if sys.stdout is not output:
-            _closed_pipe()
-        raise
-    except Exception as error:
-        if os.environ.get("FAIRCHAIN_TRACEBACK"):
+        code = int(app(prog_name="fairchain", standalone_mode=False) or 0)
+        output.flush()
+        return code
+    except ClosedPipeError:
+        return CLOSED_PIPE
+    except BaseException as error:
+        if COMPLETING in os.environ and isinstance(error, SystemExit):
+            # click answers a shell that completes a command line, and ends; no command runs then.
+            return int(error.code or 0)
+        if os.environ.get("FAIRCHAIN_TRACEBACK") and isinstance(error, Exception):
             raise
-        _fail(
-            f"this is a bug in fairchain, not in your input: {type(error).__name__}: {error}; "
+        message, code = _explained(error)
+    return _fail(output, message, code)
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    """Return the message and the exit code of an error; neither 0, 1 nor 3, which are verdicts."""
+    if isinstance(error, click.ClickException):
+        return _usage(error), BAD_INPUT
+    if isinstance(error, FairchainError):
+        return str(error), BAD_INPUT
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return str(error) or "interrupted", INTERRUPTED
+    if isinstance(error, Terminated):
+        return "terminated", TERMINATED
+    if isinstance(error, MemoryError):
+        return "not enough memory; allow more (ulimit -v), or give fewer rows, groups or --workers", BAD_INPUT
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}", BAD_INPUT
+    if isinstance(error, Exception):
+        return (
+            f"this is a bug in fairchain, not in your input: {described(error)}; "
             "please report it with the output of the same command under FAIRCHAIN_TRACEBACK=1",
             OUR_BUG,
         )
-
-
-def _closed_pipe() -> None:
-    """The reader went away: there is nobody to tell, and Python must not try again to write while it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(CLOSED_PIPE)
+    # Nothing of fairchain raises SystemExit or the like while a command runs.
+    return f"there is no verdict: code that was called tried to end the program ({described(error)})", BAD_INPUT
 
 
 def _usage(error: click.ClickException) -> str:
@@ -220,9 +234,17 @@ def _usage(error: click.ClickException) -> str:
     return f"{error.format_message().rstrip('.')}; see {command} --help"
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(output: Output, message: str, code: int) -> int:
+    """Show what could not be written, and say what is wrong; as JSON too, unless the result is there already."""
     message = "".join(letter if letter.isprintable() else " " for letter in message)
-    if "--json" in sys.argv:
-        print(json.dumps({"error": message, "exit_code": code}))
-    print(f"fairchain: {message}", file=sys.stderr)
-    sys.exit(code)
+    try:
+        if "--json" in sys.argv and not output.used:
+            print(json.dumps({"error": message, "exit_code": code}))
+        output.flush()
+    except ClosedPipeError:
+        return CLOSED_PIPE
+    except OutputError:
+        kept = output.kept
+        sys.stderr.write(kept if kept.endswith("\n") else f"{kept}\n")
+    print(f"fairchain: {message}", file=sys.stderr, flush=True)
+    return code

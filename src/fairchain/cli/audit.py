@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +46,7 @@ KEPT = "interrupted; what is finished is kept in {}, and the same command goes o
 @click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
 @as_json
 @quiet
-def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> None:
+def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Verify the network of SPEC and, if it is not fair, say why and repair it; write a report to a folder.
 
     The folder gets report.html, report.md, certificate.json, the chain in several formats and, if one was accepted,
@@ -60,7 +59,7 @@ def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool,
         print(json.dumps(audit_values(found), indent=1))
     else:
         show_audit(found, spec, brief=quiet)
-    sys.exit(EXIT_CODES[found.decision])
+    return EXIT_CODES[found.decision]
 
 
 def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit:

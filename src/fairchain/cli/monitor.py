@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import threading
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.errors import FairchainError, SpecError
+from fairchain.cli.output import must_be_writable
+from fairchain.errors import OutputError, SpecError
 from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from fairchain.monitoring.watch import Report, Watch
 
 EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
-TERMINATED = 143
 # Between two writes of the state while nothing happens.
 SECONDS = 5.0
 PATH = click.Path(path_type=Path)
+
+
+class Terminated(BaseException):
+    """SIGTERM: ends the program as an exception, so that the state is written."""
 
 
 @click.command(
@@ -67,7 +70,7 @@ def monitor(
     delimiter: str,
     as_json: bool,
     quiet: bool,
-) -> None:
+) -> int:
     """Read decisions from FILE or standard input (CSV with a header, or JSON Lines) and say when it is clear.
 
     The interval of the gap may be looked at after every row. Exit code 0 fairness established, 1 violated, 3 the
@@ -89,7 +92,7 @@ def monitor(
     _check(asked)
     before = read_state(state, asked) if state is not None else None
     if state is not None:
-        _must_be_writable(state)
+        must_be_writable(state, "--state")
     with Source(file) as source:
         watch = Watch(
             source,
@@ -104,7 +107,7 @@ def monitor(
             verdict = _follow(watch, _Printer(as_json, quiet), every=every, keep_going=keep_going, save=save)
         if source.unfinished:
             print("The last line has no end yet; it is left for the next time.", file=sys.stderr)
-    sys.exit(EXIT_CODES[verdict])
+    return EXIT_CODES[verdict]
 
 
 def _follow(watch: Watch, printer: _Printer, *, every: int | None, keep_going: bool, save: Any) -> str:
@@ -115,7 +118,7 @@ def _follow(watch: Watch, printer: _Printer, *, every: int | None, keep_going: b
             printer.show(
                 report, last=report.event in ("end", "before") or (report.event == "change" and not keep_going)
             )
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, Terminated, OutputError):
         printer.stopped(watch)
         raise
     return watch.progress.now.verdict
@@ -146,13 +149,13 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
 
 @contextmanager
 def _termination_as_exit() -> Iterator[None]:
-    """SIGTERM ends the program as an exception would, so that the state is written."""
+    """Raise an exception on SIGTERM."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(*_: object) -> None:
-        sys.exit(TERMINATED)
+        raise Terminated
 
     former = signal.signal(signal.SIGTERM, end)
     try:
@@ -190,12 +193,6 @@ def _one_character(text: str) -> str:
     if len(text) != 1 or text in '\r\n"':
         raise SpecError(f'--delimiter: found "{text}"; write one character, for example ";"')
     return text
-
-
-def _must_be_writable(path: Path) -> None:
-    """Before the work, not after it."""
-    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise FairchainError(f"{path}: cannot be written; --state must name a file in a folder that exists")
 
 
 class _Printer:

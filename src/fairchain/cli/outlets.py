@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fairchain.cli.options import PATH, as_json
-from fairchain.errors import FairchainError
 
 if TYPE_CHECKING:
     from fairchain.cli.screen import Part
@@ -102,30 +100,20 @@ def _show(found: Comparison, first: str, second: str) -> None:
         screen.line((found.promise, "dim"))
 
 
-def check_outlets(junit: Path | None, summary: Path | None) -> None:
-    """Before the work, not after it: a result that cannot be written would lose it."""
-    for path, option in ((junit, "--junit"), (summary, "--summary")):
-        if path is None:
-            continue
-        ours = os.access(path if path.exists() else path.parent, os.W_OK)
-        if not path.parent.is_dir() or path.is_dir() or not ours:
-            raise FairchainError(f"{path}: cannot be written; {option} must name a file in a folder that exists")
+def write_junit(verdict: Verdict, spec: Path, path: Path) -> None:
+    """Write the verdict as JUnit XML, in one step."""
+    from fairchain.certificate import write_text
+    from fairchain.report.junit import junit
 
-
-def write_outlets(
-    verdict: Verdict, spec: Path, junit: Path | None, summary: Path | None, certificate: Path | None
-) -> None:
-    """JUnit XML in one step; a summary is added to what is there, as build servers want it."""
     plain = verdict.to_dict()
-    if junit is not None:
-        from fairchain.certificate import write_text
-        from fairchain.report.junit import junit as as_junit
+    write_text(path, junit({f"{spec.name}: {plain['property']}": plain}))
 
-        write_text(junit, as_junit({f"{spec.name}: {plain['property']}": plain}))
-    if summary is not None:
-        from fairchain.report.markdown import for_pull_request
 
-        text = for_pull_request(plain, title=spec.name, certificate=certificate.name if certificate else None)
-        # One write at the end of the file: of several runs at once none is lost or torn.
-        with summary.open("ab", buffering=0) as file:
-            file.write(f"{text}\n".encode())
+def write_summary(verdict: Verdict, spec: Path, path: Path, certificate: Path | None) -> None:
+    """Add the verdict in Markdown to what is in the file, as build servers want it."""
+    from fairchain.placing import append
+    from fairchain.report.markdown import for_pull_request
+
+    name = certificate.name if certificate is not None else None
+    text = for_pull_request(verdict.to_dict(), title=spec.name, certificate=name)
+    append(path, f"{text}\n".encode())

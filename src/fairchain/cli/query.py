@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
-from fairchain.cli.verify import must_be_writable
+from fairchain.cli.output import must_be_writable
 from fairchain.letters import plain
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def learning(command: Callable[..., Any]) -> Callable[..., Any]:
 @quiet
 def query(
     source: Path, formula: str, start: str | None, engine: Any, as_json: bool, quiet: bool, **options: Any
-) -> None:
+) -> int:
     """Ask FORMULA of the chain of SOURCE: a spec (.toml, .json), or a chain file (.drn, .tra, .json).
 
     Exit code 0, or for a formula that is true or false 0 if true, 1 if false, 3 if its bounds allow both.
@@ -87,8 +86,9 @@ def query(
         print(json.dumps({**answer.to_dict(), "chain": _summary(chain)}, indent=1))
     else:
         print(plain(answer if quiet else f"{answer}\n{_remarks(chain, answer)}".rstrip()))
-    if isinstance(answer.value, bool):
-        sys.exit(3 if answer.undecided else 0 if answer.value else 1)
+    if not isinstance(answer.value, bool):
+        return 0
+    return 3 if answer.undecided else 0 if answer.value else 1
 
 
 @click.command(

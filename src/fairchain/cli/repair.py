@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
-from fairchain.cli.verify import must_be_writable
-from fairchain.errors import FairchainError, ModelError, SpecError
+from fairchain.cli.output import must_be_writable
+from fairchain.errors import FairchainError, ModelError, OutputError, SpecError
 from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def repair(
     as_json: bool,
     quiet: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Change a few weights of the network of SPEC so that it treats its groups alike, and prove that it does.
 
     Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Exit code 0 repaired, or fair
@@ -99,14 +98,21 @@ def repair(
     except (ModelError, SpecError) as error:
         # The other file is named already; the keys to mend stand in this one.
         raise type(error)(f"{error} (spec: {spec})") from None
-    files = write_repair(result, output) if result.accepted else []
+    files, unwritten = [], None
+    try:
+        if result.accepted:
+            files = write_repair(result, output)
+    except OutputError as error:
+        unwritten = error
     if as_json:
         print(json.dumps({**result.to_dict(), "files": [str(file) for file in files]}, indent=1))
     elif quiet:
         print(in_a_line(result))
     else:
         show_repair(result, question, files)
-    sys.exit(0 if result.accepted or not result.needed else 1)
+    if unwritten is not None:
+        raise unwritten
+    return 0 if result.accepted or not result.needed else 1
 
 
 def _named(question: Spec) -> list[Path]:
@@ -173,7 +179,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     if files:
         screen.line(f"Written: {', '.join(str(file) for file in files)}")
     else:
-        screen.line("Nothing was written." + _advice(result, question))
+        screen.line("Nothing was written." + ("" if result.accepted else _advice(result, question)))
 
 
 def _last(result: Repair) -> str:

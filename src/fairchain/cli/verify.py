@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairchain.cli.options import EXIT_CODES, PATH, as_json, quiet, seed
-from fairchain.cli.outlets import check_outlets, junit_file, summary_file, write_outlets
-from fairchain.errors import FairchainError, ModelError, SpecError
+from fairchain.cli.outlets import junit_file, summary_file, write_junit, write_summary
+from fairchain.cli.output import must_be_writable, show_then_write
+from fairchain.errors import ModelError, SpecError
 
 if TYPE_CHECKING:
     from fairchain.spec import Spec
@@ -82,14 +83,16 @@ def verify(
     as_json: bool,
     quiet: bool,
     **changes: Any,
-) -> None:
+) -> int:
     """Decide whether the network of SPEC (.toml or .json) treats its groups alike.
 
     Exit code 0 fair, 1 unfair, 3 undecided, 2 bad input.
     """
     from fairchain.spec import load_spec
 
-    check_outlets(junit, summary)
+    for path, option in ((certificate, "--certificate"), (junit, "--junit"), (summary, "--summary")):
+        if path is not None:
+            must_be_writable(path, option)
     question = load_spec(spec)
     try:
         question = _changed(question, population, **changes)
@@ -102,22 +105,41 @@ def verify(
             weights=weights,
             population=population,
             workers=workers,
-            certificate=certificate,
+            certify=certificate is not None,
             quiet=quiet or as_json,
         )
     except (ModelError, SpecError) as error:
         # The other file is named already; the keys to mend stand in this one.
         raise type(error)(f"{error} (spec: {spec})") from None
-    write_outlets(verdict, spec, junit, summary, certificate)
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
         from fairchain.cli.show import show_verdict
 
         show_verdict(verdict, brief=quiet)
-        if certificate is not None and not quiet:
-            print(f"Certificate: {certificate}")
-    sys.exit(EXIT_CODES[verdict.decision.name])
+    show_then_write(*_files(verdict, spec, certificate, junit, summary, silent=quiet or as_json))
+    return EXIT_CODES[verdict.decision.name]
+
+
+def _files(
+    verdict: Verdict, spec: Path, certificate: Path | None, junit: Path | None, summary: Path | None, *, silent: bool
+) -> Iterator[Callable[[], None]]:
+    """Yield a step for each file that is wanted."""
+    if certificate is not None:
+        path = certificate
+
+        def certify() -> None:
+            from fairchain.certificate import write_certificate
+
+            write_certificate(verdict, path)
+            if not silent:
+                print(f"Certificate: {path}")
+
+        yield certify
+    if junit is not None:
+        yield partial(write_junit, verdict, spec, junit)
+    if summary is not None:
+        yield partial(write_summary, verdict, spec, summary, certificate)
 
 
 def _changed(question: Spec, function: str | None, *, protected: tuple[str, ...], **options: Any) -> Spec:
@@ -201,38 +223,25 @@ def run_verify(
     weights: Path | None = None,
     population: str | None = None,
     workers: int | None = None,
-    certificate: Path | None = None,
+    certify: bool = False,
     quiet: bool,
 ) -> Verdict:
-    """Verify with progress on the terminal, and write the certificate if one is wanted."""
+    """Verify with progress on the terminal."""
     from fairchain.cli.progress import verify_progress
     from fairchain.verification import verify as ask
 
-    if certificate is not None:
-        must_be_writable(certificate, "--certificate")
     function = None
     if population is not None:
         from fairchain.model.load import import_named
 
         function = import_named(population)
     with verify_progress(quiet) as progress:
-        verdict = ask(
+        return ask(
             model,
             question,
             weights=weights,
             population=function,
             workers=workers,
             progress=progress,
-            certify=certificate is not None,
+            certify=certify,
         )
-    if certificate is not None:
-        from fairchain.certificate import write_certificate
-
-        write_certificate(verdict, certificate)
-    return verdict
-
-
-def must_be_writable(path: Path, option: str) -> None:
-    """Before the work, not after it: a result that cannot be written would lose it."""
-    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise FairchainError(f"{path}: cannot be written; {option} must name a file in a folder that exists")

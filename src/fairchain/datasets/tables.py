@@ -127,7 +127,4 @@ def _write(path: Path, header: Sequence[str], rows: Sequence[Cells]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
-    try:
-        place({path: text.getvalue().encode()})
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from None
+    place({path: text.getvalue().encode()})

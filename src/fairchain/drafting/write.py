@@ -119,10 +119,7 @@ def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:
     path = Path(path)
     must_be_free(path, force=force)
     text = write_spec(draft, path.parent)
-    try:
-        place({path: text.encode()})
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be written ({error.strerror})") from None
+    place({path: text.encode()})
 
 
 def must_be_free(path: Path, *, force: bool = False) -> None:

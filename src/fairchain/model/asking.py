@@ -18,6 +18,7 @@ from fairchain.errors import ModelError
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError
 from fairchain.model.text_feed import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
+from fairchain.user_code import first_line as first_line
 
 Answer = NDArray[Any]
 # Every [[feature]] of a spec. If one of them is a text, a row of values is a text and nothing else: its word ids.
@@ -234,9 +235,3 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
         word = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
         shown.append(f"{feature.name}={word}")
     return ", ".join(shown)
-
-
-def first_line(error: BaseException) -> str:
-    """What an exception of another package says, short enough for a message of one line."""
-    text = str(error).strip().splitlines()
-    return text[0][:300] if text else type(error).__name__

@@ -13,14 +13,16 @@ from collections.abc import Callable
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from fairchain.errors import ModelError
-from fairchain.model.asking import Model, first_line
+from fairchain.model.asking import Model
 from fairchain.model.frames import FrameModel
 from fairchain.model.onnx_model import OnnxModel
 from fairchain.model.untrusted import Limits
 from fairchain.spec import Spec
+from fairchain.user_code import user_code
 
 PYTHON = "python:"
 READ = ".onnx (ONNX), .keras (Keras 3), .json (SOCRATES)"
@@ -73,9 +75,17 @@ def load_model(
         if not allow_python:
             raise _python_refused(str(text))
         source = import_named(str(text))
-    if weights is not None:
-        source = _with_weights(source, weights, limits)
-    return _from_object(source, spec, limits)
+    # Models of other packages run while they are read; what they raise is handled there, but for attempts to exit.
+    with user_code(_called(source), "failed while it was loaded with", exits_only=True):
+        if weights is not None:
+            source = _with_weights(source, weights, limits)
+        return _from_object(source, spec, limits)
+
+
+def _called(source: Any) -> str:
+    """Return what messages call an object: by its own name, or by its type."""
+    # Not by getattr: an object may run code of its own when it is asked for a name.
+    return f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
 
 
 def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
@@ -155,18 +165,20 @@ def import_named(name: str) -> Any:
     # As for `python -m`: it stays, since the code may import its neighbours later.
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = import_module(module_name)
-    except ModuleNotFoundError as error:
+    absent: ModuleNotFoundError | None = None
+    with user_code(name, "importing it failed with"):
+        try:
+            found = import_module(module_name)
+        except ModuleNotFoundError as error:
+            absent = error
+        for step in attribute.split(".") if absent is None else ():
+            found = getattr(found, step, None)
+    if absent is not None:
         raise ModelError(
-            f"{name}: there is no module {error.name}; run fairchain in the folder it is in, or install it"
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise ModelError(f"{name}: importing it failed with {type(error).__name__}: {first_line(error)}") from error
-    for step in attribute.split("."):
-        if not hasattr(found, step):
-            raise ModelError(f'{name}: there is no "{attribute}" in {module_name}; name a function or a model there')
-        found = getattr(found, step)
+            f"{name}: there is no module {absent.name}; run fairchain in the folder it is in, or install it"
+        ) from absent
+    if found is None:
+        raise ModelError(f'{name}: there is no "{attribute}" in {module_name}; name a function or a model there')
     return found
 
 
@@ -177,13 +189,8 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
     if is_module(source):
         return load_state(deepcopy(source), weights, limits)
     name = getattr(source, "__qualname__", type(source).__name__)
-    try:
+    with user_code(name, "cannot be called without arguments to make the module that the weights belong to:"):
         made = source() if callable(source) else None
-    except Exception as error:
-        raise ModelError(
-            f"{name}: cannot be called without arguments to load weights into ({type(error).__name__}: "
-            f"{first_line(error)}); give a function that returns the module"
-        ) from error
     if not is_module(made):
         raise ModelError(f"{name}: weights belong to a torch module, and this is or makes none")
     return load_state(made, weights, limits)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from fairchain.certificate_format import digest
-from fairchain.errors import DataError, FairchainError
+from fairchain.errors import DataError
 from fairchain.placing import place
 
 MOST_BYTES = 4_000_000
@@ -85,12 +85,7 @@ def write_state(state: State, path: Path) -> None:
     content = msgspec.to_builtins(state)
     content["digest"] = digest(content)
     text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
-    try:
-        place({path: text}, lasting=True)
-    except OSError as error:
-        raise FairchainError(
-            f"{path}: cannot be written ({error.strerror}); --state must name a file in a folder that exists"
-        ) from None
+    place({path: text}, lasting=True)
 
 
 def read_state(path: Path, question: Asked) -> State | None:

@@ -21,6 +21,7 @@ from fairchain.population.uniform import Inputs, arms_of, columns_of, shown_grou
 from fairchain.spec import CategoryFeature, Feature, Group, Spec, domain_of
 from fairchain.spec.arms import Arm
 from fairchain.spec.near import suggest
+from fairchain.user_code import user_code
 
 # People drawn twice before the run, to see that the function draws from the generator alone.
 TRIAL = 8
@@ -110,11 +111,8 @@ class FunctionPopulation:
         generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, chunk, copy]))
         group = self.arms[arm].group
         extra = {"group": None if group is None else group.name} if self._by_group else {}
-        try:
-            with self._one_at_a_time:
-                answer = self._function(generator, count, **extra)
-        except Exception as error:
-            raise DataError(f"{self.name}: the function failed: {type(error).__name__}: {error}") from error
+        with self._one_at_a_time, user_code(self.name, "the function failed:", DataError):
+            answer = self._function(generator, count, **extra)
         values = self._checked(answer, count)
         if self._by_group and group is not None and not (belong := self._belong(arm, values)).all():
             raise DataError(

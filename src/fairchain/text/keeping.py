@@ -17,6 +17,7 @@ from zipfile import ZIP_STORED, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.errors import OutputError
 from fairchain.placing import place
 
 DIGEST = 32
@@ -48,6 +49,6 @@ def keep(folder: Path, key: str, **arrays: NDArray[Any]) -> None:
     """Keep arrays for the next time; a folder that cannot be written keeps nothing."""
     body = BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]  # its other argument is no array
-    with suppress(OSError):
+    with suppress(OSError, OutputError):
         folder.mkdir(parents=True, exist_ok=True)
         place({folder / f"{key}.npz": hashlib.sha256(body.getbuffer()).digest() + body.getbuffer()})

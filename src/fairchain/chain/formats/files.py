@@ -74,11 +74,7 @@ def write_text(path: Path, text: str) -> None:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ChainError(f"{path}: cannot be written: {error.object[error.start]!r} is no character") from None
-    try:
-        place({path: content})
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ChainError(f"{path}: cannot be written: {reason}; name another place") from None
+    place({path: content})
 
 
 def found(text: str, most: int = 40) -> str:

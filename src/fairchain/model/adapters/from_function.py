@@ -25,7 +25,6 @@ from fairchain.model.asking import (
     check_rows_apart,
     check_shape,
     describe_input,
-    first_line,
     must_fit,
     random_people,
 )
@@ -34,6 +33,7 @@ from fairchain.model.feed import plan_feed
 from fairchain.model.frames import FrameModel, check_columns, make_frame
 from fairchain.spec import Spec, TextFeature
 from fairchain.text import lexicon_of
+from fairchain.user_code import user_code
 
 Values = NDArray[Any]
 
@@ -136,14 +136,9 @@ class FunctionModel:
 
     def _call(self, values: Values) -> Answer:
         shown = self._show(values.astype(self.dtype))
-        try:
-            with self._lock:
-                answer = self._function(shown)
-                answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
-        except Exception as error:
-            raise ModelError(
-                f"{self.name}: failed on {_kind(shown)} with {type(error).__name__}: {first_line(error)}"
-            ) from error
+        with self._lock, user_code(self.name, f"failed on {_kind(shown)} with"):
+            answer = self._function(shown)
+            answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
         if answer.ndim == 0 or len(answer) != len(values) or not answer.size:
             raise ModelError(
                 f"{self.name}: answered with shape {answer.shape} for {len(values)} rows; "
