@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fairchain.errors import OutputError
 from fairchain.repairing.knobs import Shifts
 from fairchain.repairing.trial import Score, Trial
 from tests.cli.test_commands import Cli
@@ -51,6 +52,23 @@ def test_a_repair_writes_three_files_and_says_what_it_did(cli: Cli, tmp_path: Pa
     assert code == 0
     assert "CONFIRMED" in out
     assert "Weights that changed" in Path("fixed.txt").read_text()
+
+
+def test_a_repair_that_cannot_be_written_is_shown_and_ends_with_2(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OutputError("fixed.onnx: cannot be written (No space left on device)")
+
+    monkeypatch.setattr("fairchain.repairing.files.write_files", full)
+    code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", *QUICK)
+    assert code == 2
+    assert out.startswith("REPAIRED: the largest gap is")
+    assert out.endswith("Nothing was written.\n")
+    assert err == "fairchain: fixed.onnx: cannot be written (No space left on device)\n"
+    code, out, _ = cli("repair", written(tmp_path), "-o", "fixed.onnx", *QUICK, "--json")
+    assert code == 2
+    assert (json.loads(out)["accepted"], json.loads(out)["files"]) == (True, [])
 
 
 def test_json_has_the_front_the_changes_and_the_attempts(cli: Cli, tmp_path: Path) -> None:

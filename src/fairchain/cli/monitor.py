@@ -118,7 +118,7 @@ def _follow(watch: Watch, printer: _Printer, *, every: int | None, keep_going: b
             printer.show(
                 report, last=report.event in ("end", "before") or (report.event == "change" and not keep_going)
             )
-    except (KeyboardInterrupt, Terminated, OutputError):
+    except (KeyboardInterrupt, Terminated):
         printer.stopped(watch)
         raise
     return watch.progress.now.verdict
@@ -134,17 +134,27 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
         return
     last = time.monotonic()
 
+    def write() -> None:
+        try:
+            write_state(watch.state, path)
+        except OutputError as error:
+            raise OutputError(f"{error}; {_so_far(watch)}") from None
+
     def save() -> None:
         nonlocal last
         if time.monotonic() - last > SECONDS:
-            write_state(watch.state, path)
+            write()
             last = time.monotonic()
 
     with _termination_as_exit():
         try:
             yield save
         finally:
-            write_state(watch.state, path)
+            write()
+
+
+def _so_far(watch: Watch) -> str:
+    return f"stopped after {watch.progress.counts.rows:,} rows: {watch.progress.now.verdict}"
 
 
 @contextmanager
@@ -234,8 +244,7 @@ class _Printer:
 
     def stopped(self, watch: Watch) -> None:
         """Say how far it came when somebody stops it."""
-        rows = watch.progress.counts.rows
-        print(f"Stopped after {rows:,} rows: {watch.progress.now.verdict}.", file=sys.stderr)
+        print(f"S{_so_far(watch)[1:]}.", file=sys.stderr)
 
 
 def _line(report: Report) -> str:

@@ -39,6 +39,8 @@ class Output:
 
     def write(self, text: str) -> int:
         """Write text, or keep it if that is not possible."""
+        if not isinstance(text, str):
+            raise TypeError(f"text was expected, not {type(text).__name__}")  # by which click knows a text stream
         self.used = self.used or bool(text)
         self._pending.append(text)
         self._try(lambda stream: stream.write(text))
