@@ -44,16 +44,16 @@ def test_a_marked_test_passes_for_a_fair_network_and_gets_its_verdict(project: p
     found = outcomes(
         project,
         """
-@pytest.mark.fairness("census.toml")
-def test_fair(fair):
-    assert fair.gap.high <= 0.1
+@pytest.mark.fairchain("census.toml")
+def test_fair(fairchain_verdict):
+    assert fairchain_verdict.gap.high <= 0.1
 """,
     )
     found.assert_outcomes(passed=1)
 
 
 def test_a_marked_test_fails_for_an_unfair_network_without_a_traceback(project: pytest.Pytester) -> None:
-    found = outcomes(project, '@pytest.mark.fairness("credit.toml")\ndef test_unfair(): pass')
+    found = outcomes(project, '@pytest.mark.fairchain("credit.toml")\ndef test_unfair(): pass')
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(["*UNFAIR: the largest gap is 0.1861 [[]0.1030, 0.5417[]], above the threshold 0.1*"])
     found.stdout.fnmatch_lines(["Widest pair seen: age=80-89 gets good more often than age=10-19."])
@@ -64,10 +64,10 @@ def test_options_of_the_marker_are_those_of_verify(project: pytest.Pytester) -> 
     code = """
 from fairchain import load_spec
 spec = load_spec("credit.toml")
-@pytest.mark.fairness("credit.toml", model="census.onnx")
+@pytest.mark.fairchain("credit.toml", model="census.onnx")
 def test_other_model(): pass
-@pytest.mark.fairness(spec, workers=1)
-def test_object(fair): pass
+@pytest.mark.fairchain(spec, workers=1)
+def test_object(fairchain_verdict): pass
 """
     found = outcomes(project, code)
     # A network of another shape is a question that cannot be asked.
@@ -80,24 +80,24 @@ def test_undecided_fails_unless_it_may_pass(project: pytest.Pytester) -> None:
     assert "0.0092" in text
     (project.path / "near.toml").write_text(f"{text}\nbudget = {{ rounds = 1000 }}\n", encoding="utf-8")
     code = """
-@pytest.mark.fairness("near.toml")
+@pytest.mark.fairchain("near.toml")
 def test_strict(): pass
-@pytest.mark.fairness("near.toml", undecided="pass")
-def test_gate(fair): assert fair.decision.name == "UNDECIDED"
+@pytest.mark.fairchain("near.toml", undecided="pass")
+def test_gate(fairchain_verdict): assert fairchain_verdict.decision.name == "UNDECIDED"
 """
     outcomes(project, code).assert_outcomes(passed=1, failed=1)
 
 
 def test_mistakes_are_told_in_one_line(project: pytest.Pytester) -> None:
     code = """
-@pytest.mark.fairness("none.toml")
+@pytest.mark.fairchain("none.toml")
 def test_no_such_spec(): pass
-@pytest.mark.fairness()
+@pytest.mark.fairchain()
 def test_no_spec(): pass
-def test_no_marker(fair): pass
-@pytest.mark.fairness("census.toml", undecided="maybe")
+def test_no_marker(fairchain_verdict): pass
+@pytest.mark.fairchain("census.toml", undecided="maybe")
 def test_bad_option(): pass
-@pytest.mark.fairness("census.toml", surprise=1)
+@pytest.mark.fairchain("census.toml", surprise=1)
 def test_unknown_option(): pass
 """
     found = outcomes(project, code)
@@ -105,7 +105,7 @@ def test_unknown_option(): pass
     found.stdout.fnmatch_lines(
         [
             "*none.toml: no such file*",
-            "*the fixture fair needs its marker with one spec*",
+            "*the fixture fairchain_verdict needs its marker with one spec*",
             '*undecided: found "maybe"; write "fail" or "pass"*',
             "*unexpected keyword argument 'surprise'*",
         ]
@@ -118,7 +118,7 @@ def test_the_spec_is_found_beside_the_test_wherever_pytest_starts(project: pytes
     for name in ("census.toml", "census.onnx"):
         (project.path / name).rename(inner / name)
     (inner / "test_inner.py").write_text(
-        'import pytest\n@pytest.mark.fairness("census.toml")\ndef test_it(): pass\n', encoding="utf-8"
+        'import pytest\n@pytest.mark.fairchain("census.toml")\ndef test_it(): pass\n', encoding="utf-8"
     )
     project.runpytest_inprocess("inner").assert_outcomes(passed=1)
 
@@ -126,9 +126,9 @@ def test_the_spec_is_found_beside_the_test_wherever_pytest_starts(project: pytes
 def test_the_body_of_a_test_never_sees_an_unfair_network(project: pytest.Pytester) -> None:
     code = """
 import unittest
-@pytest.mark.fairness("credit.toml")
-def test_one(fair): open("seen", "w").close()
-@pytest.mark.fairness("credit.toml")
+@pytest.mark.fairchain("credit.toml")
+def test_one(fairchain_verdict): open("seen", "w").close()
+@pytest.mark.fairchain("credit.toml")
 class TestTwo(unittest.TestCase):
     def test_two(self): open("seen", "w").close()
 """
@@ -138,9 +138,9 @@ class TestTwo(unittest.TestCase):
 
 def test_a_class_and_a_parametrized_test_can_be_marked(project: pytest.Pytester) -> None:
     code = """
-@pytest.mark.fairness("census.toml")
+@pytest.mark.fairchain("census.toml")
 class TestModel:
-    def test_one(self, fair): assert fair.fair
+    def test_one(self, fairchain_verdict): assert fairchain_verdict.fair
     @pytest.mark.parametrize("n", [1, 2])
     def test_two(self, n): pass
 def test_other(): pass
@@ -149,8 +149,8 @@ def test_other(): pass
 
 
 def test_the_verdict_stands_in_pytests_own_junit_file(project: pytest.Pytester) -> None:
-    outcomes(project, '@pytest.mark.fairness("census.toml")\ndef test_fair(): pass', "--junitxml=out.xml")
-    value = ElementTree.parse(project.path / "out.xml").find(".//property[@name='fairness']")
+    outcomes(project, '@pytest.mark.fairchain("census.toml")\ndef test_fair(): pass', "--junitxml=out.xml")
+    value = ElementTree.parse(project.path / "out.xml").find(".//property[@name='fairchain']")
     assert value is not None
     assert str(value.get("value")).startswith("FAIR: the largest gap is")
 
@@ -162,7 +162,7 @@ def test_the_tests_of_the_ci_page_pass(project: pytest.Pytester) -> None:
 
 
 def test_the_marker_is_listed(project: pytest.Pytester) -> None:
-    project.runpytest_inprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.fairness(spec, model=None*"])
+    project.runpytest_inprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.fairchain(spec, model=None*"])
 
 
 def test_the_plugin_imports_nothing_heavy_for_those_who_do_not_use_it() -> None:

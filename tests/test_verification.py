@@ -174,7 +174,7 @@ def test_intersections_of_two_protected_features_are_groups() -> None:
 
 def test_a_verdict_is_not_a_truth_value() -> None:
     verdict = verify(None, question("census", "sex"))
-    with pytest.raises(TypeError, match=r"verdict\.decision"):
+    with pytest.raises(TypeError, match=r"verdict\.conclusion"):
         bool(verdict)
     assert verdict.fair
 

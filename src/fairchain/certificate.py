@@ -66,6 +66,7 @@ def _rounds(ledger: Ledger) -> dict[str, Any]:
         "seed": ledger.seed,
         "coupled": ledger.coupled,
         "outcomes": list(ledger.outcomes),
+        "look": None if ledger.look is None else {"rounds": ledger.look.rounds, "labels": list(ledger.look.labels)},
         "batches": [
             {
                 "chunk": batch.first,
@@ -74,6 +75,7 @@ def _rounds(ledger: Ledger) -> dict[str, Any]:
                 "groups": list(plan.groups),
                 "leader": list(plan.leader) if plan.leader else None,
                 "phase": plan.phase,
+                "labels": list(batch.labels),
                 "together": [[_upper(table) for table in part] for part in batch.parts],
             }
             for plan, batch in ledger.entries
@@ -87,6 +89,7 @@ def _rows(ledger: RowLedger) -> dict[str, Any]:
         "outcomes": list(ledger.outcomes),
         "asked": list(ledger.asked),
         "got": [list(row) for row in ledger.got],
+        "labels": list(ledger.labels),
     }
 
 

@@ -11,6 +11,10 @@ VERSION = 2
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, lane, chunk, copy], 32-bit words low half first"
 
+# Where only one label came of the rounds that are counted, more inputs are tried before a model counts as constant: the
+# evaluations, the first chunk, and the rounds in each chunk. They are not counted.
+LOOKED, LOOK_CHUNK, LOOK_ROUNDS = 20_000, 2**45, 1024
+
 
 def digest(content: dict[str, Any]) -> str:
     """SHA-256 of the certificate without its digest and times, in one canonical form."""

@@ -1,11 +1,12 @@
-"""A pytest plugin: the marker `fairness(spec)` and the fixture `fair`, loaded by pytest where fairchain is installed.
+"""A pytest plugin: the marker `fairchain(spec)` and the fixture `fairchain_verdict`.
 
-    @pytest.mark.fairness("audit.toml")
-    def test_the_model_is_fair(fair):
-        assert fair.gap.high < 0.08
+    @pytest.mark.fairchain("audit.toml")
+    def test_the_model_is_fair(fairchain_verdict):
+        assert fairchain_verdict.gap.high < 0.08
 
-A test with the marker fails unless the network is found fair; `fair` is the verdict. Nothing but pytest is imported
-before such a test runs.
+pytest loads it where fairchain is installed, so both names begin with the package's: markers and fixtures of other
+projects stay theirs. A test with the marker fails unless the network is found fair; `fairchain_verdict` is the verdict.
+Nothing but pytest is imported before such a test runs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from fairchain.verdict import Verdict
 
 REFUSED = pytest.StashKey[str]()
-USAGE = 'fairness(spec, model=None, **options): as fairchain.testing.assert_fair; write @pytest.mark.fairness("a.toml")'
+MARKER, FIXTURE = "fairchain", "fairchain_verdict"
+USAGE = f'{MARKER}(spec, model=None, **options): as fairchain.assert_fair; write @pytest.mark.{MARKER}("a.toml")'
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,8 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test with the marker needs the verdict, whether it looks at it or not."""
     for item in items:
-        if item.get_closest_marker("fairness") is not None and hasattr(item, "fixturenames"):
-            item.fixturenames.append("fair")
+        if item.get_closest_marker(MARKER) is not None and hasattr(item, "fixturenames"):
+            item.fixturenames.append(FIXTURE)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,14 +44,14 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def fair(request: pytest.FixtureRequest) -> Verdict:
+def fairchain_verdict(request: pytest.FixtureRequest) -> Verdict:
     """The verdict on the marker's spec; the test fails unless it is FAIR. A path is relative to the test file."""
     from fairchain.errors import FairchainError
     from fairchain.testing import UnfairError, assert_fair
 
-    marker = request.node.get_closest_marker("fairness")
+    marker = request.node.get_closest_marker(MARKER)
     if marker is None or len(marker.args) != 1:
-        pytest.fail(f"the fixture fair needs its marker with one spec: {USAGE}", pytrace=False)
+        pytest.fail(f"the fixture {FIXTURE} needs its marker with one spec: {USAGE}", pytrace=False)
     options: dict[str, Any] = dict(marker.kwargs)
     spec = marker.args[0]
     if isinstance(spec, str | Path):
@@ -61,5 +63,5 @@ def fair(request: pytest.FixtureRequest) -> Verdict:
         request.node.stash[REFUSED] = str(error)
     except FairchainError as error:
         pytest.fail(str(error), pytrace=False)
-    request.node.user_properties.append(("fairness", str(verdict)))
+    request.node.user_properties.append((MARKER, str(verdict)))
     return verdict

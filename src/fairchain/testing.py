@@ -13,18 +13,20 @@ from fairchain.verdict import Verdict, kind_of
 
 
 class UnfairError(AssertionError):
-    """The network is unfair, or could not be decided, or the rule is not sound; `verdict` says more."""
+    """The network is unfair, undecided or constant, or the rule is not sound; `verdict` says more."""
 
     def __init__(self, verdict: Verdict) -> None:
         pair, lines = verdict.widest, [str(verdict)]
-        if kind_of(verdict.spec) != "individual":
+        if kind_of(verdict.spec) != "individual" and verdict.constant is None:
             seen = "" if verdict.exact else " seen"
             lines.append(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
-        super().__init__("\n".join([*lines, verdict.statement, verdict.scope]))
+        super().__init__("\n".join([*lines, verdict.statement, verdict.scope, *verdict.notes]))
         self.verdict = verdict
 
 
-def assert_fair(model: Any, spec: Spec | str | Path, *, undecided: str = "fail", **options: Any) -> Verdict:
+def assert_fair(
+    model: Any, spec: Spec | str | Path, *, undecided: str = "fail", allow_constant: bool | None = None, **options: Any
+) -> Verdict:
     """Pass if `verify` says FAIR, by a rule that is sound.
 
     Parameters
@@ -33,6 +35,8 @@ def assert_fair(model: Any, spec: Spec | str | Path, *, undecided: str = "fail",
         As for `verify`.
     undecided
         What UNDECIDED comes to: "fail", or "pass" where a gate should only stop what is known to be unfair.
+    allow_constant
+        Whether a model passes that gives one decision to every input that is tried; by default as the spec says.
     options
         Anything else that `verify` takes.
 
@@ -56,9 +60,9 @@ def assert_fair(model: Any, spec: Spec | str | Path, *, undecided: str = "fail",
         raise ValueError(f'undecided: found "{undecided}"; write "fail" or "pass"')
     from fairchain.verification import verify
 
-    verdict = verify(model, spec, **options)
+    verdict = verify(model, spec, allow_constant=allow_constant, **options)
     passes = ("FAIR", "UNDECIDED") if undecided == "pass" else ("FAIR",)
     # The paper's rule may say FAIR of anything: a gate must not rest on it.
-    if verdict.sound and verdict.decision.name in passes:
+    if verdict.sound and verdict.conclusion in passes:
         return verdict
     raise UnfairError(verdict)

@@ -86,7 +86,8 @@ def metrics_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, float]:
 def tags_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, str]:
     """What a verdict says besides numbers."""
     words = {
-        "verdict": verdict.decision.name,
+        "verdict": verdict.conclusion,
+        "constant": verdict.constant or "",
         "sound": str(verdict.sound).lower(),
         "property": str(verdict.spec.property),
         "model_sha256": verdict.model_sha256,

@@ -15,7 +15,17 @@ from fairchain.evidence import Answer, Decision, Interval
 from fairchain.evidence.rule import Plan
 from fairchain.evidence.sampling import Batch
 from fairchain.spec import Comparison, Ratio, Spec, Table
-from fairchain.wording import exact_statement, headline, rows_scope, scope, statement
+from fairchain.wording import (
+    CONSTANT,
+    conclusion,
+    constant_headline,
+    constant_note,
+    exact_statement,
+    headline,
+    rows_scope,
+    scope,
+    statement,
+)
 
 
 @dataclass(frozen=True)
@@ -47,23 +57,45 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class Look:
+    """Further rounds of all groups, drawn in search of a second label and not counted; `labels` were seen in them."""
+
+    rounds: int
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Ledger:
-    """Everything that was sampled, in order: what was planned from the past, and what came of it."""
+    """Everything that was sampled, in order: what was planned from the past, and what came of it.
+
+    `look` is there if all counted rounds gave one label.
+    """
 
     seed: int
     coupled: bool
     outcomes: tuple[int, ...]
     entries: tuple[tuple[Plan, Batch], ...] = field(repr=False)
+    look: Look | None = None
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """All labels that the model gave, whether they are counted or not."""
+        found = {label for _, batch in self.entries for label in batch.labels}
+        return tuple(sorted(found.union(self.look.labels if self.look is not None else ())))
 
 
 @dataclass(frozen=True)
 class RowLedger:
-    """What the rows of a table gave: for each column of people how many there are, and how many got each outcome."""
+    """What the rows of a table gave: for each column of people how many there are, and how many got each outcome.
+
+    `labels` are all labels that these rows got, whether they are counted or not.
+    """
 
     rows: int
     outcomes: tuple[int, ...]
     asked: tuple[int, ...]
     got: tuple[tuple[int, ...], ...]
+    labels: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +104,7 @@ class Verdict:
 
     `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of people (or texts)
     whose decision changes. `left_out` names groups below the least size, with their number of rows or their share.
+    `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
     """
 
     decision: Decision
@@ -94,32 +127,46 @@ class Verdict:
     left_out: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     certifiable: bool = True
+    constant: str | None = None
     spec: Spec = field(repr=False)
     ledger: Ledger | RowLedger = field(repr=False)
 
     def __str__(self) -> str:
         mark = "" if self.sound else " (NOT SOUND)"
-        return f"{self.decision.name}{mark}: {self.headline}"
+        return f"{self.conclusion}{mark}: {self.headline}"
 
     def __bool__(self) -> bool:
-        raise TypeError("a verdict is FAIR, UNFAIR or UNDECIDED: compare verdict.decision")
+        raise TypeError("a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion")
 
     @property
     def headline(self) -> str:
         """The verdict in a line, after its name."""
-        return headline(
+        told = headline(
             self.decision.name,
             kind=kind_of(self.spec),
             inputs=self.spec.inputs,
             measured=f"{self.gap.estimate:.4f}" if self.exact else f"{self.gap:.4f}",
             threshold=self.spec.property.threshold,
-            at_threshold=self.exact and self.fair and abs(self.gap.estimate - self.spec.property.threshold) < 1e-12,
+            at_threshold=self.exact
+            and self.decision is Decision.FAIR
+            and abs(self.gap.estimate - self.spec.property.threshold) < 1e-12,
         )
+        if self.conclusion == CONSTANT and self.constant is not None:
+            return constant_headline(self.constant, told)
+        return told
+
+    @property
+    def conclusion(self) -> str:
+        """What a gate acts on: FAIR, UNFAIR, UNDECIDED, or CONSTANT for a constant model that is not allowed.
+
+        `decision` is the answer to the question alone, and of a constant model it is FAIR or UNDECIDED.
+        """
+        return conclusion(self.decision.name, self.constant, allowed=self.spec.guarantee.allow_constant)
 
     @property
     def fair(self) -> bool:
-        """Whether the answer is FAIR (UNDECIDED is not)."""
-        return self.decision is Decision.FAIR
+        """Whether the conclusion is FAIR; UNDECIDED and CONSTANT are not."""
+        return self.conclusion == Decision.FAIR.name
 
     @property
     def exact(self) -> bool:
@@ -142,7 +189,9 @@ class Verdict:
         """The verdict as plain JSON values."""
         ledger = self.ledger
         return {
-            "verdict": self.decision.name,
+            "verdict": self.conclusion,
+            "decision": self.decision.name,
+            "constant": self.constant,
             "kind": kind_of(self.spec),
             "inputs": self.spec.inputs,
             "gap": {
@@ -195,23 +244,28 @@ class Verdict:
             f"<td>{group.probability}</td></tr>"
             for group in self.groups
         )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         mark = "" if self.sound else " (NOT SOUND)"
         return (
-            f"<p><b>{self.decision.name}{mark}</b>: {html.escape(self.headline)}<br>"
+            f"<p><b>{self.conclusion}{mark}</b>: {html.escape(self.headline)}<br>"
             f"{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
-            f"<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
+            f"{notes}<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
-    """What was asked of whom, and how that is said: everything of a verdict that is not the answer."""
+    """What was asked of whom, and how that is said: everything of a verdict that is not the answer.
+
+    `tried` is the number of decisions that were looked at: of the network, or recorded ones, counted or not.
+    """
 
     spec: Spec
     comparison: Comparison
     ledger: Ledger | RowLedger
     rounds: int
     evaluations: int
+    tried: int
     stopped: str
     population: str
     model_sha256: str
@@ -235,7 +289,8 @@ def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
     def pair(i: int, j: int, outcome: int) -> Pair:
         return Pair(names[i], names[j], outcome_names(spec, comparison)[outcome])
 
-    gap = in_own_unit(spec, answer)
+    gap, seen = in_own_unit(spec, answer), inquiry.ledger.labels
+    constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
     verdict = Verdict(
         decision=answer.decision,
         gap=gap,
@@ -255,13 +310,21 @@ def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
         model_sha256=inquiry.model_sha256,
         table_sha256=inquiry.table_sha256,
         left_out=inquiry.left_out,
-        notes=inquiry.notes,
+        notes=inquiry.notes + (() if constant is None else (_constant_note(inquiry, constant),)),
         certifiable=inquiry.certifiable,
+        constant=constant,
         spec=spec,
         ledger=inquiry.ledger,
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
+
+
+def _constant_note(inquiry: Inquiry, label: str) -> str:
+    population = inquiry.spec.population
+    recorded = isinstance(population, Table) and population.prediction is not None
+    allowed = inquiry.spec.guarantee.allow_constant
+    return constant_note(label, inquiry.tried, allowed=allowed, recorded=recorded)
 
 
 def limit_of(spec: Spec) -> Fraction:

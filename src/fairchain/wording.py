@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+# In place of FAIR or UNDECIDED where the model gave one decision to every input that was tried, unless that is allowed.
+# Such a model is never UNFAIR: every gap is 0, every ratio 1 or not defined.
+CONSTANT = "CONSTANT"
+
 NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use its answer for comparison only."
 
 FAIR_DRAW = "the source of those rows, if they are a fair draw of it that the model was not fitted on"
@@ -109,6 +113,37 @@ def headline(
     if at_threshold:
         relation = "exactly"
     return f"{measure(kind, inputs)} is {measured}, {relation} the threshold {threshold:g}"
+
+
+def conclusion(decision: str, constant: str | None, *, allowed: bool) -> str:
+    """Return what a gate acts on: the decision, or CONSTANT for a constant model that is not allowed.
+
+    >>> conclusion("FAIR", "no", allowed=False)
+    'CONSTANT'
+    """
+    return CONSTANT if constant is not None and not allowed and decision != "UNFAIR" else decision
+
+
+def constant_headline(label: str, measured: str) -> str:
+    """Return the line after CONSTANT: what the model does, and the measured gap in the words of `headline`."""
+    return f'every input that was tried got the decision "{label}", so groups cannot differ: {measured}'
+
+
+def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = False) -> str:
+    """Return the remark about a constant model: what was seen, what it means, what to do.
+
+    >>> print(constant_note("no", 1200, allowed=True))
+    Constant model, allowed: all 1,200 inputs that were tried got the decision "no".
+    """
+    what, inputs = ("Constant decisions", "rows") if recorded else ("Constant model", "inputs that were tried")
+    seen = f'all {tried:,} {inputs} got the decision "{label}"'
+    if allowed:
+        return f"{what}, allowed: {seen}."
+    check = "Check the column of decisions" if recorded else "Check that inputs are scaled as the network expects"
+    return (
+        f"{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept "
+        "it all the same: --allow-constant, or allow_constant = true in [guarantee]."
+    )
 
 
 def asked_of(model_sha256: str, recorded: str | None = None) -> str:

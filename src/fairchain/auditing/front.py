@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit came to: FAIR, UNFAIR or UNDECIDED of the network as it is, and where everything is written.
+    """What an audit came to: FAIR, UNFAIR, UNDECIDED or CONSTANT of the network as it is, and where everything is.
 
     `recheck` are the commands with which the certificates can be checked from here.
     """
@@ -94,6 +94,7 @@ def audit(
     label: str | None = None,
     repair: bool = True,
     seed: int | None = None,
+    allow_constant: bool | None = None,
     workers: int | None = None,
     fresh: bool = False,
     progress: Callable[[Step], None] | None = None,
@@ -113,7 +114,7 @@ def audit(
         with the true labels.
     repair
         Whether to repair an unfair network.
-    seed, workers
+    seed, allow_constant, workers
         As for `verify`.
     fresh
         Begin again, whatever the folder holds.
@@ -130,7 +131,8 @@ def audit(
     AuditError
         If the folder cannot be used, or holds something else.
     """
-    question = _question(spec, model, data, label, seed, workers)
+    changes = {"guarantee__seed": seed, "guarantee__allow_constant": allow_constant}
+    question = _question(spec, model, data, label, changes, workers)
     key, names = _key(question, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
     with shelf_in(Path(folder), key, fresh=fresh, names=names) as shelf:
@@ -169,7 +171,7 @@ def _stages(
     stage("verify", verify_files)
     decision = str(json.loads(done["verdict.json"])["verdict"])
     stage("survey", survey_files)
-    if decision != "FAIR":
+    if decision in ("UNFAIR", "UNDECIDED"):
         stage("explain", explain_files)
     stage("chain", lambda asked: chain_files(asked, _plain(done, "explanation.json")))
     if decision == "UNFAIR" and repair:
@@ -184,10 +186,10 @@ def _question(
     model: str | Path | None,
     data: str | Path | None,
     label: str | None,
-    seed: int | None,
+    changes: Mapping[str, Any],
     workers: int | None,
 ) -> Question:
-    asked = revise(load_spec(spec), guarantee__seed=seed)
+    asked = revise(load_spec(spec), **changes)
     if isinstance(asked.population, CallablePopulation):
         raise AuditError(f"{spec}: population.kind: an audit needs people that the spec itself can draw")
     if model is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, PATH, as_json, quiet, seed
+from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
 from fairchain.cli.progress import wanted
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ KEPT = "interrupted; what is finished is kept in {}, and the same command goes o
 @click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
 @click.option("--no-repair", is_flag=True, help="Do not repair an unfair network.")
 @click.option("--fresh", is_flag=True, help="Begin again, whatever the folder holds.")
+@allow_constant
 @seed
 @click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
 @as_json
@@ -52,7 +53,7 @@ def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool,
     The folder gets report.html, report.md, certificate.json, the chain in several formats and, if one was accepted,
     repaired.onnx with a certificate of its own. Stopped with Ctrl-C, or by anything else, it goes on with the same
     command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
-    3 undecided, 2 bad input, 130 interrupted.
+    3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
     """
     found = run_audit(spec, output, quiet=quiet or as_json, repair=not no_repair, **options)
     if as_json:
@@ -97,11 +98,13 @@ def audit_values(found: Audit) -> dict[str, object]:
     repair = findings.repair
     return {
         "verdict": found.decision,
+        "constant": findings.verdict["constant"],
         "gap": {key: gap[key] for key in ("estimate", "low", "high")},
         "threshold": findings.verdict["threshold"],
         "delta": findings.verdict["delta"],
         "sound": findings.verdict["sound"],
         "statement": findings.verdict["statement"],
+        "notes": findings.verdict["notes"],
         "repaired": found.repaired,
         "after": repair["after"]["gap"] if repair is not None and found.repaired else None,
         "left_out": findings.left_out,
@@ -127,6 +130,8 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     _show_groups(screen, found)
     show_why(screen, findings.explanation, findings.verdict["kind"])
     screen.line((findings.verdict["statement"], "bold"))
+    for note in findings.verdict["notes"]:
+        screen.line((note, "yellow"))
     _show_repair(screen, found)
     screen.line()
     _show_next(screen, found, spec)

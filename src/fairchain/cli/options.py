@@ -6,9 +6,12 @@ from pathlib import Path
 
 import click
 
-EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
+EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3, "CONSTANT": 3}
 
 PATH = click.Path(path_type=Path)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print the last word only, and no progress.")
+allow_constant = click.option(
+    "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
+)
 seed = click.option("--seed", type=int, help="Seed of the random numbers; the same seed gives the same counts.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import FairchainError, ModelError, OutputError, SpecError
 from fairchain.letters import in_a_line
@@ -57,6 +57,7 @@ FRONT_ROWS = 8
 @click.option("--outcome", help="Instead of the spec's.")
 @click.option("--threshold", type=float, help="Instead of the spec's.")
 @click.option("--delta", type=float, help="Probability of accepting an unfair network, at most.")
+@allow_constant
 @seed
 @click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
 @as_json
@@ -69,6 +70,7 @@ def repair(
     outcome: str | None,
     threshold: float | None,
     delta: float | None,
+    allow_constant: bool | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -76,7 +78,8 @@ def repair(
     """Change a few weights of the network of SPEC so that it treats its groups alike, and prove that it does.
 
     Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Exit code 0 repaired, or fair
-    already; 1 not repaired; 2 bad input.
+    already; 1 not repaired; 3 a constant model, which has nothing to repair; 2 bad input or a result that cannot be
+    written.
     """
     from fairchain.cli.progress import repair_progress
     from fairchain.repairing import repair as run_repair
@@ -92,6 +95,7 @@ def repair(
             property__outcome=outcome,
             property__threshold=threshold,
             guarantee__delta=delta,
+            guarantee__allow_constant=allow_constant,
         )
         with repair_progress(quiet or as_json) as progress:
             result = run_repair(model, question, progress=progress, **options)
@@ -112,7 +116,9 @@ def repair(
         show_repair(result, question, files)
     if unwritten is not None:
         raise unwritten
-    return 0 if result.accepted or not result.needed else 1
+    if not result.needed:
+        return EXIT_CODES[result.before.conclusion]
+    return 0 if result.accepted else 1
 
 
 def _named(question: Spec) -> list[Path]:
@@ -139,10 +145,11 @@ def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     """Print a repair for people."""
     from fairchain.cli.screen import Screen
+    from fairchain.cli.show import COLOURS
 
     screen = Screen()
     name, style = (
-        ("NOT NEEDED", "bold green")
+        ("NOT NEEDED", COLOURS[result.before.conclusion])
         if not result.needed
         else ("REPAIRED", "bold green")
         if result.accepted
@@ -151,6 +158,8 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     screen.line((name, style), f": {_last(result)}")
     if not result.needed:
         screen.line(result.statement)
+        for note in result.notes:
+            screen.line((note, "yellow"))
         screen.line("Nothing was written.")
         return
     last = "after" if result.accepted else "best tried"

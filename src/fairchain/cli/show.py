@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairchain.spec import Spec
     from fairchain.verdict import GroupProbability, Verdict
 
-COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow"}
+COLOURS = {"FAIR": "bold green", "UNFAIR": "bold red", "UNDECIDED": "bold yellow", "CONSTANT": "bold yellow"}
 STOPPED = {
     "rounds": "the budget of rounds is spent",
     "seconds": "the budget of seconds is spent",
@@ -32,7 +32,7 @@ ROWS = ("exact", "fixed sample")
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     """Print a verdict for people."""
     screen = Screen()
-    name = verdict.decision.name
+    name = verdict.conclusion
     mark = "" if verdict.sound else " (NOT SOUND)"
     screen.line(
         (name + mark, COLOURS[name]),
@@ -47,8 +47,6 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
         screen.line(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
     if verdict.left_out:
         screen.line(f"Left out as too small: {_left_out(verdict)}.")
-    if all(group.probability.estimate in (0.0, 1.0) for group in verdict.groups):
-        screen.line("Every input got the same answer: are the inputs scaled as the network expects?")
     for witness in verdict.witnesses[:1]:
         (first, second), (one, other) = witness.groups, witness.labels
         person = ", ".join(f"{key}={_value(value)}" for key, value in witness.input.items())
@@ -61,7 +59,7 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     for note in verdict.notes:
         screen.line((note, "yellow"))
     screen.line((_cost(verdict), "dim"))
-    if name == "UNDECIDED":
+    if verdict.decision.name == "UNDECIDED":
         screen.line(_advice(verdict))
 
 
@@ -168,6 +166,8 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
             "" if result.fraction == 1 else f"; {result.fraction:.1%} of its evaluations were run again (--full: all)"
         )
         screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds{share}")
+        if result.constant is not None:
+            screen.line((f'Constant model: every input that was tried got the decision "{result.constant}".', "yellow"))
 
 
 def show_demo_start(name: str, spec: Spec) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, PATH, as_json, quiet, seed
+from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
 from fairchain.cli.outlets import junit_file, summary_file, write_junit, write_summary
 from fairchain.cli.output import must_be_writable, show_then_write
 from fairchain.errors import ModelError, SpecError
@@ -34,6 +34,7 @@ KEYS = {
     "rounds": "guarantee__budget__rounds",
     "seconds": "guarantee__budget__seconds",
     "seed": "guarantee__seed",
+    "allow_constant": "guarantee__allow_constant",
 }
 ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
@@ -64,6 +65,7 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @click.option("--rule", type=click.Choice(["betting", "paper"]), help="betting is sound; paper is not.")
 @click.option("--rounds", type=float, help="Budget in rounds.")
 @click.option("--seconds", type=float, help="Budget in seconds.")
+@allow_constant
 @seed
 @click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
 @click.option("--certificate", type=PATH, help="Write a certificate to this file.")
@@ -86,7 +88,7 @@ def verify(
 ) -> int:
     """Decide whether the network of SPEC (.toml or .json) treats its groups alike.
 
-    Exit code 0 fair, 1 unfair, 3 undecided, 2 bad input.
+    Exit code 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
     from fairchain.spec import load_spec
 
@@ -118,7 +120,7 @@ def verify(
 
         show_verdict(verdict, brief=quiet)
     show_then_write(*_files(verdict, spec, certificate, junit, summary, silent=quiet or as_json))
-    return EXIT_CODES[verdict.decision.name]
+    return EXIT_CODES[verdict.conclusion]
 
 
 def _files(

@@ -27,6 +27,8 @@ from fairchain.spec import Comparison
 ROWS_PER_CALL = 4096
 # Chunks whose counts stand together in a certificate.
 CHUNKS_IN_PART = 4
+# What a worker returns for one chunk: its counts, and the labels that it saw.
+Done = tuple[Counts, set[int]]
 
 
 class Model(Protocol):
@@ -62,7 +64,8 @@ class Batch:
 
     `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
     `parts` counts, for every four chunks, the rounds in which two groups both got the outcome: tables of
-    (outcomes, groups, groups). A part can be checked without the rest.
+    (outcomes, groups, groups). A part can be checked without the rest. `labels` are all labels that the network gave
+    in the batch, counted or not.
     """
 
     first: int
@@ -70,6 +73,7 @@ class Batch:
     rounds: int
     chunks: int
     parts: tuple[Counts, ...]
+    labels: tuple[int, ...]
 
     @property
     def together(self) -> Counts:
@@ -87,6 +91,16 @@ def chunk_rounds(rounds: int) -> int:
     while size < 8192 and 4 * size <= rounds:
         size *= 2
     return size
+
+
+def labels_in(labels: NDArray[np.integer]) -> set[int]:
+    """Return the different labels of an array; those of two neighbouring labels without a pass over all of them."""
+    if not labels.size:
+        return set()
+    low, high = int(labels.min()), int(labels.max())
+    if high - low <= 1:
+        return {low, high}
+    return set(np.flatnonzero(np.bincount(labels.ravel())).tolist())
 
 
 def default_workers() -> int:
@@ -157,21 +171,23 @@ class Sampler:
 
         asked = self._comparison.asks(groups)
 
-        def work(place: int) -> Counts:
-            labels = self._comparison.fold(self.labels(first + place, sizes[place], asked))
-            return count_together(labels, self._comparison.rows)
+        def work(place: int) -> Done:
+            labels = self.labels(first + place, sizes[place], asked)
+            return count_together(self._comparison.fold(labels), self._comparison.rows), labels_in(labels)
 
         parts: list[Counts] = []
+        seen: set[int] = set()
         done = 0
-        for counts in self._in_order(work, len(sizes), halted):
+        for counts, labels in self._in_order(work, len(sizes), halted):
+            seen |= labels
             if done % CHUNKS_IN_PART:
                 parts[-1] += counts
             else:
                 parts.append(counts)
             done += 1
-        return Batch(first, size, sum(sizes[:done]), done, tuple(parts))
+        return Batch(first, size, sum(sizes[:done]), done, tuple(parts), tuple(sorted(seen)))
 
-    def _in_order(self, work: Callable[[int], Counts], count: int, halted: Callable[[], bool]) -> Iterator[Counts]:
+    def _in_order(self, work: Callable[[int], Done], count: int, halted: Callable[[], bool]) -> Iterator[Done]:
         """Results in the order of the chunks, a few ahead on the workers."""
         if self._pool is None or count == 1:
             for place in range(count):
@@ -179,7 +195,7 @@ class Sampler:
                     return
                 yield work(place)
             return
-        waiting: deque[Future[Counts]] = deque()
+        waiting: deque[Future[Done]] = deque()
         place = 0
         while place < count or waiting:
             while place < count and len(waiting) < 2 * self._workers and not (place and halted()):

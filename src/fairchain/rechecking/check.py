@@ -7,7 +7,7 @@ of it or a random sample, that the forger of a certificate cannot foresee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fairchain.model import Limits, Model, load_model
 from fairchain.population.build import sha256_of
 from fairchain.population.inline import with_nodes
 from fairchain.rechecking.files import with_files
+from fairchain.rechecking.labels import contradiction
 from fairchain.rechecking.numbers import differences, expected_claims
 from fairchain.rechecking.record import CertificateFile, Claim, Evidence, RowEvidence, evidence_of, read_certificate
 from fairchain.rechecking.replay import Question, Replay, impossible
@@ -37,17 +38,21 @@ EVALUATIONS = 2_000_000
 
 # Which keys of the claims each line of the result speaks of; what is left over belongs to "intervals".
 QUESTION = ("threshold", "delta", "epsilon", "property", "kind", "rule", "seed", "population", "rows", "table_sha256")
-VERDICT = ("verdict", "statement", "scope", "sound", "stopped")
+VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "stopped")
 
 
 @dataclass(frozen=True)
 class Recheck:
-    """All claims of a certificate. `holds` only if every one does; `fraction` of its evaluations were run again."""
+    """All claims of a certificate. `holds` only if every one does; `fraction` of its evaluations were run again.
+
+    `constant` is the one decision that the model is claimed to give, if the certificate is about a constant model.
+    """
 
     verdict: str
     claims: tuple[Claim, ...]
     evaluations: int
     fraction: float
+    constant: str | None = None
 
     @property
     def holds(self) -> bool:
@@ -59,6 +64,7 @@ class Recheck:
         return {
             "holds": self.holds,
             "verdict": self.verdict,
+            "constant": self.constant,
             "evaluations": self.evaluations,
             "fraction": self.fraction,
             "claims": [{"name": c.name, "holds": c.holds, "detail": c.detail} for c in self.claims],
@@ -165,6 +171,8 @@ class _Checker:
         question = _question(sources)
         replay, layout = _replay(evidence, question, list(sources.comparison.rows))
         detail = f"{len(evidence.batches)} batches, each possible and in its place"
+        if not layout:
+            layout = contradiction(evidence, sources.comparison, self.asked.model.labels)
         claims.append(Claim("layout", not layout, layout or detail))
         done, fraction = 0, 0.0
         if not layout:
@@ -173,7 +181,14 @@ class _Checker:
                 run = Rerun(self.model, sources, coupled=not question.paper)
                 claim, done, fraction = run.check(evidence.batches, most, seed, progress)
                 claims.append(claim)
-        return Recheck(str(self.file.claims.get("verdict")), tuple(claims), done, fraction)
+                if evidence.look is not None:
+                    claims.append(run.look(evidence.look, evidence.batches))
+        return self._result(claims, done, fraction)
+
+    def _result(self, claims: Sequence[Claim], done: int, fraction: float) -> Recheck:
+        said = self.file.claims
+        constant = None if said.get("constant") is None else str(said["constant"])
+        return Recheck(str(said.get("verdict")), tuple(claims), done, fraction, constant)
 
     def _claims_from_counts(self, evidence: Evidence, replay: Replay, sources: Sources) -> list[Claim]:
         """The question, the choices, the verdict and the intervals: what the counts, if true, allow to be said."""
@@ -183,7 +198,9 @@ class _Checker:
                 Claim("intervals", False, "rule = paper gives no valid intervals"),
             ]
         said = self.file.claims
-        expected = expected_claims(replay, sources, str(said.get("model_sha256")), str(said.get("stopped")))
+        expected = expected_claims(
+            replay, sources, evidence.labels, str(said.get("model_sha256")), str(said.get("stopped"))
+        )
         expected["table_sha256"] = sha256_of(sources.population) if self.people is None else self.people.sha256
         wrong = differences(said, expected)
         if evidence.seed != self.asked.guarantee.seed:
@@ -197,18 +214,18 @@ class _Checker:
         said = self.file.claims
         assert self.people is not None
         if self.model is None and self.people.recorded is None:
-            return Recheck(str(said.get("verdict")), tuple(claims), 0, 0.0)
+            return self._result(claims, 0, 0.0)
         try:
             count = count_rows(self.people, self.asked, self.model, progress)
         except (ModelError, CertificateError) as error:
-            return Recheck(str(said.get("verdict")), (*claims, Claim("re-run", False, str(error))), 0, 0.0)
-        found = [evidence.asked, evidence.got, evidence.outcomes, evidence.rows]
-        same = found == [count.asked, count.got, list(count.comparison.rows), len(self.people.values)]
+            return self._result([*claims, Claim("re-run", False, str(error))], 0, 0.0)
+        found = [evidence.asked, evidence.got, evidence.labels, evidence.outcomes, evidence.rows]
+        same = found == [count.asked, count.got, count.labels, list(count.comparison.rows), len(self.people.values)]
         detail = f"everything: {count.evaluations:,} evaluations, every count the same"
         claims.append(Claim("re-run", same, detail if same else "the rows give other counts than the certificate says"))
         expected = expected_row_claims(count, self.asked, self.people, str(said.get("model_sha256")))
         claims += self._sorted(differences(said, expected), expected, "every row counted again gives")
-        return Recheck(str(said.get("verdict")), tuple(claims), count.evaluations, 1.0)
+        return self._result(claims, count.evaluations, 1.0)
 
     def _sorted(self, wrong: list[str], expected: dict[str, Any], how: str) -> list[Claim]:
         """Differences between what is said and what should be said, as claims about question, verdict, intervals."""

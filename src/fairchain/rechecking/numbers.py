@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fairchain.rechecking import arithmetic
+from fairchain.rechecking.labels import concluded
 from fairchain.rechecking.replay import Replay
 from fairchain.rechecking.sources import Sources
 from fairchain.spec import Spec
@@ -22,8 +24,10 @@ EDGE = 1.0 - 1e-12
 STATED = ("threshold", "delta", "epsilon")
 
 
-def expected_claims(replay: Replay, sources: Sources, model_sha256: str, stopped: str) -> dict[str, Any]:
-    """Everything that the counts allow to be said, under the names that a certificate uses."""
+def expected_claims(
+    replay: Replay, sources: Sources, labels: Sequence[int], model_sha256: str, stopped: str
+) -> dict[str, Any]:
+    """Everything that the counts, and the labels seen, allow to be said, under the names that a certificate uses."""
     question, asked = replay.question, sources.spec
     guarantee, population = asked.guarantee, str(sources.population)
     estimate, low, high = _gap_numbers(replay)
@@ -35,7 +39,7 @@ def expected_claims(replay: Replay, sources: Sources, model_sha256: str, stopped
     if question.relative:
         estimate, low, high = 1 - estimate, 1 - high, 1 - low
     return {
-        "verdict": decision,
+        **concluded(decision, labels, asked.model.labels, allowed=guarantee.allow_constant),
         "kind": sources.kind,
         "inputs": asked.inputs,
         "gap": {"estimate": estimate, "low": low, "high": high, **pairs.widest()},

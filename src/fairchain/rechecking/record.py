@@ -25,6 +25,13 @@ class Claim:
     detail: str
 
 
+class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rounds that were drawn in search of a second label, and the labels seen in them."""
+
+    rounds: Count
+    labels: list[Count]
+
+
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The counts and how they were drawn."""
 
@@ -32,7 +39,14 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int
     coupled: bool
     outcomes: list[int]
+    look: Look | None
     batches: list[BatchRecord]
+
+    @property
+    def labels(self) -> list[int]:
+        """All labels that the network is said to have given."""
+        batches = {label for batch in self.batches for label in batch.labels}
+        return sorted(batches.union(self.look.labels if self.look is not None else ()))
 
 
 class RowEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,6 +56,7 @@ class RowEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outcomes: list[int]
     asked: list[Count]
     got: list[list[Count]]
+    labels: list[Count]
 
 
 class CertificateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

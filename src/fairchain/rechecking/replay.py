@@ -26,7 +26,10 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch as it stands in a certificate; `together` has a table for every four chunks and every outcome."""
+    """One batch as it stands in a certificate; `together` has a table for every four chunks and every outcome.
+
+    `labels` are all labels that the network gave in it, whether they are counted or not.
+    """
 
     chunk: Count
     chunk_rounds: Count
@@ -34,6 +37,7 @@ class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     groups: list[Count]
     leader: tuple[Count, Count, Count] | None
     phase: Count
+    labels: list[Count]
     together: list[list[list[list[Count]]]]
 
     def part_rounds(self) -> list[int]:

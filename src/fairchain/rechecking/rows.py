@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fairchain.errors import CertificateError
 from fairchain.model import Model
 from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
+from fairchain.rechecking.labels import concluded
 from fairchain.rechecking.sources import fair_limit, kind_of, outcome_words
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.given import predicate_of
@@ -30,7 +31,10 @@ ROWS = 4096
 
 @dataclass(frozen=True)
 class RowCount:
-    """The counts: for each column of people `asked` and, for each outcome, `got`; `parts` are the columns of an arm."""
+    """The counts: for each column of people `asked` and, for each outcome, `got`; `parts` are the columns of an arm.
+
+    `labels` are all labels that were seen, whether they are counted or not.
+    """
 
     comparison: Comparison
     asked: list[int]
@@ -38,6 +42,7 @@ class RowCount:
     parts: list[list[int]]
     left_out: list[tuple[str, int]]
     evaluations: int
+    labels: list[int]
 
     def rate(self, outcome: int, arm: int) -> Fraction:
         """The exact rate of an arm, a mean over its columns."""
@@ -95,6 +100,7 @@ def count_rows(
         parts,
         left_out,
         0 if people.recorded is not None else int(needed.sum()),
+        np.unique(labels[needed]).tolist(),
     )
 
 
@@ -135,6 +141,7 @@ def _count_changes(
     names = [feature.name for feature in spec.features]
     everybody = people.values[concerned]
     seen = []
+    given: set[int] = set()
     for arm in comparison.arms:
         shown = everybody.copy()
         if arm.group is None or any(domain.size != 1 for domain in arm.group.domains):
@@ -142,6 +149,7 @@ def _count_changes(
         for protected, domain in zip(spec.property.protected, arm.group.domains, strict=True):
             shown[:, names.index(protected)] = domain.low
         labels = _ask(model, shown, progress)
+        given |= set(labels.tolist())
         seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
     changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
     people_count = len(everybody)
@@ -152,6 +160,7 @@ def _count_changes(
         [[0], [1]],
         left_out,
         people_count * len(comparison.arms),
+        sorted(given),
     )
 
 
@@ -177,7 +186,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
     )
     network = "" if people.recorded is not None else model_sha256
     return {
-        "verdict": decision,
+        **concluded(decision, count.labels, asked.model.labels, allowed=asked.guarantee.allow_constant),
         "kind": kind_of(asked),
         "inputs": asked.inputs,
         "gap": _gap_claim(count, asked, gaps),

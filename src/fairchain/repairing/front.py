@@ -122,7 +122,7 @@ def repair(
     before = verify(network, asked, table=table, population=population, workers=workers)
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
-    if before.fair and before.sound:
+    if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
         return _not_needed(before, settings, start)
     job = _Job(network, asked, settings, _question(asked, table, population), table, workers, progress)
     return job.run(before, *_rows(data, held_out, label, asked), start)
@@ -381,4 +381,5 @@ def _not_needed(before: Verdict, settings: Settings, start: float) -> Repair:
         stopped="not needed",
         seconds=time.perf_counter() - start,
         statement=f"Nothing to repair: {before.statement}",
+        notes=before.notes if before.constant is not None else (),
     )

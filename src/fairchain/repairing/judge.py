@@ -88,7 +88,7 @@ class Judge:
             return Judged(tried, Attempt(number, delta, seed, FAILED, None, None, False, why), None, content)
         against = _why(verdict, price, self.most_lost)
         accepted = verdict.fair and verdict.sound and against is None
-        decision, why = verdict.decision.name, against or "accepted"
+        decision, why = verdict.conclusion, against or "accepted"
         attempt = Attempt(number, verdict.delta, seed, decision, verdict.gap, price, accepted, why)
         return Judged(tried, attempt, verdict, content)
 

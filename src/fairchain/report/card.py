@@ -40,7 +40,7 @@ def model_card(certificate: Plain, *, source: str = "certificate.json") -> str:
 def _points(certificate: Plain) -> list[str]:
     claims = certificate["claims"]
     protected = " and ".join(escape(name) for name in certificate["spec"]["property"]["protected"])
-    left_out = claims.get("left_out") or []
+    left_out, constant = claims.get("left_out") or [], claims["constant"]
     return [
         f"Protected: {protected}",
         f"Question: {code(claims['property'])}",
@@ -48,6 +48,7 @@ def _points(certificate: Plain) -> list[str]:
         _wrong(claims),
         f"Network: sha256 {code(claims['model_sha256'])}" if claims["model_sha256"] else "Decisions as recorded",
         *([f"Groups too small to be compared: {len(left_out)}"] if left_out else []),
+        *([f"Constant: every input that was tried got the decision {code(constant)}"] if constant is not None else []),
     ]
 
 

@@ -37,7 +37,9 @@ class _Group(msgspec.Struct, frozen=True):
 class _Claims(msgspec.Struct, frozen=True):
     """What is shown of the claims; others may stand beside them."""
 
-    verdict: Literal["FAIR", "UNFAIR", "UNDECIDED"]
+    verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
+    decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
+    constant: str | None
     kind: Literal["difference", "ratio", "individual"]
     inputs: Literal["people", "texts"]
     gap: _Gap

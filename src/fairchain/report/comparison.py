@@ -15,7 +15,7 @@ from fairchain.wording import measure
 OF_PEOPLE = ("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms")
 # Of a population what changes no rate: where the file lies, how texts of a round are chosen.
 NO_DIFFERENCE = ("path", "prediction", "pair_by")
-SHOWN = ("verdict", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
+SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
 
 
 @dataclass(frozen=True)

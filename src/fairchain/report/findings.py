@@ -54,7 +54,7 @@ class Findings:
 
     @property
     def decision(self) -> str:
-        """FAIR, UNFAIR or UNDECIDED."""
+        """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
         return str(self.verdict["verdict"])
 
     @property

@@ -1,4 +1,4 @@
-"""Verdicts as JUnit XML, which every build server shows: fair passes, unfair fails, undecided is an error."""
+"""Verdicts as JUnit XML, which every build server shows: fair passes, unfair and constant fail, undecided is an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairchain.report.markup import Markup, el
 from fairchain.report.numbers import bounded
 
 # An undecided one is an error and not a failure: nothing was found against the network, and nothing for it.
-PROBLEMS = {"UNFAIR": "failure", "UNDECIDED": "error"}
+PROBLEMS = {"UNFAIR": "failure", "UNDECIDED": "error", "CONSTANT": "failure"}
 
 
 def junit(verdicts: Mapping[str, Plain], *, suite: str = "fairchain") -> str:
@@ -35,10 +35,11 @@ def junit(verdicts: Mapping[str, Plain], *, suite: str = "fairchain") -> str:
 def _case(name: str, verdict: Plain, suite: str) -> Markup:
     told = f"{word(verdict)}: {finding(verdict)}"
     problem = PROBLEMS.get(verdict["verdict"])
-    lines = [told, verdict["statement"], verdict["scope"], *verdict.get("notes", ()), *map(_group, verdict["groups"])]
+    first = [told, verdict["statement"], verdict["scope"], *verdict.get("notes", ())]
+    lines = [*first, *map(_group, verdict["groups"])]
     return el(
         "testcase",
-        el(problem, "\n".join(lines[:3]), message=told, type=verdict["verdict"]) if problem else None,
+        el(problem, "\n".join(first), message=told, type=verdict["verdict"]) if problem else None,
         el("system-out", "\n".join(lines)),
         name=name,
         classname=suite,

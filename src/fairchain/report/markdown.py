@@ -10,7 +10,7 @@ import re
 from fairchain.letters import plain
 from fairchain.report.findings import Findings, Plain, unit_name
 from fairchain.report.numbers import bounded, confidence
-from fairchain.wording import headline
+from fairchain.wording import CONSTANT, constant_headline, headline
 
 MOST_ROWS = 40
 MOST_UNITS = 10
@@ -18,7 +18,7 @@ _ACTS = re.compile(r"([\\`*_{}\[\]<>|~&#])")
 # What a build server turns into a link or a message to somebody, even where Markdown does not.
 _CALLS = re.compile(r"(@)(?=\w)|(:)(?=//)|(www)(?=\.)")
 _NOTHING = "\N{WORD JOINER}"
-MARKS = {"FAIR": "✅", "UNFAIR": "❌", "UNDECIDED": "❔"}
+MARKS = {"FAIR": "✅", "UNFAIR": "❌", "UNDECIDED": "❔", "CONSTANT": "⚠️"}
 
 
 def escape(text: object) -> str:
@@ -60,27 +60,33 @@ def table(headers: list[str], rows: list[list[str]]) -> str:
 
 def summary(verdict: Plain) -> str:
     """A verdict in two lines: for the top of a comment on a pull request."""
-    return f"{MARKS[verdict['verdict']]} **{word(verdict)}**: {finding(verdict)}\n\n> {escape(verdict['statement'])}"
+    return f"{MARKS[verdict['verdict']]} **{word(verdict)}**: {_told(verdict)}\n\n> {escape(verdict['statement'])}"
 
 
 def word(verdict: Plain) -> str:
-    """FAIR, UNFAIR or UNDECIDED, and whether that means anything."""
+    """FAIR, UNFAIR, UNDECIDED or CONSTANT, and whether that means anything."""
     return str(verdict["verdict"]) + ("" if verdict["sound"] else " (NOT SOUND)")
 
 
 def finding(verdict: Plain) -> str:
     """What was measured, against what: as the terminal says it."""
     gap, threshold = verdict["gap"], verdict["threshold"]
-    return headline(
-        verdict["verdict"],
+    told = headline(
+        verdict["decision"],
         kind=verdict["kind"],
         inputs=verdict["inputs"],
         measured=bounded(gap),
         threshold=threshold,
         at_threshold=verdict["delta"] == 0
-        and verdict["verdict"] == "FAIR"
+        and verdict["decision"] == "FAIR"
         and abs(gap["estimate"] - threshold) < 1e-12,
     )
+    return constant_headline(verdict["constant"], told) if verdict["verdict"] == CONSTANT else told
+
+
+def _told(verdict: Plain) -> str:
+    """Return the finding with nothing in it that acts; only that of a constant model holds a name."""
+    return escape(finding(verdict)) if verdict["verdict"] == CONSTANT else finding(verdict)
 
 
 def for_pull_request(verdict: Plain, *, title: str, certificate: str | None = None) -> str:
@@ -116,6 +122,7 @@ def markdown(findings: Findings) -> str:
         f"# Fairness audit: {escape(findings.title)}",
         summary(findings.verdict),
         escape(findings.verdict["scope"]),
+        *(escape(note) for note in findings.verdict["notes"]),
         _groups(findings),
         _why(findings.explanation),
         _repair(findings.repair),
@@ -153,7 +160,7 @@ def _repair(repair: Plain | None) -> str:
         return ""
     after, price = repair["after"], repair["price"]
     title = "The repaired network" if repair["accepted"] else "The repair: none was accepted"
-    found = "" if after is None else f"{MARKS[after['verdict']]} **{word(after)}**: {finding(after)}"
+    found = "" if after is None else f"{MARKS[after['verdict']]} **{word(after)}**: {_told(after)}"
     changes = [
         [escape(each["name"]), f"{each['before']:.4g}", f"{each['after']:.4g}"]
         for each in repair["adjustments"][:MOST_UNITS]

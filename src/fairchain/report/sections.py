@@ -12,6 +12,7 @@ from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix
 from fairchain.report.tables import table
 from fairchain.spec.arms import EVERYBODY
+from fairchain.wording import CONSTANT
 
 # What a verdict means, by what is measured.
 MEANING = {
@@ -48,6 +49,7 @@ def verdict_panel(verdict: Plain) -> Markup:
         el("p", headline(verdict), class_="headline"),
         el("p", verdict["statement"]),
         el("p", verdict["scope"], class_="note"),
+        *(el("p", note) for note in verdict["notes"] if verdict["constant"] is not None),
         class_=f"verdict {verdict['verdict']}",
     )
 
@@ -56,7 +58,9 @@ def headline(verdict: Plain) -> str:
     """What was measured, against what."""
     kind = verdict["kind"]
     limit = f"{'at least' if kind == 'ratio' else 'at most'} {verdict['threshold']:g}"
-    meaning = MEANING[kind].get(verdict["verdict"], UNDECIDED)
+    meaning = MEANING[kind].get(verdict["decision"], UNDECIDED)
+    if verdict["verdict"] == CONSTANT:
+        meaning = f'Every input that was tried got the decision "{verdict["constant"]}", so groups cannot differ.'
     measured = MEASURED.get(kind, CHANGES.format(verdict["inputs"]))
     return f"{meaning} {measured} {bounded(verdict['gap'])}; allowed: {limit}."
 

@@ -407,6 +407,9 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         int, Meta(ge=0, le=2**63 - 1, description="Seed of the random numbers; the same seed gives the same counts.")
     ] = 0
     budget: Annotated[Budget, Meta(description="Where to stop without a verdict.")] = Budget()
+    allow_constant: Annotated[
+        bool, Meta(description="Accept a model that gives one decision to every input that is tried.")
+    ] = False
 
 
 class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):

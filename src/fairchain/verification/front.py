@@ -31,6 +31,7 @@ def verify(
     table: Any = None,
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
+    allow_constant: bool | None = None,
     workers: int | None = None,
     limits: Limits | None = None,
     progress: Report | None = None,
@@ -54,6 +55,9 @@ def verify(
         A Python function that draws people, for a spec with `kind = "callable"`.
     seed
         Instead of the spec's. The same spec and seed give the same counts, whatever the workers.
+    allow_constant
+        Instead of the spec's: whether a model that gives one decision to every input may be called FAIR. Otherwise
+        its `conclusion` is CONSTANT.
     workers
         Threads; by default one for each core.
     limits
@@ -66,7 +70,8 @@ def verify(
     Returns
     -------
     Verdict
-        FAIR or UNFAIR with its guarantee, or UNDECIDED with what is known so far.
+        FAIR or UNFAIR with its guarantee, or UNDECIDED with what is known so far. What a gate should act on is its
+        `conclusion`, which is CONSTANT where FAIR only means that one decision is given to everybody.
 
     Examples
     --------
@@ -75,7 +80,7 @@ def verify(
     'FAIR'
     """
     asked = spec if isinstance(spec, Spec) else load_spec(spec)
-    asked = with_nodes(revise(asked, guarantee__seed=seed))
+    asked = with_nodes(revise(asked, guarantee__seed=seed, guarantee__allow_constant=allow_constant))
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     asked = _with_table(asked, table)

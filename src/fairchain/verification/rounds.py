@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED
 from fairchain.errors import SpecError
 from fairchain.evidence import (
     DIFFERENCE,
@@ -29,6 +31,7 @@ from fairchain.evidence import (
     thread_pool,
 )
 from fairchain.evidence.paper import DEFAULT_EPSILON
+from fairchain.evidence.sampling import labels_in
 from fairchain.model import Model
 from fairchain.population import build_population
 from fairchain.population.build import notes_of, sha256_of
@@ -36,7 +39,7 @@ from fairchain.population.sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.given import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation
-from fairchain.verdict import Inquiry, Ledger, Verdict, assemble, in_own_unit, limit_of
+from fairchain.verdict import Inquiry, Ledger, Look, Verdict, assemble, in_own_unit, limit_of
 from fairchain.verification.progress import Progress, Report, notes_on
 from fairchain.witnesses import find_witnesses
 
@@ -73,13 +76,18 @@ def verify_rounds(
             model, population, spec.guarantee.seed, comparison, coupled=rule.coupled, pool=pool, workers=workers
         )
         entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
-    ledger = Ledger(spec.guarantee.seed, rule.coupled, comparison.rows, tuple(entries))
+        ledger = Ledger(spec.guarantee.seed, rule.coupled, comparison.rows, tuple(entries))
+        if len(ledger.labels) == 1:
+            look = _second_look(sampler, spec, comparison, ledger, start + spec.guarantee.budget.seconds, interrupted)
+            ledger = replace(ledger, look=look)
+    evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
     inquiry = Inquiry(
         spec=spec,
         comparison=comparison,
         ledger=ledger,
         rounds=sum(batch.rounds for _, batch in entries),
-        evaluations=sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries),
+        evaluations=evaluations,
+        tried=evaluations + (ledger.look.rounds * len(comparison.arms) if ledger.look is not None else 0),
         stopped=stopped,
         population=str(population),
         model_sha256=model.sha256,
@@ -141,6 +149,29 @@ def _sample(
             reported = now
             progress(Progress(rounds, evaluations, now - start, in_own_unit(spec, rule)))
     return entries, "decided"
+
+
+def _second_look(
+    sampler: Sampler,
+    spec: Spec,
+    comparison: Comparison,
+    ledger: Ledger,
+    deadline: float,
+    interrupted: threading.Event,
+) -> Look:
+    """Show more inputs to a model that gave one label so far, until it gives another or enough were tried.
+
+    A verdict can take a few hundred inputs, and a model with a rare outcome may give it to none of them. The budget
+    holds here too. Nothing is counted, so the guarantee is not touched.
+    """
+    arms, done, found = range(len(comparison.arms)), 0, set(ledger.labels)
+    left = int(spec.guarantee.budget.rounds) - sum(batch.rounds for _, batch in ledger.entries)
+    most = min(-(-LOOKED // len(arms)), left)
+    while done < most and len(found) < 2 and not interrupted.is_set() and time.perf_counter() < deadline:
+        count = min(LOOK_ROUNDS, most - done)
+        found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, arms))
+        done += count
+    return Look(done, tuple(sorted(found)))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import time
 
 from fairchain.evidence import Decision, thread_pool
 from fairchain.evidence.rows import RowsAnswer
+from fairchain.evidence.sampling import labels_in
 from fairchain.model import Model
 from fairchain.spec import Spec, Table
 from fairchain.tables import People
@@ -48,9 +49,11 @@ def verify_rows(model: Model | None, spec: Spec, people: People, workers: int, p
             comparison.rows,
             tuple(found.counts.asked.tolist()),
             tuple(tuple(row) for row in found.counts.got.tolist()),
+            tuple(sorted(labels_in(found.labels))),
         ),
         rounds=0,
         evaluations=found.evaluations,
+        tried=found.labels.size,
         stopped="rows" if answer.decision is Decision.UNDECIDED else "decided",
         population=rows_phrase(
             len(people.values), population.path, exact=exact, given=spec.property.given, dropped=people.dropped
