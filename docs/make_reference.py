@@ -28,7 +28,9 @@ PARTS = {
 }
 
 VERDICT = {
-    "verdict": "`FAIR`, `UNFAIR` or `UNDECIDED`",
+    "verdict": "what a gate acts on: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
+    "decision": "the answer to the question alone: `FAIR`, `UNFAIR` or `UNDECIDED`",
+    "constant": "the decision that every input got that was tried, if all got the same; else null",
     "kind": "of the property: `difference`, `ratio` or `individual`",
     "inputs": "what the network is shown: `people` or `texts`",
     "gap": "`estimate`, `low`, `high`: the largest difference, the smallest ratio, or the share of `inputs` whose "
@@ -55,7 +57,7 @@ VERDICT = {
     "population": "whose verdict it is, in words",
     "statement": "the guarantee in a sentence",
     "scope": "what the sentence is about, and what not",
-    "notes": "remarks, such as how a model was converted",
+    "notes": "remarks: how a model was converted, that it is constant",
 }
 
 CERTIFICATE = {
@@ -64,8 +66,9 @@ CERTIFICATE = {
     "software": "versions of what made it",
     "spec": "the whole question; of paths only the file's name",
     "claims": "what `verify --json` prints, without `seconds`, `witnesses`, `forecast` and `notes`",
-    "evidence": "every count: for drawn people `stream`, `seed`, `coupled`, `outcomes` and `batches`; for rows `rows`, "
-    "`outcomes`, `asked` and `got`",
+    "evidence": "every count: for drawn people `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
+    "`rows`, `outcomes`, `asked`, `got` and `labels`. `look`: if the batches have one label, the `rounds` that were "
+    "drawn in search of another, not counted, and all `labels` seen; else null",
     "digest": "SHA-256 of everything above, as canonical JSON: against accidents; against forgery there is `recheck`",
     "times": "when it was made, and how long that took: the only part that two runs do not share",
 }
@@ -77,11 +80,12 @@ BATCH = {
     "groups": "which groups were asked",
     "leader": "the pair and outcome whose coming payoffs are bet on, or null",
     "phase": "in estimate mode, which try it belongs to",
+    "labels": "numbers of all labels that the network gave in the batch, counted or not",
     "together": "for each outcome, how often each two of these groups got it together: the upper triangle, row by row",
 }
 
 COMPARISON = {
-    "first": "of the first certificate: `verdict`, `kind`, `gap`, `threshold`, `delta`, `sound`, `model_sha256`",
+    "first": "of the first certificate: `verdict`, `constant`, `kind`, `gap`, `threshold`, `delta`, `sound`, `model_sha256`",
     "second": "the same of the second",
     "comparable": "whether both gaps are measured alike, for the same people, by rules that are sound",
     "differences": "in what they are not about the same thing",
@@ -93,12 +97,14 @@ COMPARISON = {
 }
 
 AUDIT = {
-    "verdict": "`FAIR`, `UNFAIR` or `UNDECIDED`, of the network as it is",
+    "verdict": "`FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`, of the network as it is",
+    "constant": "the decision that every input got that was tried, if all got the same; else null",
     "gap": "`estimate`, `low`, `high`, as for `verify`",
     "threshold": "of the property",
     "delta": "probability of a wrong verdict, at most",
     "sound": "whether the guarantee holds",
     "statement": "the guarantee in a sentence",
+    "notes": "remarks, as for `verify`",
     "repaired": "whether a repaired network was accepted",
     "after": "its `gap`, or null",
     "left_out": "stages that were not possible, by what is missing (`explanation`, `chain`, `repair`), and why",
@@ -112,11 +118,13 @@ EXIT_CODES = {
     0: "fair; of `recheck` every claim holds; of others: done",
     1: "unfair; of `recheck` a claim does not hold; of `repair` nothing could be repaired; of `query` false; of "
     "`audit` about the network as it is, repaired or not",
-    2: "bad usage or input: one message with the file, the key and the remedy",
-    3: "undecided; of `query` the bounds allow both answers",
+    2: "bad usage or input, or code of yours that failed: one message with the file, the key and the remedy; or a result "
+    "that could not be written, which is shown all the same (on standard error if standard output fails)",
+    3: "undecided, or a constant model that is not allowed; of `query` the bounds allow both answers",
     101: "a bug of ours; `FAIRCHAIN_TRACEBACK=1` shows where",
     130: "interrupted before anything was known; of `audit` what is finished is kept",
     141: "the reader of our output went away",
+    143: "of `monitor`: terminated, and the state is written",
 }
 
 

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 import fairchain
-from fairchain.cli.app import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, run
+from fairchain.cli.app import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, TERMINATED, run
 from fairchain.cli.options import EXIT_CODES
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -240,7 +240,14 @@ def test_the_fields_of_the_output_and_of_certificates_are_those_described() -> N
     assert list(reference.COMPARISON) == list(compare(certificate, certificate).to_dict())
     left_out = {"seconds", "witnesses", "forecast", "notes"}
     assert set(certificate["claims"]) == set(reference.VERDICT) - left_out
-    assert set(reference.EXIT_CODES) == {*EXIT_CODES.values(), BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG}
+    assert set(reference.EXIT_CODES) == {
+        *EXIT_CODES.values(),
+        BAD_INPUT,
+        INTERRUPTED,
+        TERMINATED,
+        CLOSED_PIPE,
+        OUR_BUG,
+    }
 
 
 def test_the_pictures_are_those_that_are_drawn() -> None:
