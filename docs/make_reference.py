@@ -85,7 +85,8 @@ BATCH = {
 }
 
 COMPARISON = {
-    "first": "of the first certificate: `verdict`, `constant`, `kind`, `gap`, `threshold`, `delta`, `sound`, `model_sha256`",
+    "first": "of the first certificate: `verdict`, `constant`, `kind`, `gap`, `threshold`, `delta`, `sound` and "
+    "`model_sha256`",
     "second": "the same of the second",
     "comparable": "whether both gaps are measured alike, for the same people, by rules that are sound",
     "differences": "in what they are not about the same thing",
@@ -118,8 +119,8 @@ EXIT_CODES = {
     0: "fair; of `recheck` every claim holds; of others: done",
     1: "unfair; of `recheck` a claim does not hold; of `repair` nothing could be repaired; of `query` false; of "
     "`audit` about the network as it is, repaired or not",
-    2: "bad usage or input, or code of yours that failed: one message with the file, the key and the remedy; or a result "
-    "that could not be written, which is shown all the same (on standard error if standard output fails)",
+    2: "bad usage or input, or code of yours that failed: one message with the file, the key and the remedy; or a "
+    "result that could not be written, which is shown all the same (on standard error if standard output fails)",
     3: "undecided, or a constant model that is not allowed; of `query` the bounds allow both answers",
     101: "a bug of ours; `FAIRCHAIN_TRACEBACK=1` shows where",
     130: "interrupted before anything was known; of `audit` what is finished is kept",

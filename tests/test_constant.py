@@ -78,8 +78,8 @@ def test_every_kind_of_question_finds_a_constant_model_and_recheck_confirms_it(
 def test_a_label_that_is_not_counted_still_counts_as_another_answer(network: Path) -> None:
     """Of three labels one is looked at: that nobody gets it says nothing of the other two."""
     save(linear([[1.0, 0.0, -9.0], [0.0, 0.0, 0.0]], [0.0, 4.5, -9.0]), network)  # no from age 5 on, else maybe
-    for question in (QUESTIONS["ratio of a label nobody gets"], QUESTIONS["individual for one label"]):
-        assert verify(None, asked(network, **question)).constant is None
+    for name in ("ratio of a label nobody gets", "individual for one label"):
+        assert verify(None, asked(network, **QUESTIONS[name])).constant is None
 
 
 def test_recorded_decisions_can_be_constant_too() -> None:
@@ -157,7 +157,7 @@ def test_a_label_in_a_summary_stays_text(network: Path) -> None:
 def test_assert_fair_fails_with_the_reason_unless_it_is_allowed(name: str, undecided: str, network: Path) -> None:
     """Also where the mathematics leave it undecided, and the gate lets undecided models pass."""
     spec = asked(network, **QUESTIONS[name])
-    with pytest.raises(UnfairError, match="(?s)^CONSTANT: every input.*Constant model: all .*--allow-constant"):
+    with pytest.raises(UnfairError, match=r"(?s)^CONSTANT: every input.*Constant model: all .*--allow-constant"):
         fairchain.assert_fair(None, spec, undecided=undecided)
     if undecided == "pass" or name == "every label":
         assert fairchain.assert_fair(None, spec, undecided=undecided, allow_constant=True).constant == "no"

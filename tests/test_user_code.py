@@ -71,7 +71,7 @@ def test_what_a_function_returns_cannot_end_the_program_either(error: type[BaseE
             raise error(0)
 
     with pytest.raises(ModelError, match=error.__name__):
-        verify(lambda rows: Answer(), spec)
+        verify(lambda _: Answer(), spec)
 
 
 @exits
@@ -79,7 +79,7 @@ def test_a_torch_module_cannot_end_the_program(error: type[BaseException], spec:
     torch = pytest.importorskip("torch")
 
     class Module(torch.nn.Module):  # type: ignore[name-defined,misc]
-        def forward(self, rows: Any) -> NoReturn:
+        def forward(self, _: Any) -> NoReturn:
             raise error(0)
 
     with pytest.raises(ModelError, match=f"Module.*{error.__name__}"):
@@ -93,7 +93,7 @@ def test_an_estimator_cannot_end_the_program(error: type[BaseException], spec: S
     class Estimator(base.ClassifierMixin, base.BaseEstimator):  # type: ignore[name-defined,misc]
         classes_ = np.array([0, 1])
 
-        def predict(self, rows: Any) -> NoReturn:
+        def predict(self, _: Any) -> NoReturn:
             raise error(0)
 
     with pytest.raises(ModelError, match=f"Estimator.*{error.__name__}"):
@@ -111,12 +111,12 @@ def test_an_object_that_only_looks_like_a_model_cannot_end_the_program(error: ty
 
 
 def test_an_exception_that_cannot_be_printed_is_named_by_its_type() -> None:
-    class Mute(Exception):
+    class MuteError(Exception):
         def __str__(self) -> NoReturn:
             raise SystemExit(0)
 
-    with pytest.raises(ModelError, match="^function f: failed with Mute: Mute$"), user_code("function f"):
-        raise Mute
+    with pytest.raises(ModelError, match=r"^function f: failed with MuteError: MuteError$"), user_code("function f"):
+        raise MuteError
 
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, None], ids=["python's own", "another"])
@@ -142,7 +142,7 @@ def test_in_another_thread_an_interruption_is_the_codes_own() -> None:
         try:
             with user_code("function f"):
                 raise KeyboardInterrupt
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             found.append(error)
 
     thread = threading.Thread(target=work)

@@ -83,6 +83,6 @@ def first_line(raised: BaseException) -> str:
     """Return the first line of an exception's message, or its type where it has none or cannot print it."""
     try:
         lines = str(raised).strip().splitlines()
-    except BaseException:  # noqa: BLE001  # __str__ is code of the caller too
+    except BaseException:  # __str__ is code of the caller too
         lines = []
     return lines[0][:300] if lines else type(raised).__name__

@@ -113,3 +113,46 @@ def test_one_group_only_is_never_decided(monitor: Command) -> None:
     ended = monitor(*ASK, stdin=as_csv([("Male", "White", "yes")] * 3000))
     assert ended.code == 3
     assert "There are not two groups to compare." in ended.out
+
+
+def constant_rows(count: int, decision: str) -> bytes:
+    return "".join(f"{sex},{decision}\n" for sex in ("Female", "Male") for _ in range(count)).encode()
+
+
+HEADER = b"sex,decision\n"
+SAME = ["--protected", "sex", "--prediction", "decision", "--outcome", "yes", "--threshold", "0.2"]
+
+
+def test_a_stream_with_one_decision_for_everybody_is_no_proof_of_fairness(monitor: Command) -> None:
+    rows = HEADER + constant_rows(300, "yes")
+    ended = monitor(*SAME, stdin=rows)
+    assert ended.code == 3
+    assert ended.out.startswith("CONSTANT after 600 rows")
+    assert "Every row has the outcome, so groups cannot differ" in ended.out
+    (found,) = monitor(*SAME, "--json", stdin=rows).reports
+    assert (found["verdict"], found["decision"], found["constant"]) == ("CONSTANT", "FAIR", True)
+    assert monitor(*SAME, "--allow-constant", stdin=rows).code == 0
+
+
+@pytest.mark.parametrize("keep_going", [False, True])
+def test_reading_goes_on_to_the_row_that_brings_a_second_decision(monitor: Command, keep_going: bool) -> None:
+    """Line 602 is the first other decision; the groups are fair before and after it."""
+    rows = HEADER + constant_rows(300, "yes") + b"Male,no\n" + constant_rows(5, "yes")
+    options = ["--keep-going"] if keep_going else []
+    reports = monitor(*SAME, "--json", *options, stdin=rows).reports
+    told = [(report["event"], report["verdict"]) for report in reports]
+    assert told == (
+        [("change", "CONSTANT"), ("change", "FAIR"), ("end", "FAIR")] if keep_going else [("change", "FAIR")]
+    )
+    assert reports[int(keep_going)]["line"] == 602
+    assert monitor(*SAME, stdin=rows).code == 0
+
+
+def test_a_state_with_one_decision_goes_on_where_it_stopped(monitor: Command, tmp_path: Path) -> None:
+    path = tmp_path / "decisions.csv"
+    path.write_bytes(HEADER + constant_rows(300, "yes"))
+    state = ["--state", tmp_path / "state.json"]
+    assert monitor(path, *SAME, *state).code == 3
+    path.write_bytes(path.read_bytes() + b"Male,no\n")
+    ended = monitor(path, *SAME, *state)
+    assert (ended.code, ended.out.split()[0]) == (0, "FAIR")

@@ -150,3 +150,17 @@ def test_a_column_of_names_is_no_column_of_groups() -> None:
 def test_a_description_that_is_none(change: dict[str, Any]) -> None:
     with pytest.raises((DataError, SpecError)):
         Monitor.from_dict({**Monitor(0.1).to_dict(), **change})
+
+
+@pytest.mark.parametrize("decision", [True, False])
+def test_one_decision_for_everybody_is_concluded_as_constant(decision: bool) -> None:
+    monitor = Monitor(threshold=0.2)
+    monitor.update_many(["a", "b"] * 300, [decision] * 600)
+    assert (monitor.decision.name, monitor.conclusion) == ("FAIR", "CONSTANT")
+    assert "<b>CONSTANT</b>" in monitor._repr_html_()
+    again = Monitor.from_dict(monitor.to_dict())
+    assert again.conclusion == "CONSTANT"
+    again.update("a", not decision)
+    assert (again.decision.name, again.conclusion) == ("FAIR", "FAIR")
+    allowed = Monitor.from_dict({**monitor.to_dict(), "allow_constant": True})
+    assert allowed.conclusion == "FAIR"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairchain.cli.options import EXIT_CODES, allow_constant
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
 from fairchain.letters import in_a_line
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fairchain.monitoring.state import Asked
     from fairchain.monitoring.watch import Report, Watch
 
-EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
 # Between two writes of the state while nothing happens.
 SECONDS = 5.0
 PATH = click.Path(path_type=Path)
@@ -49,6 +49,7 @@ class Terminated(BaseException):
 @click.option("--every", type=click.IntRange(min=1), help="Report after every so many rows.")
 @click.option("--keep-going", is_flag=True, help="Do not stop at the first decision; report every change.")
 @click.option("--skip-bad", is_flag=True, help="Pass over lines that cannot be read, and count them.")
+@allow_constant
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), help="By default told by name or first letter.")
 @click.option("--delimiter", default=",", show_default=True, help="Between the cells of a CSV file; \\t for a tab.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each report and nothing else.")
@@ -66,6 +67,7 @@ def monitor(
     every: int | None,
     keep_going: bool,
     skip_bad: bool,
+    allow_constant: bool | None,
     form: Any,
     delimiter: str,
     as_json: bool,
@@ -74,7 +76,7 @@ def monitor(
     """Read decisions from FILE or standard input (CSV with a header, or JSON Lines) and say when it is clear.
 
     The interval of the gap may be looked at after every row. Exit code 0 fairness established, 1 violated, 3 the
-    input ended before either, 2 bad input.
+    input ended before either or all rows have the same decision, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import Source
     from fairchain.monitoring.state import Asked, read_state
@@ -102,6 +104,7 @@ def monitor(
             form=form,
             delimiter=_one_character(delimiter),
             skip_bad=skip_bad,
+            allow_constant=bool(allow_constant),
         )
         with _kept(watch, state) as save:
             verdict = _follow(watch, _Printer(as_json, quiet), every=every, keep_going=keep_going, save=save)
@@ -121,7 +124,7 @@ def _follow(watch: Watch, printer: _Printer, *, every: int | None, keep_going: b
     except (KeyboardInterrupt, Terminated):
         printer.stopped(watch)
         raise
-    return watch.progress.now.verdict
+    return watch.progress.concluded(watch.question)
 
 
 @contextmanager
@@ -154,7 +157,7 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
 
 
 def _so_far(watch: Watch) -> str:
-    return f"stopped after {watch.progress.counts.rows:,} rows: {watch.progress.now.verdict}"
+    return f"stopped after {watch.progress.counts.rows:,} rows: {watch.progress.concluded(watch.question)}"
 
 
 @contextmanager
@@ -265,6 +268,12 @@ def _notes(found: dict[str, Any]) -> list[str]:
         notes.append(f"{found['skipped']:,} lines could not be read and are not counted.")
     if found["left_out"]:
         notes.append(f"{found['left_out']:,} rows belong to groups that were not named.")
+    if found["verdict"] == "CONSTANT":
+        have = "Every row has the outcome" if found["constant"] else "No row has the outcome"
+        notes.append(
+            f"{have}, so groups cannot differ and nothing is shown about how they are treated; check --outcome, or "
+            "accept it with --allow-constant."
+        )
     empty = [group["name"] for group in found["groups"] if not group["rows"]]
     notes += [f"Group {name} has no rows yet: is it spelled so?" for name in empty]
     if len(found["groups"]) < 2:

@@ -128,7 +128,7 @@ class StandardStreams:
         self.output, self.messages = Output(sys.stdout), Messages(sys.stderr)
 
     def __enter__(self) -> Output:
-        sys.stdout, sys.stderr = self.output, self.messages  # type: ignore[assignment]  # text streams by what they do
+        sys.stdout, sys.stderr = self.output, self.messages
         return self.output
 
     def __exit__(

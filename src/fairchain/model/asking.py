@@ -18,7 +18,7 @@ from fairchain.errors import ModelError
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError
 from fairchain.model.text_feed import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
-from fairchain.user_code import first_line as first_line
+from fairchain.user_code import first_line as first_line  # noqa: PLC0414  # for those who import it from here
 
 Answer = NDArray[Any]
 # Every [[feature]] of a spec. If one of them is a text, a row of values is a text and nothing else: its word ids.

@@ -168,7 +168,7 @@ def import_named(name: str) -> Any:
     absent: ModuleNotFoundError | None = None
     with user_code(name, "importing it failed with"):
         try:
-            found = import_module(module_name)
+            found: Any = import_module(module_name)
         except ModuleNotFoundError as error:
             absent = error
         for step in attribute.split(".") if absent is None else ():

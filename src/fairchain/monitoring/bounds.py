@@ -18,6 +18,7 @@ from fairchain.errors import SpecError
 from fairchain.evidence.counts import any_time
 from fairchain.evidence.interval import Interval
 from fairchain.evidence.rule import Decision
+from fairchain.wording import CONSTANT
 
 Kind = Literal["difference", "ratio"]
 Floats = NDArray[np.float64]
@@ -44,12 +45,15 @@ class Question:
         Probability that anything said is ever wrong, at most.
     groups
         Who is compared; empty if groups are taken as they come.
+    allow_constant
+        Whether FAIR may be concluded while every row has the outcome, or none has it.
     """
 
     threshold: float
     kind: Kind = "difference"
     delta: float = 0.05
     groups: tuple[str, ...] = ()
+    allow_constant: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:
@@ -120,6 +124,17 @@ class GroupCounts:
     def rows(self) -> int:
         """How many rows were counted."""
         return int(self.asked.sum())
+
+    @property
+    def constant(self) -> bool | None:
+        """Whether every row has the outcome (True) or none has it (False); None if there are both, or no rows."""
+        got, rows = int(self.got.sum()), self.rows
+        return None if not rows or 0 < got < rows else got == rows
+
+    def concluded(self, decision: Decision, question: Question) -> str:
+        """Return what a gate acts on: FAIR is CONSTANT while every row has the same decision."""
+        empty = decision is Decision.FAIR and self.constant is not None and not question.allow_constant
+        return CONSTANT if empty else decision.name
 
     def rates(self, question: Question) -> list[Interval]:
         """Every group's rate; all intervals hold together, at all times, with probability 1 - delta."""

@@ -42,12 +42,26 @@ class Monitor:
     groups
         The groups to compare, if they are known: FAIR then speaks about all of them, and takes fewer rows. Without
         it groups are taken as they come, and FAIR speaks about those seen so far.
+    allow_constant
+        Whether `conclusion` may be FAIR while every row has the outcome, or none has it.
     """
 
     def __init__(
-        self, threshold: float, *, kind: Kind = "difference", delta: float = 0.05, groups: Iterable[str] | None = None
+        self,
+        threshold: float,
+        *,
+        kind: Kind = "difference",
+        delta: float = 0.05,
+        groups: Iterable[str] | None = None,
+        allow_constant: bool = False,
     ) -> None:
-        self.question = Question(threshold=threshold, kind=kind, delta=delta, groups=tuple(map(str, groups or ())))
+        self.question = Question(
+            threshold=threshold,
+            kind=kind,
+            delta=delta,
+            groups=tuple(map(str, groups or ())),
+            allow_constant=allow_constant,
+        )
         self._counts = GroupCounts.none(self.question)
         self._places = {name: place for place, name in enumerate(self.question.groups)}
         self._decision = Decision.UNDECIDED
@@ -115,6 +129,11 @@ class Monitor:
         return self._decision
 
     @property
+    def conclusion(self) -> str:
+        """What a gate acts on: the decision, but CONSTANT for FAIR while all rows have the same decision."""
+        return self._counts.concluded(self._decision, self.question)
+
+    @property
     def gap(self) -> Interval:
         """The largest gap between two groups; for a ratio, what the smallest ratio lacks to 1."""
         return self._counts.gap(self.question)
@@ -138,10 +157,11 @@ class Monitor:
         """Go on from what `to_dict` gave: only the question, the verdict and the counts are read."""
         try:
             named = [group["name"] for group in data["groups"]] if data["named"] else None
-            monitor = cls(data["threshold"], kind=data["kind"], delta=data["delta"], groups=named)
+            options = {key: data[key] for key in ("kind", "delta", "allow_constant")}
+            monitor = cls(data["threshold"], groups=named, **options)
             asked, got = (np.array([group[key] for group in data["groups"]], np.int64) for key in ("rows", "got"))
             names = tuple(str(group["name"]) for group in data["groups"])
-            monitor._decision = Decision[data["verdict"]]
+            monitor._decision = Decision[data["decision"]]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"monitor: not what Monitor.to_dict gives ({error!r}); start a new one") from None
         if not ((got >= 0) & (got <= asked)).all() or len(set(names)) < len(names) or len(names) > MOST_GROUPS:
@@ -152,7 +172,7 @@ class Monitor:
 
     def __repr__(self) -> str:
         gap = f"{'ratio' if self.question.kind == 'ratio' else 'gap'} {measured(self.gap, self.question):.4f}"
-        return f"<Monitor: {self.decision.name} after {self.rows:,} rows, {gap}, threshold {self.question.threshold:g}>"
+        return f"<Monitor: {self.conclusion} after {self.rows:,} rows, {gap}, threshold {self.question.threshold:g}>"
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
@@ -161,7 +181,7 @@ class Monitor:
             for (name, rate), rows in zip(self.rates.items(), self._counts.asked, strict=True)
         )
         return (
-            f"<p><b>{self.decision.name}</b> after {self.rows:,} rows: {html.escape(sentence(self.gap, self.question))}"
+            f"<p><b>{self.conclusion}</b> after {self.rows:,} rows: {html.escape(sentence(self.gap, self.question))}"
             f"<br>{html.escape(statement(self.decision, self.question, len(self._counts.names)))}</p>"
             f"<table><tr><th>group</th><th>rows</th><th>rate</th></tr>{rows}</table>"
         )
@@ -213,7 +233,10 @@ def describe(decision: Decision, counts: GroupCounts, question: Question) -> dic
     more, less = widest or (None, None)
     ratio = measured(gap, question)
     return {
-        "verdict": decision.name,
+        "verdict": counts.concluded(decision, question),
+        "decision": decision.name,
+        "constant": counts.constant,
+        "allow_constant": question.allow_constant,
         "rows": counts.rows,
         "gap": {"estimate": gap.estimate, "low": gap.low, "high": gap.high, "more": more, "less": less},
         **({"ratio": vars(ratio)} if question.kind == "ratio" else {}),

@@ -24,6 +24,8 @@ from fairchain.monitoring.monitor import describe
 from fairchain.monitoring.rows import Columns, Form, Parsed, Parser, csv_parser, format_of, json_parser
 from fairchain.monitoring.state import START, Asked, GroupState, Read, State, Turn, Verdict
 
+# What ends a run, unless it is to go on.
+ENDS = ("FAIR", "UNFAIR")
 VERDICTS: dict[Decision, Verdict] = {
     Decision.FAIR: "FAIR",
     Decision.UNFAIR: "UNFAIR",
@@ -42,6 +44,10 @@ class Progress:
     now: Turn = START
     first: Turn | None = None
 
+    def concluded(self, question: Question) -> str:
+        """What a gate acts on: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        return self.counts.concluded(Decision[self.now.verdict], question)
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -53,8 +59,8 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """FAIR, UNFAIR or UNDECIDED."""
-        return self.progress.now.verdict
+        """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        return self.progress.concluded(self.question)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -63,7 +69,7 @@ class Report:
             "event": self.event,
             "line": progress.place.lines,
             "since": progress.now.rows,
-            **describe(Decision[self.verdict], progress.counts.seen(self.question), self.question),
+            **describe(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
             "left_out": progress.left_out,
             "skipped": progress.skipped,
         }
@@ -88,6 +94,8 @@ class Watch:
         Between the cells of a CSV file.
     skip_bad
         Whether lines that cannot be read are passed over and counted.
+    allow_constant
+        Whether FAIR may be concluded while every row has the outcome, or none has it.
     """
 
     def __init__(
@@ -100,9 +108,14 @@ class Watch:
         form: Form | None = None,
         delimiter: str = ",",
         skip_bad: bool = False,
+        allow_constant: bool = False,
     ) -> None:
         self.question = Question(
-            threshold=asked.threshold, kind=asked.kind, delta=asked.delta, groups=tuple(asked.groups)
+            threshold=asked.threshold,
+            kind=asked.kind,
+            delta=asked.delta,
+            groups=tuple(asked.groups),
+            allow_constant=allow_constant,
         )
         self._asked, self._source, self._skip_bad = asked, source, skip_bad
         self._keep_unfinished = resumable and source.regular
@@ -163,9 +176,10 @@ class Watch:
     ) -> Iterator[Report]:
         """Read, and say what there is to say: every change of the decision, and a word at the end.
 
-        Without `keep_going` the first decision ends it. `every` asks for a report after so many rows.
+        Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. `every`
+        asks for a report after so many rows.
         """
-        if self.progress.now.verdict != "UNDECIDED" and not keep_going:
+        if self.progress.concluded(self.question) in ENDS and not keep_going:
             yield Report("before", self.progress, self.question)
             return
         number = self.progress.place.lines + 1
@@ -176,8 +190,10 @@ class Watch:
                 self.progress = replace(self.progress, place=self.progress.place.after(raw[:header]))
                 body = raw[header:]
             for report in self._take(body, every):
-                yield report
-                if report.event == "change" and not keep_going:
+                ends = report.event == "change" and report.verdict in ENDS and not keep_going
+                if ends or keep_going or report.event != "change":
+                    yield report
+                if ends:
                     return
             after_block()
         if self._parser is None:
@@ -205,6 +221,10 @@ class Watch:
             if every:
                 stop = min(stop, done + every - counts.rows % every)
             codes, hits = block.part(done, stop)
+            # The row that brings the second decision ends a stretch: with it CONSTANT becomes FAIR.
+            stop = done + _until_second(counts, hits)
+            codes, hits = codes[: stop - done], hits[: stop - done]
+            former = counts.concluded(Decision[self.progress.now.verdict], self.question)
             change = self._first_change(counts, codes, hits)
             upto = stop if change is None else done + change[0] + 1
             counts, done = counts.after(*block.part(done, upto)), upto
@@ -212,7 +232,7 @@ class Watch:
             if change is not None:
                 self._must_be_meant(progress)
             self.progress = progress
-            if change is not None:
+            if change is not None or progress.concluded(self.question) != former:
                 yield Report("change", progress, self.question)
             elif every and counts.rows % every == 0:
                 yield Report("every", self.progress, self.question)
@@ -273,6 +293,14 @@ class Watch:
                 f'{self._source.name}: none of {progress.counts.rows:,} rows has the outcome "{self._asked.outcome}" '
                 f'in column "{self._asked.prediction}"; there is {labels}; check --outcome'
             )
+
+
+def _until_second(counts: GroupCounts, hits: Any) -> int:
+    """Return how many of these rows to take so that the last one is the first with a second decision, or all."""
+    if counts.rows and counts.constant is None:
+        return len(hits)
+    other = np.flatnonzero(hits != (counts.constant if counts.rows else hits[0]))
+    return int(other[0]) + 1 if len(other) else len(hits)
 
 
 class _Block:

@@ -87,9 +87,7 @@ class Rerun:
         population, seed = self.sources.population, self.sources.spec.guarantee.seed
         return np.stack(
             [
-                self.model.predict(
-                    population.rounds(seed, chunk, count, 0 if self.coupled else 1 + arm).inputs([arm])
-                )
+                self.model.predict(population.rounds(seed, chunk, count, 0 if self.coupled else 1 + arm).inputs([arm]))
                 for arm in arms
             ]
         ).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Verdicts as JUnit XML, which every build server shows: fair passes, unfair and constant fail, undecided is an error."""
+"""Verdicts as JUnit XML, for build servers: fair passes, unfair and constant fail, undecided is an error."""
 
 from __future__ import annotations
 
