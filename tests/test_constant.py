@@ -16,6 +16,7 @@ from fairchain.certificate_format import digest
 from fairchain.report.junit import junit
 from fairchain.report.markdown import for_pull_request
 from fairchain.testing import UnfairError
+from tests.cli.command import Cli
 from tests.networks import linear, save
 from tests.questions import category, integer, question
 
@@ -179,6 +180,55 @@ def test_a_constant_candidate_is_no_repair_and_a_constant_network_needs_none(net
     assert (result.needed, result.accepted) == (False, False)
     assert result.before.conclusion == "CONSTANT"
     assert "Constant model" in result.notes[0]
+
+
+def test_an_audit_and_its_pages_say_it_and_explain_nothing(network: Path, tmp_path: Path) -> None:
+    import msgspec
+
+    path = tmp_path / "audit.json"
+    path.write_bytes(msgspec.json.encode(asked(network)))
+    found = fairchain.audit(path, tmp_path / "audit")
+    assert found.decision == "CONSTANT"
+    page = found.report.read_text()
+    assert '<div class="verdict CONSTANT"><span class="word">CONSTANT</span>' in page
+    assert "got the decision &quot;no&quot;, so groups cannot differ" in page
+    assert "Constant model: all" in page
+    assert "Constant model: all" in (tmp_path / "audit" / "report.md").read_text()
+    assert not (tmp_path / "audit" / "explanation.json").exists()
+    assert fairchain.audit(path, tmp_path / "allowed", allow_constant=True).decision == "FAIR"
+
+
+@pytest.mark.parametrize("command", ["verify", "repair", "audit"])
+def test_commands_exit_with_3_and_with_0_if_it_is_allowed(
+    command: str, network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import msgspec
+
+    path, cli = tmp_path / "audit.json", Cli(monkeypatch, capsys)
+    path.write_bytes(msgspec.json.encode(asked(network)))
+    output = {"verify": [], "repair": ["-o", tmp_path / "r.onnx"], "audit": ["-o", tmp_path / "audit", "--fresh"]}
+    for form in ([], ["-q"]):
+        code, out, err = cli(command, path, *output[command], *form)
+        assert (code, err) == (3, "")
+        line = out.splitlines()[0]
+        assert line.startswith("NOT NEEDED: " if command == "repair" else "CONSTANT: ")
+        assert 'very input that was tried got the decision "no"' in line
+    code, out, _ = cli(command, path, *output[command], "--json")
+    plain = json.loads(out)["before"] if command == "repair" else json.loads(out)
+    assert (code, plain["verdict"], plain["constant"]) == (3, "CONSTANT", "no")
+    assert "Constant model: all" in plain["notes"][0]
+    assert cli(command, path, *output[command], "--allow-constant")[0] == 0
+    if command == "verify":
+        code, out, _ = cli("verify", path, "--certificate", tmp_path / "c.json")
+        assert out.count("Constant model: all") == 1
+        code, out, _ = cli("recheck", tmp_path / "c.json", "--model", network)
+        assert code == 0
+        assert 'Constant model: every input that was tried got the decision "no".' in out
+        _, out, _ = cli("card", tmp_path / "c.json")
+        assert "**CONSTANT**" in out
+        assert "Constant: every input that was tried got the decision `no`" in out
+        _, out, _ = cli("compare", tmp_path / "c.json", tmp_path / "c.json")
+        assert out.splitlines()[1].split() == ["verdict", "CONSTANT", "CONSTANT"]
 
 
 def forged(verdict: Verdict, path: Path, change: Any) -> Path:

@@ -32,10 +32,12 @@ def rates(count: int) -> list[float]:
     return np.linspace(0.3, 0.6, count).tolist()
 
 
-def verdict(count: int = 5, decision: str = "UNFAIR") -> dict[str, Any]:
+def verdict(count: int = 5, decision: str = "UNFAIR", constant: str | None = None) -> dict[str, Any]:
     every, shares = names(count), rates(count)
     return {
-        "verdict": decision,
+        "verdict": decision if constant is None else "CONSTANT",
+        "decision": decision,
+        "constant": constant,
         "kind": "difference",
         "inputs": "people",
         "gap": {**interval(0.3), "more": every[-1], "less": every[0], "outcome": OUTCOME},
@@ -272,5 +274,6 @@ KINDS = {
     "texts": with_texts,
     "fair": fair,
     "undecided": lambda: replace(findings(4, 30), verdict=verdict(4, "UNDECIDED"), repair=None),
+    "constant": lambda: replace(fair(), verdict=verdict(3, "FAIR", "<no>")),
     "not-accepted": lambda: findings(4, 30, accepted=False),
 }
