@@ -10,7 +10,7 @@ import pytest
 import fairchain
 
 NAMES = {
-    "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "DataError", "Decision", "Explanation",
+    "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "Coupled", "DataError", "Decision", "Explanation",
     "FairchainError", "InputError", "Interval", "Limits", "ModelError", "Monitor", "OnnxModel", "Progress",
     "QueryError", "Recheck", "Repair", "Spec", "SpecError", "Verdict", "__version__", "as_frames", "assert_fair",
     "audit", "example", "explain", "infer_spec", "learn_chain", "learn_family", "load_model", "load_spec",

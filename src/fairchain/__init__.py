@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fairchain.explaining import Explanation, explain
     from fairchain.model import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
+    from fairchain.population import Coupled
     from fairchain.rechecking import Recheck, recheck
     from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
@@ -64,6 +65,7 @@ _HOMES = {
     "fairchain.explaining": ("Explanation", "explain"),
     "fairchain.model": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
+    "fairchain.population": ("Coupled",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
@@ -79,6 +81,7 @@ __all__ = [
     "CertificateError",
     "Chain",
     "ChainError",
+    "Coupled",
     "DataError",
     "Decision",
     "Explanation",

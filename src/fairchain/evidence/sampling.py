@@ -52,8 +52,16 @@ class Population(Protocol):
     def desk(self) -> Any:
         """Memory to draw into, for one worker."""
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> Rounds:
-        """The rounds of a chunk."""
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: Any = None,
+        arms: Sequence[int] | None = None,
+    ) -> Rounds:
+        """Draw the rounds of a chunk, to be shown as these arms only; as all of them by default."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +143,11 @@ class Sampler:
         """(groups, rounds): the class each group gets in each round of a chunk."""
         draw = partial(self._population.rounds, self._seed, chunk, count, desk=self._desk())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
-            return self._model.predict(draw().inputs(groups)).reshape(len(groups), count)
-        rounds = draw() if self._coupled else None
+            return self._model.predict(draw(arms=groups).inputs(groups)).reshape(len(groups), count)
+        rounds = draw(arms=groups) if self._coupled else None
         labels = np.empty((len(groups), count), np.uint16)
         for row, group in zip(labels, groups, strict=True):
-            own = rounds or draw(copy=1 + group)
+            own = rounds or draw(copy=1 + group, arms=[group])
             row[:] = self._model.predict(own.show(group))
         return labels
 

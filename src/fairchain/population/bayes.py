@@ -128,7 +128,15 @@ class BayesPopulation:
         """Memory to draw into, for one worker."""
         return BayesDesk(self)
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: BayesDesk | None = None) -> BayesRounds:
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: BayesDesk | None = None,
+        arms: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> BayesRounds:
         """Draw `count` rounds of a chunk: the same for the same arguments, always.
 
         Values of tables are the same on every machine; numbers up to the last digits of scipy's normal quantiles.

@@ -66,10 +66,10 @@ class Rerun:
         for place in range(start, stop):
             count = min(batch.chunk_rounds, batch.rounds - place * batch.chunk_rounds)
             labels = []
-            for arm in comparison.asks(batch.groups):
-                copy = 0 if self.coupled else 1 + arm
-                rounds = population.rounds(seed, batch.chunk + place, count, copy)
-                labels.append(self.model.predict(rounds.inputs([arm])))
+            shown = list(comparison.asks(batch.groups))
+            for copy, arms in [(0, shown)] if self.coupled else [(1 + arm, [arm]) for arm in shown]:
+                rounds = population.rounds(seed, batch.chunk + place, count, copy, arms=arms)
+                labels += [self.model.predict(rounds.inputs([arm])) for arm in arms]
             seen = np.stack(labels).astype(np.int64)
             if comparison.individual:
                 seen = _changes(seen, comparison.outcomes)
