@@ -224,7 +224,7 @@ def test_dependence_that_shows_in_large_calls_only_is_found_during_the_run() -> 
         (lambda: population(Coupled(one_more, uniforms=1)), ["one_more", "array of uniforms", "f(u, group)"]),
         (lambda: population(row_by_row), ["row_by_row", "a generator and a number of rows", "fairchain.Coupled"]),
         (lambda: population(Coupled(7, uniforms=1)), ["int", "not a function", "f(u, group)"]),  # type: ignore[arg-type]
-        (lambda: population(Coupled(lambda u, group: u, uniforms=1)), ["shape (64, 1)", "64 rows with 2 features"]),
+        (lambda: population(Coupled(lambda u: u, uniforms=1)), ["shape (64, 1)", "64 rows with 2 features"]),
         (lambda: population(Coupled(leaving, uniforms=1)), ["leaving", "SystemExit"]),
     ],
 )

@@ -25,7 +25,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def source_of(network: Network) -> str:
     """What messages call a network: its file, or the key of the spec."""
-    return STATED if network.path is None else network.path
+    return network.path or network.name or STATED
 
 
 def read_nodes(network: Network) -> tuple[Node, ...]:

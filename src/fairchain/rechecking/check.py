@@ -317,6 +317,7 @@ def _plain(spec: Spec) -> dict[str, Any]:
     """A spec to compare: without where the model lies, the seed, and the budget, which change no meaning."""
     data: dict[str, Any] = msgspec.to_builtins(spec)
     data["model"].pop("path")
+    data["population"].pop("name", None)
     for part in (data["population"], *data["feature"]):
         # What stands in these files is compared by its hash.
         for key in ("path", "vectors", "vocabulary", "wordnet"):

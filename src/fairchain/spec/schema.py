@@ -264,6 +264,10 @@ class Network(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=Tru
 
     path: Annotated[Text | None, Meta(description="A .bif, .json or .toml file with the nodes.")] = None
     nodes: Annotated[tuple[Node, ...], Meta(description="The nodes, if they stand here.")] = ()
+    name: Annotated[
+        Text | None,
+        Meta(description="What verdicts call the network; by default the name of its file."),
+    ] = None
 
 
 class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
