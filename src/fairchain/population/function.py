@@ -218,7 +218,9 @@ class FunctionPopulation:
             )
         return values
 
-    def _check_rows(self, arm: int, u: Inputs, values: NDArray[np.float64], rows: NDArray[np.intp]) -> None:
+    def _check_rows(
+        self, arm: int, u: NDArray[np.float64], values: NDArray[np.float64], rows: NDArray[np.intp]
+    ) -> None:
         """Compute some rows again, in another order and among other rows: each must be as it was."""
         again = self._asked(arm, len(rows), _read_only(u[rows]))
         wrong = (np.abs(again - values[rows]) > self._rounding).any(axis=1)
