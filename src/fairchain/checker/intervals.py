@@ -121,8 +121,7 @@ class IntervalRows:
     @cached_property
     def noise(self) -> Floats:
         """(states,): what rounding may do to `back`, relative to the largest of the values."""
-        noise: Floats = NOISE * (np.bincount(self.sources, minlength=self.size) + 2)
-        return noise
+        return NOISE * (np.bincount(self.sources, minlength=self.size) + 2.0)
 
     def outward(self, values: Floats, *, largest: bool) -> Floats:
         """(states,): an upper bound of the largest, or a lower bound of the smallest, expectation of finite values.

@@ -302,7 +302,7 @@ class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, fro
 
 
 class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
-    """A Python function draws the people. A spec cannot name one: it is given in Python or on the command line."""
+    """A Python function draws the inputs. A spec cannot name one: it is given in Python or on the command line."""
 
 
 Population = Uniform | Marginals | Table | Network | Texts | Callable

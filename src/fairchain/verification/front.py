@@ -51,7 +51,8 @@ def verify(
         Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
         from column names to cells. Of a question about texts the file of a corpus.
     population
-        A Python function that draws people, for a spec with `kind = "callable"`.
+        A Python function that draws inputs, for a spec with `kind = "callable"`: `f(rng, count)`,
+        `f(rng, count, group)`, or `Coupled(f, uniforms=m)` for `f(u, group)`, which needs fewer evaluations.
     seed
         Instead of the spec's. The same spec and seed give the same counts, whatever the workers.
     workers
