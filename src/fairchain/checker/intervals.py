@@ -121,7 +121,7 @@ class IntervalRows:
     @cached_property
     def noise(self) -> Floats:
         """(states,): what rounding may do to `back`, relative to the largest of the values."""
-        return NOISE * (np.bincount(self.sources, minlength=self.size) + 2.0)
+        return NOISE * (np.bincount(self.sources, minlength=self.size) + 2).astype(np.float64)
 
     def outward(self, values: Floats, *, largest: bool) -> Floats:
         """(states,): an upper bound of the largest, or a lower bound of the smallest, expectation of finite values.
