@@ -6,10 +6,12 @@ interpreter. The second process has the rights of the first: this contains crash
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 # typing and subprocess take milliseconds to import, before the first line of the command line's own work.
@@ -20,24 +22,27 @@ if TYPE_CHECKING:
 HEAD = 8
 # The search path of this process without the working directory, behind the standard library and installed packages.
 _PREPARE = (
-    "import sys; count = int(sys.argv[1]); sys.path += [each for each in sys.argv[2 : 2 + count] if each not in sys.path]"
-    "; del sys.argv[1 : 2 + count]; "
+    "import sys; end = 2 + int(sys.argv[1]); sys.path += [each for each in sys.argv[2:end] if each not in sys.path]; "
+    "del sys.argv[1:end]; "
 )
+NO_MEMORY = "the memory ran out; allow more of it (ulimit -v), or use a smaller network or table"
+_NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread", "std::bad_alloc")
 # A person or a program asked the process to end by one of these; the others are accidents.
 _REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGVTALRM")
 
+# How this process tells the one that watches over it: it belongs to the process, as its parent does.
 _tell: Callable[[str], None] | None = None
 
 
-def at_work_on(name: str) -> None:
+def at_work_on(model: str) -> None:
     """Tell the process that watches over this one, if there is one, which model a crash would be about."""
     if _tell is not None:
-        _tell(name)
+        _tell(model)
 
 
 def tell_by(tell: Callable[[str], None]) -> None:
     """Set how `at_work_on` reaches the watching process: once, at the start of a process that is watched."""
-    global _tell  # noqa: PLW0603  # it belongs to the process, as its parent does
+    global _tell  # noqa: PLW0603
     _tell = tell
 
 
@@ -46,24 +51,46 @@ def requested(number: int) -> bool:
     return number in {getattr(signal, name, None) for name in _REQUESTS}
 
 
-def describe_death(number: int, model: str) -> str:
-    """Return the message for a process that a signal ended while it worked with this model ("" for none)."""
+def describe_end(code: int, model: str) -> str:
+    """Return the message for a process that ended too early while it worked with this model ("" for none).
+
+    `code` is its exit code, or minus the signal that ended it.
+    """
     subject = f"{model}: " if model else ""
-    sign = signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
+    if code >= 0:
+        return (
+            f"{subject}a library or the model's own code ended the process (exit code {code}) before there was a "
+            "result; see the output above"
+        )
+    sign = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
     if sign == "SIGKILL":
         return (
             f"{subject}the process was killed ({sign}), most likely because the memory ran out; "
             "use a smaller network or table, or allow more memory"
         )
-    if sign in ("SIGXCPU", "SIGXFSZ"):
-        return f"{subject}a limit of the system ended the process ({sign}); raise it with ulimit"
-    what = (signal.strsignal(number) or "").lower().partition(" (")[0] or "crash"
+    if sign == "SIGXCPU":
+        return f"{subject}the limit of processor time ended the process ({sign}); raise it (ulimit -t)"
+    what = (signal.strsignal(-code) or "crash").lower().partition(" (")[0]
     remedy = (
         "the file is damaged, or the installed runtime cannot run it: export it again, or update onnxruntime"
         if model
         else "please report it with the command that led to it"
     )
     return f"{subject}native code crashed ({sign}, {what}); {remedy}"
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an exception says that the memory ran out, or was made from one that says so."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        # What Python says where a library cannot be loaded or a thread cannot be started within a limit.
+        if any(sign in str(error) for sign in _NO_MEMORY):
+            return True
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def die_with(pipe: int) -> None:
@@ -107,7 +134,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
     Raises
     ------
     ModelError
-        If the process crashed, was killed, or an argument cannot be copied into it.
+        If the process crashed, was killed or ran out of memory, or if an argument cannot be copied into it.
     KeyboardInterrupt
         If Ctrl-C ended the function without a result.
 
@@ -151,26 +178,25 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
 
     try:
         with first_interrupt(stop):
-            try:
+            with suppress(BrokenPipeError):
                 child.stdin.write(len(request).to_bytes(HEAD, "little") + request)
                 child.stdin.flush()
-            except BrokenPipeError:
-                pass
             found, value = state.until_the_end(progress)
-    finally:
+    except BaseException:
         child.kill()
-        child.stdin.close()
-        child.stdout.close()
+        raise
+    finally:
         code = child.wait()
+        with suppress(OSError):
+            child.stdin.close()
+        child.stdout.close()
     if found == "result":
         return value
     if found == "error":
         raise value
     if state.interrupted:
         raise KeyboardInterrupt
-    if code < 0:
-        raise ModelError(describe_death(-code, state.model))
-    raise ModelError(f"the process that was to work with the model ended early (exit code {code}); see its output")
+    raise ModelError(describe_end(code, state.model))
 
 
 class _Watched:
@@ -190,7 +216,7 @@ class _Watched:
             if len(content) < size:
                 break
             # Our own code wrote it, with no more rights than this process has.
-            kind, value = pickle.loads(content)  # noqa: S301
+            kind, value = pickle.loads(content)
             if kind == "ready":
                 self.ready = True
             elif kind == "model":
@@ -206,6 +232,7 @@ def answer() -> None:
     """Do what `isolated` asks for on standard input; runs in the new process."""
     import pickle
 
+    from fairchain.errors import ModelError
     from fairchain.interrupts import Interrupts, install
 
     handler = Interrupts()
@@ -230,13 +257,25 @@ def answer() -> None:
             options["progress"] = lambda *value: send("progress", value)
         found = ("result", function(*arguments, **options))
     except BaseException as error:  # whatever it is, the caller is to see it
-        found = ("error", error)
+        found = ("error", _handed_back(error))
     handler.close()
     try:
         send(*found)
     except Exception:  # what pickle cannot copy
-        from fairchain.errors import ModelError
-
-        send("error", ModelError(f"{type(found[1]).__name__}: {found[1]}; it cannot be handed back"))
+        send("error", ModelError(f"{type(found[1]).__name__}: cannot be handed back from a process of its own"))
     sys.stderr.flush()
     os._exit(0)
+
+
+def _handed_back(error: BaseException) -> BaseException:
+    """Return what the caller is to see in place of an exception."""
+    from fairchain.errors import ModelError
+    from fairchain.interrupts import is_interruption
+
+    if out_of_memory(error):
+        return ModelError(NO_MEMORY)
+    if is_interruption(error):
+        return KeyboardInterrupt()
+    if not isinstance(error, Exception):
+        return ModelError(f"the model's own code raised {type(error).__name__}")
+    return error

@@ -13,10 +13,9 @@ def main() -> None:
         from fairchain.cli.guard import guarded
     except BaseException as error:
         # Nothing handles signals yet, and an import may have made another exception of a KeyboardInterrupt.
-        if not any(isinstance(each, KeyboardInterrupt) for each in (error, error.__cause__, error.__context__)):
-            raise
-        print("fairchain: interrupted", file=sys.stderr)
-        sys.exit(130)
+        stopped = any(isinstance(each, KeyboardInterrupt) for each in (error, error.__cause__, error.__context__))
+        print("fairchain:", "interrupted" if stopped else f"cannot start ({error})", file=sys.stderr)
+        sys.exit(130 if stopped else 2)
     guarded(_work)
 
 

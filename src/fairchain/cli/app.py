@@ -26,6 +26,7 @@ from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.verify import verify
 from fairchain.errors import FairchainError
+from fairchain.isolation import NO_MEMORY, out_of_memory
 
 BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
 
@@ -201,6 +202,8 @@ def run() -> None:
     except Exception as error:
         if os.environ.get("FAIRCHAIN_TRACEBACK"):
             raise
+        if out_of_memory(error):
+            _fail(NO_MEMORY, BAD_INPUT)
         _fail(
             f"this is a bug in fairchain, not in your input: {type(error).__name__}: {error}; "
             "please report it with the output of the same command under FAIRCHAIN_TRACEBACK=1",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from fairchain.interrupts import Interrupts, install, is_interruption
-from fairchain.isolation import describe_death, die_with, requested, tell_by
+from fairchain.isolation import NO_MEMORY, describe_end, die_with, out_of_memory, requested, tell_by
 
 BAD_INPUT, INTERRUPTED = 2, 130
 # How siginfo marks a signal that the kernel sent, for a terminal to every process of its group.
@@ -26,31 +26,51 @@ _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "S
 
 def guarded(work: Callable[[], None]) -> None:
     """Run the command line in a child process where that is possible, and end with its exit code."""
-    mask = _fork() if _can_fork() else None
+    mask, watcher = _fork() if _can_fork() else (None, None)
     handler = Interrupts()
     try:
-        install(handler)
-        if mask is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        work()
-    except SystemExit:
+        try:
+            install(handler)
+            if mask is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            work()
+        except Exception as error:
+            handler.close()
+            _report(error)
+        except KeyboardInterrupt:
+            handler.close()
+            fail("interrupted", INTERRUPTED)
+    except SystemExit as end:
         handler.close()
+        if watcher is not None and isinstance(end.code, int):
+            watcher.end(end.code)
         raise
-    except BaseException as error:
-        handler.close()
-        if not is_interruption(error):
-            raise
+
+
+def _report(error: Exception) -> None:
+    """Say why the command line could not begin; its own errors it reports itself."""
+    if is_interruption(error):
         fail("interrupted", INTERRUPTED)
+    if out_of_memory(error):
+        fail(NO_MEMORY, BAD_INPUT)
+    if os.environ.get("FAIRCHAIN_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+    fail(f"cannot start ({type(error).__name__}: {error}); install fairchain and its packages again", BAD_INPUT)
 
 
 def fail(message: str, code: int) -> None:
     """Print one message, as a JSON object too where that is the output, and end with this exit code."""
     message = "".join(letter if letter.isprintable() else " " for letter in message)
-    if "--json" in sys.argv:
-        import json
+    # Output that cannot be written must not change the exit code.
+    with suppress(OSError):
+        if "--json" in sys.argv:
+            import json
 
-        print(json.dumps({"error": message, "exit_code": code}))
-    print(f"fairchain: {message}", file=sys.stderr)
+            print(json.dumps({"error": message, "exit_code": code}), flush=True)
+    with suppress(OSError):
+        print(f"fairchain: {message}", file=sys.stderr, flush=True)
     sys.exit(code)
 
 
@@ -65,8 +85,8 @@ def _can_fork() -> bool:
     )
 
 
-def _fork() -> Iterable[int]:
-    """Fork; return in the child only, with the signals that it has to block once it is ready for them."""
+def _fork() -> tuple[Iterable[int], _Watcher]:
+    """Fork; return in the child only: the signals to block once it is ready for them, and whom to tell."""
     passed_on = {getattr(signal, name) for name in _PASSED_ON}
     # A process that ignores SIGCHLD never learns how its child ended.
     former = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -86,22 +106,45 @@ def _fork() -> Iterable[int]:
     if os.getppid() != first:
         os._exit(INTERRUPTED)
     signal.signal(signal.SIGCHLD, former)
-    os.set_blocking(tell, False)
-    tell_by(_Teller(tell))
-    return mask
+    watcher = _Watcher(tell)
+    tell_by(watcher)
+    return mask, watcher
 
 
-class _Teller:
-    """Writes the name of each model to a pipe, once."""
+class _Watcher:
+    """The first process, told through a pipe what the child works on and that it came to its end.
+
+    Without the second word no exit code is believed: native code and the code of models can end a process too.
+    """
 
     def __init__(self, pipe: int) -> None:
+        os.set_blocking(pipe, False)
         self._pipe, self._last = pipe, ""
 
-    def __call__(self, name: str) -> None:
-        if name != self._last:
-            self._last = name
+    def __call__(self, model: str) -> None:
+        """Tell which model a crash would be about."""
+        if model != self._last:
+            self._last = model
             with suppress(OSError):
-                os.write(self._pipe, b"\0" + os.fsencode(name))
+                os.write(self._pipe, b"\0" + os.fsencode(model))
+
+    def end(self, code: int) -> None:
+        """Tell the exit code, which stays whatever happens while libraries are unloaded."""
+        with suppress(OSError):
+            os.write(self._pipe, b"\0\0%d" % (code & 0xFF))
+
+
+def _last_words(pipe: int) -> tuple[str, int | None]:
+    """Return the model that the child worked on, and its exit code if it came to its end."""
+    os.set_blocking(pipe, False)
+    told = b""
+    with suppress(OSError):
+        while part := os.read(pipe, 1 << 16):
+            told += part
+    words, end, code = told.rpartition(b"\0\0")
+    if not end:
+        words, code = told, b""
+    return os.fsdecode(words.rpartition(b"\0")[2]), int(code) if code else None
 
 
 def _wait(child: int, passed_on: set[signal.Signals]) -> int:
@@ -118,20 +161,14 @@ def _wait(child: int, passed_on: set[signal.Signals]) -> int:
 
 
 def _end_as(code: int, told: int) -> None:
-    """End this process as the child ended; if that was a crash, with a message."""
-    if code >= 0:
-        os._exit(code)
-    number = -code
-    if requested(number):
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-    os.set_blocking(told, False)
-    name = b""
-    with suppress(OSError):
-        name = os.read(told, 1 << 20).rpartition(b"\0")[2]
-    with suppress(BaseException):
-        fail(describe_death(number, os.fsdecode(name)), BAD_INPUT)
-    with suppress(OSError):
-        sys.stdout.flush()
+    """End this process as the child ended; if it ended without a result, with a message."""
+    model, result = _last_words(told)
+    if result is not None:
+        os._exit(result)
+    if code < 0 and requested(-code):
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+    with suppress(SystemExit):
+        fail(describe_end(code, model), BAD_INPUT)
     os._exit(BAD_INPUT)
