@@ -44,7 +44,25 @@ def guarded(work: Callable[[], None]) -> None:
         handler.close()
         if watcher is not None and isinstance(end.code, int):
             watcher.end(end.code)
+            if not any("python:" in argument for argument in sys.argv):
+                _leave(end.code)
         raise
+
+
+def _leave(code: int) -> None:
+    """End the child without unloading every module, which takes a tenth of the time of a short command.
+
+    Threads are waited for and functions of `atexit` are called, as Python does it. Code of the user's own may count on
+    more, such as files that are closed with their module, so this is not for it.
+    """
+    import atexit
+
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _report(error: Exception) -> None:
