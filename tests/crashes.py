@@ -28,7 +28,13 @@ def split() -> ModelProto:
     return graph(nodes, [value("x")], [value("y")])
 
 
-CRASHES = {"SIGFPE": division, "SIGSEGV": split}
+def largest() -> ModelProto:
+    """A Max that leaves out one of its inputs."""
+    nodes = [node("Max", ["x", "", "zero"], ["y"])]
+    return graph(nodes, [value("x")], [value("y")], [constant("zero", [0.0])])
+
+
+CRASHES = {"division": (division, "SIGFPE"), "split": (split, "SIGSEGV"), "largest": (largest, "SIGSEGV")}
 
 
 def write_question(folder: Path, model: ModelProto | None = None) -> Path:

@@ -52,7 +52,7 @@ def test_an_error_of_the_call_is_raised_here() -> None:
 
 
 def test_what_cannot_be_copied_into_a_process_is_refused_with_a_remedy() -> None:
-    with pytest.raises(ModelError, match="cannot be copied into a process of its own.*give the model as a file"):
+    with pytest.raises(ModelError, match=r"cannot be copied into a process of its own.*give the model as a file"):
         verify(lambda values: values[:, 0], example("credit"), isolate=True)
 
 

@@ -40,9 +40,10 @@ def one_message(result: tuple[int, str, str], *parts: str) -> None:
         assert part in err
 
 
-@pytest.mark.parametrize("sign", CRASHES)
-def test_a_network_that_crashes_the_runtime_ends_in_one_message_that_names_it(sign: str, tmp_path: Path) -> None:
-    spec = write_question(tmp_path, CRASHES[sign]())
+@pytest.mark.parametrize("name", CRASHES)
+def test_a_network_that_crashes_the_runtime_ends_in_one_message_that_names_it(name: str, tmp_path: Path) -> None:
+    make, sign = CRASHES[name]
+    spec = write_question(tmp_path, make())
     code, out, err = ended(command("verify", spec, "--json"))
     one_message((code, out, err), f"{tmp_path / 'network.onnx'}: native code crashed ({sign}, ", "export it again")
     assert json.loads(out) == {"error": err.removeprefix("fairchain: ").rstrip(), "exit_code": 2}

@@ -1,7 +1,8 @@
 """The commands. Each imports what it needs when it runs, so that `--help` and a first verdict come quickly.
 
-Exit codes: 0 fair (or done), 1 unfair (or a claim that does not hold), 2 bad usage or input, 3 undecided,
-101 a bug of ours, 130 interrupted, 141 nobody reads our output any more.
+Exit codes: 0 fair (or done), 1 unfair (or a claim that does not hold), 2 bad usage or input (also a network that
+crashes the runtime, and memory that runs out), 3 undecided, 101 a bug of ours, 130 interrupted, 141 nothing reads our
+output any more.
 """
 
 from __future__ import annotations
