@@ -46,6 +46,21 @@ def test_an_import_ends_before_control_c_is_raised(
         signal.pause()
 
 
+def test_a_second_control_c_does_not_wait_for_an_import(
+    handler: Interrupts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that works for hours while it is imported can be stopped."""
+    now = [0.0]
+    monkeypatch.setattr("fairchain.interrupts.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Interrupts, "_later", lambda *_: True)
+    monkeypatch.setattr(sys, "pressed_twice", lambda: (press(), now.append(now.pop() + 1), press()), raising=False)
+    (tmp_path / "works_for_hours.py").write_text("import sys\nsys.pressed_twice()\nwhole = True\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module("works_for_hours")
+    assert "works_for_hours" not in sys.modules
+
+
 def test_an_exception_that_python_cannot_raise_is_raised_after_all(handler: Interrupts) -> None:
     """In a finalizer Python would print it and go on."""
 

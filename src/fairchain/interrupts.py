@@ -25,6 +25,8 @@ _IMPORT = "<frozen importlib._bootstrap>"
 class Interrupts:
     """A signal handler that raises an exception in the main thread, after the import at work if there is one.
 
+    A second signal during an import does not wait: the module may take long on purpose.
+
     Parameters
     ----------
     error
@@ -33,15 +35,23 @@ class Interrupts:
 
     def __init__(self, error: Callable[[], BaseException] = KeyboardInterrupt) -> None:
         self._error = error
-        self._raised, self._waits, self._closed = float("-inf"), False, False
+        # When the exception was raised last, and since when a signal waits for the end of an import.
+        self._raised = float("-inf")
+        self._since: float | None = None
+        self._sent_again, self._closed = False, False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Raise the exception, now or as soon as no import is unwound by it."""
-        if self._closed or time.monotonic() - self._raised < ONE_REQUEST:
+        now, ours, self._sent_again = time.monotonic(), self._sent_again, False
+        if self._closed or now - self._raised < ONE_REQUEST:
             return
-        if _importing(frame) and self._later(number):
-            return
-        self._raised = time.monotonic()
+        if _importing(frame):
+            if self._since is not None and not ours and now - self._since < ONE_REQUEST:
+                return
+            if (self._since is None or ours) and self._later(number):
+                self._since = now if self._since is None else self._since
+                return
+        self._raised, self._since = now, None
         raise self._error()
 
     def close(self) -> None:
@@ -50,17 +60,15 @@ class Interrupts:
 
     def _later(self, number: int) -> bool:
         """Send the signal again in a moment; False if there is no thread to do it."""
-        if not self._waits:
-            try:
-                _thread.start_new_thread(self._again, (number,))
-            except RuntimeError:
-                return False
-            self._waits = True
+        try:
+            _thread.start_new_thread(self._again, (number,))
+        except RuntimeError:
+            return False
         return True
 
     def _again(self, number: int) -> None:
         time.sleep(_PAUSE)
-        self._waits = False
+        self._sent_again = True
         if sys.platform == "win32":
             _thread.interrupt_main(number)
         else:

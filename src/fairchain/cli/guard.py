@@ -17,7 +17,7 @@ from contextlib import suppress
 from fairchain.interrupts import Interrupts, install, is_interruption
 from fairchain.isolation import NO_MEMORY, describe_end, die_with, out_of_memory, requested, tell_by
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, INTERRUPTED, OUR_BUG = 2, 130, 101
 # How siginfo marks a signal that the kernel sent, for a terminal to every process of its group.
 _BY_KERNEL = 0x80
 # Sent to the first process, these are meant for the child.
@@ -34,6 +34,7 @@ def guarded(work: Callable[[], None]) -> None:
             if mask is not None:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             work()
+            sys.exit(0)
         except Exception as error:
             handler.close()
             _report(error)
@@ -42,10 +43,11 @@ def guarded(work: Callable[[], None]) -> None:
             fail("interrupted", INTERRUPTED)
     except SystemExit as end:
         handler.close()
-        if watcher is not None and isinstance(end.code, int):
-            watcher.end(end.code)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if watcher is not None:
+            watcher.end(code)
             if not any("python:" in argument for argument in sys.argv):
-                _leave(end.code)
+                _leave(code)
         raise
 
 
@@ -75,6 +77,7 @@ def _report(error: Exception) -> None:
         import traceback
 
         traceback.print_exc()
+        sys.exit(OUR_BUG)
     fail(f"cannot start ({type(error).__name__}: {error}); install fairchain and its packages again", BAD_INPUT)
 
 
