@@ -112,7 +112,8 @@ EXIT_CODES = {
     0: "fair; of `recheck` every claim holds; of others: done",
     1: "unfair; of `recheck` a claim does not hold; of `repair` nothing could be repaired; of `query` false; of "
     "`audit` about the network as it is, repaired or not",
-    2: "bad usage or input: one message with the file, the key and the remedy",
+    2: "bad usage or input, a network that crashes the runtime, or memory that runs out: one message with the file, "
+    "the key and the remedy",
     3: "undecided; of `query` the bounds allow both answers",
     101: "a bug of ours; `FAIRCHAIN_TRACEBACK=1` shows where",
     130: "interrupted before anything was known; of `audit` what is finished is kept",

@@ -10,12 +10,13 @@ Importing this package imports nothing else; each name is loaded when it is firs
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from fairchain._version import __version__
 
+# As in `typing`, which takes milliseconds to import: until the command line has its handlers, Ctrl-C is Python's own.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from fairchain.auditing import Audit, audit
     from fairchain.certificate import make_certificate, write_certificate
     from fairchain.chain import Chain, learn_chain, learn_family, read_chain, write_chain
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fairchain.evidence import Decision, Interval
     from fairchain.examples import example
     from fairchain.explaining import Explanation, explain
+    from fairchain.isolation import isolated
     from fairchain.model import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
     from fairchain.population import Coupled
@@ -63,6 +65,7 @@ _HOMES = {
     "fairchain.evidence": ("Decision", "Interval"),
     "fairchain.examples": ("example",),
     "fairchain.explaining": ("Explanation", "explain"),
+    "fairchain.isolation": ("isolated",),
     "fairchain.model": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
     "fairchain.population": ("Coupled",),
@@ -106,6 +109,7 @@ __all__ = [
     "example",
     "explain",
     "infer_spec",
+    "isolated",
     "learn_chain",
     "learn_family",
     "load_model",
@@ -126,6 +130,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'fairchain' has no attribute '{name}'")
+    from importlib import import_module
+
     return getattr(import_module(_HOME_OF[name]), name)
 
 

@@ -116,7 +116,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write files whole, all of them or none."""
+    """Write files whole, all of them or none, as far as `place` can promise it."""
     for path in contents:
         if not path.parent.is_dir():
             raise CertificateError(f"{path}: cannot be written; its folder does not exist")

@@ -199,7 +199,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "Python code in a spec": (
         ask(("model.path", "python:their_code:decide")),
         [],
-        ["audit.json", "cannot name Python code", "--model"],
+        ["audit.json", "cannot name Python code", "--model", "execute that code"],
     ),
     "a function that is not there": (GOOD, ["--population", "python:their_code:nothing"], ["their_code", "nothing"]),
     "a module that is not there": (GOOD, ["--population", "python:no_such_code:draw"], ["no_such_code"]),

@@ -160,7 +160,7 @@ def test_pip_is_asked_without_a_shell_and_without_naming_an_index(
     make_wheel(tmp_path)
     assert fetch.download("toy==1.0", tmp_path).name.startswith("toy-1.0")
     (command,) = commands
-    assert command[1:4] == ["-m", "pip", "download"]
+    assert command[1:5] == ["-I", "-m", "pip", "download"]
     assert command[-1] == "toy==1.0"
     assert {"--no-deps", "--only-binary", ":all:"} <= set(command)
     assert not any("index" in word or "://" in word for word in command)

@@ -1,7 +1,8 @@
 """The commands. Each imports what it needs when it runs, so that `--help` and a first verdict come quickly.
 
-Exit codes: 0 fair (or done), 1 unfair (or a claim that does not hold), 2 bad usage or input, 3 undecided,
-101 a bug of ours, 130 interrupted, 141 nobody reads our output any more.
+Exit codes: 0 fair (or done), 1 unfair (or a claim that does not hold), 2 bad usage or input (also a network that
+crashes the runtime, and memory that runs out), 3 undecided, 101 a bug of ours, 130 interrupted, 141 nothing reads our
+output any more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.verify import verify
 from fairchain.errors import FairchainError
+from fairchain.isolation import NO_MEMORY, out_of_memory
 
 BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
 
@@ -201,6 +203,8 @@ def run() -> None:
     except Exception as error:
         if os.environ.get("FAIRCHAIN_TRACEBACK"):
             raise
+        if out_of_memory(error):
+            _fail(NO_MEMORY, BAD_INPUT)
         _fail(
             f"this is a bug in fairchain, not in your input: {type(error).__name__}: {error}; "
             "please report it with the output of the same command under FAIRCHAIN_TRACEBACK=1",

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.errors import FairchainError, SpecError
+from fairchain.interrupts import raising
 from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
@@ -137,28 +137,12 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
             write_state(watch.state, path)
             last = time.monotonic()
 
-    with _termination_as_exit():
+    # SIGTERM ends the program as an exception would, so that the state is written.
+    with raising(lambda: SystemExit(TERMINATED), signal.SIGTERM):
         try:
             yield save
         finally:
             write_state(watch.state, path)
-
-
-@contextmanager
-def _termination_as_exit() -> Iterator[None]:
-    """SIGTERM ends the program as an exception would, so that the state is written."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        sys.exit(TERMINATED)
-
-    former = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def _full_name(group: str, protected: tuple[str, ...]) -> str:

@@ -175,7 +175,8 @@ def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
     """Let pip place one wheel into a folder, with its own progress bar if somebody watches; raises `DownloadError`."""
     # pip draws its bar on standard output, where ours has no place for it.
     quiet, out = ([], sys.stderr) if watched and sys.stderr.isatty() else (["--quiet"], subprocess.DEVNULL)
-    command = [sys.executable, "-m", "pip", "download", *quiet, "--disable-pip-version-check"]
+    # Isolated: a folder pip/ or a json.py in the working directory must not run in pip's place.
+    command = [sys.executable, "-I", "-m", "pip", "download", *quiet, "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary", ":all:", "-d", str(folder), requirement]
     done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))

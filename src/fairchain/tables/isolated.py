@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import DataError
+from fairchain.isolation import new_interpreter
 from fairchain.tables.columns import Column, Numbers, Texts
 from fairchain.tables.parquet import HEAD
 
 MAGIC = b"PAR1"
-# The child finds packages where this process does.
-_CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from fairchain.tables.parquet import main; main()"
-)
+_CHILD = "from fairchain.tables.parquet import main; main()"
 _THREADS = "4"
 
 
@@ -49,10 +46,9 @@ def read_parquet(path: Path, *limits: int) -> tuple[int, dict[str, Column | str]
 
 def _unpacked(path: Path, *limits: str) -> bytes:
     """What the child says; nothing if it did not end well."""
-    where = json.dumps([str(folder) for folder in sys.path])
     try:
         child = subprocess.run(
-            [sys.executable, "-c", _CHILD, where, path, *limits],
+            new_interpreter(_CHILD, str(path), *limits),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,

@@ -11,6 +11,7 @@ import msgspec
 
 from fairchain.errors import CertificateError, SpecError
 from fairchain.evidence import default_workers
+from fairchain.isolation import isolated
 from fairchain.model import Limits, Model, load_model
 from fairchain.population.inline import with_nodes
 from fairchain.spec import Marginals, Spec, Table, Texts, load_spec, revise
@@ -35,6 +36,7 @@ def verify(
     limits: Limits | None = None,
     progress: Report | None = None,
     certify: bool = False,
+    isolate: bool = False,
 ) -> Verdict:
     """Decide whether a network treats the groups of a spec alike.
 
@@ -63,11 +65,20 @@ def verify(
         Called now and then with a `Progress`.
     certify
         Refuse at once what no certificate could be written for, rather than after the work.
+    isolate
+        Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
+        ending the caller (see `isolated`). For models that are files.
 
     Returns
     -------
     Verdict
         FAIR or UNFAIR with its guarantee, or UNDECIDED with what is known so far.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C before the first round, or while rows are counted: there is no verdict yet. From the first round
+        on Ctrl-C returns a verdict with what is known, and a second Ctrl-C raises.
 
     Examples
     --------
@@ -75,6 +86,9 @@ def verify(
     >>> verify(None, example("census")).decision.name
     'FAIR'
     """
+    if isolate:
+        given = {"table": table, "population": population, "seed": seed, "workers": workers, "limits": limits}
+        return isolated(verify, model, spec, weights=weights, certify=certify, progress=progress, **given)  # type: ignore[no-any-return]
     asked = spec if isinstance(spec, Spec) else load_spec(spec)
     asked = with_nodes(revise(asked, guarantee__seed=seed))
     if workers is not None and workers < 1:

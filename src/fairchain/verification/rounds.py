@@ -6,12 +6,9 @@ the counts, until the rule has its answer, the budget is spent, or somebody pres
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import SpecError
@@ -29,6 +26,7 @@ from fairchain.evidence import (
     thread_pool,
 )
 from fairchain.evidence.paper import DEFAULT_EPSILON
+from fairchain.interrupts import first_interrupt
 from fairchain.model import Model
 from fairchain.population import build_population
 from fairchain.population.build import notes_of, sha256_of
@@ -68,28 +66,31 @@ def verify_rounds(
     )
     rule = _rule(spec, comparison)
     start = time.perf_counter()
-    with thread_pool(workers) as pool, _interruption() as interrupted:
-        sampler = Sampler(
-            model, population, spec.guarantee.seed, comparison, coupled=rule.coupled, pool=pool, workers=workers
+    interrupted = threading.Event()
+    # From here to the verdict: what is known when Ctrl-C comes is never lost.
+    with first_interrupt(interrupted.set):
+        with thread_pool(workers) as pool:
+            sampler = Sampler(
+                model, population, spec.guarantee.seed, comparison, coupled=rule.coupled, pool=pool, workers=workers
+            )
+            entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
+        ledger = Ledger(spec.guarantee.seed, rule.coupled, comparison.rows, tuple(entries))
+        inquiry = Inquiry(
+            spec=spec,
+            comparison=comparison,
+            ledger=ledger,
+            rounds=sum(batch.rounds for _, batch in entries),
+            evaluations=sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries),
+            stopped=stopped,
+            population=str(population),
+            model_sha256=model.sha256,
+            table_sha256=people.sha256 if people is not None else sha256_of(population),
+            witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
+            left_out=left_out,
+            notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
+            certifiable=model.certifiable and function is None,
         )
-        entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
-    ledger = Ledger(spec.guarantee.seed, rule.coupled, comparison.rows, tuple(entries))
-    inquiry = Inquiry(
-        spec=spec,
-        comparison=comparison,
-        ledger=ledger,
-        rounds=sum(batch.rounds for _, batch in entries),
-        evaluations=sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries),
-        stopped=stopped,
-        population=str(population),
-        model_sha256=model.sha256,
-        table_sha256=people.sha256 if people is not None else sha256_of(population),
-        witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
-        left_out=left_out,
-        notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
-        certifiable=model.certifiable and function is None,
-    )
-    return assemble(inquiry, rule, start)
+        return assemble(inquiry, rule, start)
 
 
 def _rule(spec: Spec, comparison: Comparison) -> Rule:
@@ -141,26 +142,3 @@ def _sample(
             reported = now
             progress(Progress(rounds, evaluations, now - start, in_own_unit(spec, rule)))
     return entries, "decided"
-
-
-@contextmanager
-def _interruption() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that a batch ends between two chunks; a second one interrupts as usual."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:
-        yield event
-        return
-
-    def once(_number: int, _frame: FrameType | None) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, once)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fairchain.errors import ChainError
@@ -68,17 +68,20 @@ def read_bytes(path: Path) -> bytes:
     return content
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing."""
+def write_texts(texts: Mapping[Path, str]) -> None:
+    """Write whole files, all of them or none."""
+    contents = {}
+    for path, text in texts.items():
+        try:
+            contents[path] = text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ChainError(f"{path}: cannot be written: {error.object[error.start]!r} is no character") from None
     try:
-        content = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ChainError(f"{path}: cannot be written: {error.object[error.start]!r} is no character") from None
-    try:
-        place({path: content})
+        place(contents)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ChainError(f"{path}: cannot be written: {reason}; name another place") from None
+        names = ", ".join(str(path) for path in contents)
+        raise ChainError(f"{names}: cannot be written: {reason}; name another place") from None
 
 
 def found(text: str, most: int = 40) -> str:
