@@ -32,7 +32,7 @@ def find_witnesses(
         return ()
     found: list[Witness] = []
     for rounds, first in _first_rounds(ledger):
-        shown = population.rounds(ledger.seed, first, rounds).inputs(asked)
+        shown = population.rounds(ledger.seed.value, first, rounds).inputs(asked)
         labels = model.predict(shown).reshape(len(asked), rounds)
         people = shown.reshape(len(asked), rounds, -1)
         found += _flips(spec, comparison, [comparison.arms[arm].name for arm in asked], labels, people)

@@ -21,11 +21,13 @@ from fairchain.model import Limits, OnnxModel, load_model
 from fairchain.model.probe import Probe, layers_of, resolve
 from fairchain.model.recurrent import steps_of
 from fairchain.population import build_population
+from fairchain.population.build import sha256_of
 from fairchain.population.inline import with_nodes
 from fairchain.spec import Group, Spec, Table, groups_of, load_spec, revise
 from fairchain.spec.arms import arms_of_groups
 from fairchain.spec.given import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.spec.seeds import Seed, seed_of
 from fairchain.tables import frequencies_from
 
 PILOT = 4096
@@ -45,12 +47,13 @@ class Subject:
     probe: Probe | LastSteps
     population: Any
     groups: tuple[Group, ...]
+    seed: Seed
     wishes: tuple[Wish, ...] = ()
     apart: bool = False
 
     def people(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
         """(group, people) of a chunk, each valid until the next."""
-        seed, desk = self.spec.guarantee.seed, self.population.desk()
+        seed, desk = self.seed.value, self.population.desk()
         rounds = self.population.rounds(seed, chunk, count, desk=desk)
         for group in range(len(self.groups)):
             if self.apart:
@@ -86,10 +89,12 @@ def subject_of(
     _must_exist(loaded, asked, tensors)
     probe = probe_of(loaded, asked, tensors)
     groups = groups_of(asked)
+    people = frequencies_from(asked)
     population = build_population(
-        asked, arms_of_groups(groups), loaded.dtype, people=frequencies_from(asked), predicate=predicate_of(asked)
+        asked, arms_of_groups(groups), loaded.dtype, people=people, predicate=predicate_of(asked)
     )
-    return Subject(asked, probe, population, groups, tuple(wishes))
+    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    return Subject(asked, probe, population, groups, seed_of(asked, loaded.sha256, data_sha256), tuple(wishes))
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:

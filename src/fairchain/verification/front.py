@@ -53,7 +53,8 @@ def verify(
     population
         A Python function that draws people, for a spec with `kind = "callable"`.
     seed
-        Instead of the spec's. The same spec and seed give the same counts, whatever the workers.
+        A chosen seed, instead of the spec's. Without one it is derived from the network, the spec and its data. The
+        same seed gives the same counts, whatever the workers.
     workers
         Threads; by default one for each core.
     limits

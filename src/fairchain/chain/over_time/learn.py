@@ -118,7 +118,7 @@ def learn_family_over_time(
     about = {
         "population": str(subject.population),
         "model_sha256": subject.probe.model.sha256,
-        "seed": subject.spec.guarantee.seed,
+        "seed": subject.seed.value,
         "rounds": rounds,
     }
     return {
