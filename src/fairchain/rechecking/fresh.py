@@ -105,7 +105,8 @@ def _sampled(
 ) -> BatchRecord:
     """Count a batch; one that outlasts the deadline keeps the chunks that are done."""
     size = chunk_rounds(rounds)
-    together, done = [], 0
+    together: list[list[list[list[int]]]] = []
+    done = 0
     while done < rounds and not (done and time.perf_counter() > deadline):
         count = min(size, rounds - done)
         tables = counter.count(first + len(together), count, groups)

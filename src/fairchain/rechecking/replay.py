@@ -51,11 +51,10 @@ class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def totals(self) -> list[Table]:
         """The counts of the whole batch."""
-        total = [np.zeros((len(self.groups),) * 2, np.int64) for _ in self.together[0]]
+        total = np.zeros((len(self.together[0]), len(self.groups), len(self.groups)), np.int64)
         for place in range(len(self.together)):
-            for sums, table in zip(total, self.tables(place), strict=True):
-                sums += table
-        return total
+            total += self.tables(place)
+        return list(total)
 
 
 @dataclass(frozen=True)
