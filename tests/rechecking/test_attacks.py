@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from fairchain import CertificateError, Spec, load_spec, make_certificate, parse_spec, recheck, verify
+from fairchain import CertificateError, Spec, make_certificate, parse_spec, recheck, verify
 from fairchain.certificate import dump, write_certificate
 from fairchain.certificate_format import digest
 from fairchain.cli.app import RECHECKED
@@ -384,7 +384,7 @@ def test_a_round_is_drawn_once_for_all_subgroups(tmp_path: Path, monkeypatch: py
 def _long(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A certificate of more than 60 chunks: a gap of 0.0909 by a threshold of 0.1."""
     folder = tmp_path_factory.mktemp("long")
-    network = save(linear([[0, 1], [0, 0.001]], [10.0005, 0]), folder / "n.onnx")
+    network = save(linear(np.array([[0, 1], [0, 0.001]]), [10.0005, 0]), folder / "n.onnx")
     data = question(integer("x", 0, 10), category("sex", "Female", "Male"), path=str(network))
     data["guarantee"] = {"delta": 1e-6, "budget": {"rounds": 1e6}}
     return network, dump(make_certificate(verify(None, parse_spec(data))))
@@ -416,8 +416,8 @@ def test_a_forged_chunk_is_found_by_the_whole_re_run_and_as_often_as_said_by_a_s
     network, text = long
     content = json.loads(text)
     batches = content["evidence"]["batches"]
-    places = [(batch, chunk) for batch in batches for chunk in batch["together"]]
-    batch, chunk = places[-2]
+    places = [chunk for batch in batches for chunk in batch["together"]]
+    chunk = places[-2]
     chunk[0][1][0] -= 1
     path = rewritten(tmp_path / "c.json", content)
     assert "re-run" in failing(recheck(path, network))

@@ -169,7 +169,7 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
         screen.line(("CONSISTENT", "bold yellow"), f": no claim of this {result.verdict} certificate fails")
     else:
         screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds")
-    for remark in result.remarks:
+    for remark in result.remarks if not brief else ():
         screen.line((remark, "yellow"))
 
 
