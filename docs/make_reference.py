@@ -142,7 +142,8 @@ def render() -> str:
         '`fairchain verify --json` prints one object; an error is `{"error": ..., "exit_code": 2}`.',
         _table("field", VERDICT),
         "# Certificates",
-        "JSON, at most 200 MB. `fairchain recheck` tells [what it proves](mathematics.md#what-the-certificate-proves), and [against whom](trust.md).",
+        "JSON, at most 200 MB. `fairchain recheck` tells [what it proves](mathematics.md#what-the-certificate-proves), "
+        "and [against whom](trust.md).",
         _table("field", CERTIFICATE),
         "Each of the `batches`:",
         _table("field", BATCH),

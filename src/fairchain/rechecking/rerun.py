@@ -72,18 +72,23 @@ class Counter:
     seed: int
     coupled: bool = True
 
-    def count(self, chunk: int, count: int, groups: Sequence[int]) -> list[NDArray[np.int64]]:
-        """Count a chunk: for each outcome in how many rounds each two groups both got it.
+    def labels(self, chunk: int, count: int, arms: Sequence[int]) -> NDArray[np.int64]:
+        """Return the label that each of these subgroups gets in each round of a chunk, (subgroups, rounds).
 
         A round is drawn once for all subgroups.
         """
-        comparison, population = self.sources.comparison, self.sources.population
+        population = self.sources.population
         rounds = population.rounds(self.seed, chunk, count) if self.coupled else None
-        labels = []
-        for arm in comparison.asks(groups):
+        found = []
+        for arm in arms:
             own = rounds if rounds is not None else population.rounds(self.seed, chunk, count, 1 + arm)
-            labels.append(self.model.predict(own.inputs([arm])))
-        seen = np.stack(labels).astype(np.int64)
+            found.append(self.model.predict(own.inputs([arm])))
+        return np.stack(found).astype(np.int64)
+
+    def count(self, chunk: int, count: int, groups: Sequence[int]) -> list[NDArray[np.int64]]:
+        """Count a chunk: for each outcome in how many rounds each two groups both got it."""
+        comparison = self.sources.comparison
+        seen = self.labels(chunk, count, comparison.asks(groups))
         if comparison.individual:
             seen = _changes(seen, comparison.outcomes)
         # Sums of at most 8192 ones are exact in single precision, whose products are fast.

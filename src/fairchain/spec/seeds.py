@@ -42,6 +42,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
     for part in (data["population"], *data["feature"]):
         for key in FILES:
             part.pop(key, None)
+    data["population"].pop("name", None)  # what verdicts call it
     for key in ("seed", "budget"):
         data["guarantee"].pop(key)
     return {
