@@ -42,7 +42,7 @@ ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "table-sample": ("sample", "difference", {}),
     "table-recorded": ("recorded", "every ratio", {}),
 }
-TEXT = {"text-observed": {}, "text-swapped": {"as": "swapped"}}
+TEXT: dict[str, dict[str, Any]] = {"text-observed": {}, "text-swapped": {"as": "swapped"}}
 
 
 def restored(folder: Path) -> Path:

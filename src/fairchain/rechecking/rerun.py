@@ -119,7 +119,7 @@ class Rerun:
     full, seconds
         Run everything whatever it takes; else only where the forecast is at most so many seconds.
     seed
-        For choosing a sample; without one the choice comes from the system's entropy, which nobody can foresee.
+        For choosing a sample; without one the choice comes from the system's entropy and cannot be foreseen.
     """
 
     def __init__(

@@ -407,7 +407,7 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
         Meta(
             description="Seed of the random numbers, chosen; without one it is derived from the network, the spec and "
-            "its data, so that nobody can fit the network to it."
+            "its data, so that the network cannot be fitted to it."
         ),
     ] = None
     budget: Annotated[Budget, Meta(description="Where to stop without a verdict.")] = Budget()
