@@ -219,6 +219,22 @@ def test_with_a_spec_its_own_model_and_table_are_opened(tmp_path: Path) -> None:
     assert {"model", "table"} <= failing(found)
 
 
+def test_frequencies_of_rows_are_not_those_of_a_spec_without_rows(tmp_path: Path) -> None:
+    """A path is left out of the comparison, so that a certificate could leave out the rows with it."""
+    network = save(linear([[0, 1], [0, 1]], [4.5, 0]), tmp_path / "n.onnx")
+    (tmp_path / "rows.csv").write_text("x,sex\n" + "4,Female\n4,Male\n" * 20)
+    data = question(integer("x", 0, 5), category("sex", "Female", "Male"), path=str(network))
+    stated = {"kind": "marginals", "frequencies": {"sex": {"Female": 0.5, "Male": 0.5}}}
+    without = parse_spec({**data, "population": stated})
+    own = parse_spec({**data, "population": {**stated, "path": str(tmp_path / "rows.csv")}})
+    write_certificate(verify(None, without), tmp_path / "c.json")
+    assert failing(recheck(tmp_path / "c.json", spec=own)) == {"question"}
+    assert failing(recheck(tmp_path / "c.json", spec=without)) == set()
+    write_certificate(verify(None, own), tmp_path / "c.json")
+    assert failing(recheck(tmp_path / "c.json", spec=own)) == set()
+    assert failing(recheck(tmp_path / "c.json", spec=without)) == {"question"}
+
+
 # JSON that means two things, or asks for the impossible.
 
 

@@ -185,7 +185,7 @@ def recheck(
     claims = [_file_claim(path, raw, file)]
     own = None if spec is None else with_nodes(spec if isinstance(spec, Spec) else load_spec(spec))
     if own is not None:
-        differs = [key for key, text in meaning_of(own).items() if text != meaning_of(inside)[key]]
+        differs = _differences(own, inside, table)
         if differs:
             claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
             return Recheck(str(file.claims.get("verdict")), tuple(claims))
@@ -205,6 +205,20 @@ def recheck(
         checker.by_rows(claims, effort) if isinstance(asked.population, Table) else checker.by_rounds(claims, effort)
     )
     return replace(result, files=used_files(asked, model, table))
+
+
+def _differences(own: Spec, inside: Spec, table: Any) -> list[str]:
+    """The tables of two specs that ask different questions.
+
+    A file's name changes no meaning, but frequencies of rows are not those of a spec without rows.
+    """
+    theirs = meaning_of(inside)
+    differs = [key for key, text in meaning_of(own).items() if text != theirs[key]]
+    if isinstance(own.population, Marginals) and isinstance(inside.population, Marginals):
+        rows = own.population.path is not None or table is not None
+        if rows != (inside.population.path is not None) and "population" not in differs:
+            differs.append("population")
+    return differs
 
 
 def _asked(path: Path, file: CertificateFile) -> Spec:

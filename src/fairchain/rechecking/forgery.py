@@ -16,7 +16,7 @@ from fairchain.rechecking.arithmetic import Side
 from fairchain.rechecking.replay import BatchRecord, Question
 
 # Numbers held at once: pairs are taken in blocks.
-AT_ONCE = 20_000_000
+AT_ONCE = 5_000_000
 
 
 def escape_probability(chunks: int, sampled: int, forged: int) -> float:
