@@ -34,7 +34,7 @@ def find_witnesses(
     for rounds, first, drawn in _first_rounds(ledger, comparison):
         if not set(asked) <= set(drawn):
             continue
-        shown = population.rounds(ledger.seed, first, rounds, arms=drawn).inputs(asked)
+        shown = population.rounds(ledger.seed.value, first, rounds, arms=drawn).inputs(asked)
         labels = model.predict(shown).reshape(len(asked), rounds)
         people = shown.reshape(len(asked), rounds, -1)
         found += _flips(spec, comparison, [comparison.arms[arm].name for arm in asked], labels, people)

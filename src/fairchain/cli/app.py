@@ -1,8 +1,8 @@
 """The commands. Each imports what it needs when it runs, so that `--help` and a first verdict come quickly.
 
 Exit codes: 0 fair (or done), 1 unfair (or a claim that does not hold), 2 bad usage or input (also a network that
-crashes the runtime, and memory that runs out), 3 undecided, 101 a bug of ours, 130 interrupted, 141 nothing reads our
-output any more.
+crashes the runtime, and memory that runs out), 3 undecided (or a certificate that leaves something to believe), 101 a
+bug of ours, 130 interrupted, 141 nothing reads our output any more.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from fairchain.errors import FairchainError
 from fairchain.isolation import NO_MEMORY, out_of_memory
 
 BAD_INPUT, INTERRUPTED, CLOSED_PIPE, OUR_BUG = 2, 130, 141, 101
+RECHECKED = {"CONFIRMED": 0, "REJECTED": 1, "CONSISTENT": 3}
 
 
 @click.group(
@@ -54,8 +55,10 @@ for command in (demo, init, verify, explain, repair, query, export, monitor, aud
 @click.option("--model", type=PATH, help="The network that it speaks of; none for recorded decisions.")
 @click.option("--data", type=PATH, help="The table that it speaks of, if it speaks of one.")
 @click.option("--spec", type=PATH, help="The question that it ought to answer, if you have it from elsewhere.")
-@click.option("--full", is_flag=True, help="Re-run every batch, not a random sample.")
-@click.option("--seed", type=int, help="For choosing the sample; unforeseeable by default.")
+@click.option("--full", is_flag=True, help="Run everything again, however long it takes.")
+@click.option("--fresh", is_flag=True, help="Ask the whole question again, with a seed of your own.")
+@click.option("--seconds", type=click.FloatRange(min=0), help="Sample what is forecast to take longer; 60 by default.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of --fresh or the sample; unforeseeable by default.")
 @as_json
 @quiet
 def recheck(
@@ -64,26 +67,45 @@ def recheck(
     data: Path | None,
     spec: Path | None,
     full: bool,
+    fresh: bool,
+    seconds: float | None,
     seed: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Check CERTIFICATE without trusting whoever wrote it.
 
-    Exit code 0 if every claim holds, 1 if one does not, 2 bad input.
+    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (nothing is wrong, but a chosen seed or a sample leaves something to
+    believe), 2 bad input.
     """
     from fairchain.cli.progress import recheck_progress
     from fairchain.rechecking import recheck as run_recheck
+    from fairchain.rechecking.check import SECONDS
+
+    def report(cost: object) -> None:
+        if not (quiet or as_json):
+            print(cost, file=sys.stderr)
 
     with recheck_progress(quiet or as_json) as progress:
-        result = run_recheck(certificate, model, table=data, spec=spec, full=full, seed=seed, progress=progress)
+        result = run_recheck(
+            certificate,
+            model,
+            table=data,
+            spec=spec,
+            full=full,
+            fresh=fresh,
+            seconds=SECONDS if seconds is None else seconds,
+            seed=seed,
+            progress=progress,
+            report=report,
+        )
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
     else:
         from fairchain.cli.show import show_recheck
 
         show_recheck(result, brief=quiet)
-    sys.exit(0 if result.holds else 1)
+    sys.exit(RECHECKED[result.conclusion])
 
 
 @app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema > fairchain.schema.json")

@@ -11,4 +11,4 @@ EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3}
 PATH = click.Path(path_type=Path)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print the last word only, and no progress.")
-seed = click.option("--seed", type=int, help="Seed of the random numbers; the same seed gives the same counts.")
+seed = click.option("--seed", type=int, help="A chosen seed; without one it is derived from network, spec and data.")

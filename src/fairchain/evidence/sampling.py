@@ -25,8 +25,6 @@ from fairchain.spec import Comparison
 
 # Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
 ROWS_PER_CALL = 4096
-# Chunks whose counts stand together in a certificate.
-CHUNKS_IN_PART = 4
 
 
 class Model(Protocol):
@@ -69,8 +67,8 @@ class Batch:
     """What came of a plan.
 
     `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
-    `parts` counts, for every four chunks, the rounds in which two groups both got the outcome: tables of
-    (outcomes, groups, groups). A part can be checked without the rest.
+    `parts` counts, for every chunk, the rounds in which two groups both got the outcome: tables of (outcomes, groups,
+    groups). A chunk can be checked without the rest.
     """
 
     first: int
@@ -169,15 +167,8 @@ class Sampler:
             labels = self._comparison.fold(self.labels(first + place, sizes[place], asked))
             return count_together(labels, self._comparison.rows)
 
-        parts: list[Counts] = []
-        done = 0
-        for counts in self._in_order(work, len(sizes), halted):
-            if done % CHUNKS_IN_PART:
-                parts[-1] += counts
-            else:
-                parts.append(counts)
-            done += 1
-        return Batch(first, size, sum(sizes[:done]), done, tuple(parts))
+        parts = tuple(self._in_order(work, len(sizes), halted))
+        return Batch(first, size, sum(sizes[: len(parts)]), len(parts), parts)
 
     def _in_order(self, work: Callable[[int], Counts], count: int, halted: Callable[[], bool]) -> Iterator[Counts]:
         """Results in the order of the chunks, a few ahead on the workers."""

@@ -408,8 +408,12 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         Meta(description="betting is sound; paper is the literature's rule, which is not."),
     ] = "betting"
     seed: Annotated[
-        int, Meta(ge=0, le=2**63 - 1, description="Seed of the random numbers; the same seed gives the same counts.")
-    ] = 0
+        Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
+        Meta(
+            description="Seed of the random numbers, chosen; without one it is derived from the network, the spec and "
+            "its data, so that the network cannot be fitted to it."
+        ),
+    ] = None
     budget: Annotated[Budget, Meta(description="Where to stop without a verdict.")] = Budget()
 
 

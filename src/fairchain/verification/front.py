@@ -56,7 +56,8 @@ def verify(
         A Python function that draws inputs, for a spec with `kind = "callable"`: `f(rng, count)`,
         `f(rng, count, group)`, or `Coupled(f, uniforms=m)` for `f(u, group)`, which needs fewer evaluations.
     seed
-        Instead of the spec's. The same spec and seed give the same counts, whatever the workers.
+        A chosen seed, instead of the spec's. Without one it is derived from the network, the spec and its data. The
+        same seed gives the same counts, whatever the workers.
     workers
         Threads; by default one for each core.
     limits

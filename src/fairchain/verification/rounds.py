@@ -34,6 +34,7 @@ from fairchain.population.sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.given import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.spec.seeds import seed_of
 from fairchain.verdict import Inquiry, Ledger, Verdict, assemble, in_own_unit, limit_of
 from fairchain.verification.progress import Progress, Report, notes_on
 from fairchain.witnesses import find_witnesses
@@ -64,6 +65,8 @@ def verify_rounds(
     population = build_population(
         spec, comparison.arms, model.dtype, people=people, function=function, predicate=predicate_of(spec)
     )
+    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    seed = seed_of(spec, model.sha256, data_sha256)
     rule = _rule(spec, comparison)
     start = time.perf_counter()
     interrupted = threading.Event()
@@ -71,10 +74,10 @@ def verify_rounds(
     with first_interrupt(interrupted.set):
         with thread_pool(workers) as pool:
             sampler = Sampler(
-                model, population, spec.guarantee.seed, comparison, coupled=rule.coupled, pool=pool, workers=workers
+                model, population, seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
             )
             entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
-        ledger = Ledger(spec.guarantee.seed, rule.coupled, comparison.rows, tuple(entries))
+        ledger = Ledger(seed, rule.coupled, comparison.rows, tuple(entries))
         inquiry = Inquiry(
             spec=spec,
             comparison=comparison,
@@ -84,7 +87,7 @@ def verify_rounds(
             stopped=stopped,
             population=str(population),
             model_sha256=model.sha256,
-            table_sha256=people.sha256 if people is not None else sha256_of(population),
+            table_sha256=data_sha256,
             witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
             left_out=left_out,
             notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
