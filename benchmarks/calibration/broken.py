@@ -20,7 +20,6 @@ from fairchain.spec import Comparison, Spec
 from fairchain.verdict import limit_of
 from fairchain.verification import rounds
 
-
 # Makes the context in which the program is broken.
 Breaking = Callable[[], AbstractContextManager[Any]]
 

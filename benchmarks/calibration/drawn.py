@@ -16,9 +16,11 @@ from benchmarks.calibration.broken import Breaking, Hindsight, Peeking, deciding
 from benchmarks.calibration.measure import GAP, RATES, Effort, Mode, Play, Wrong
 from benchmarks.calibration.questions import (
     DELTA,
-    STEPS,
+    Labels,
     Plain,
     Truth,
+    Values,
+    as_labels,
     below,
     category,
     mistakes,
@@ -74,8 +76,7 @@ class Drawing:
 
     def play(self, seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wrong:
         """Ask once, perhaps of a broken program."""
-        times = self._rounds / effort.rounds if self._rounds else 1
-        spec = with_rounds(self.spec, effort, times)
+        spec = with_rounds(self.spec, self._rounds or effort.rounds)
         with breaking():
             verdict = verify(self.model, spec, population=self._function, seed=seed, workers=1)
         return mistakes(verdict, self.truth)
@@ -103,10 +104,10 @@ def uniform(cutoffs: Sequence[int], asked: Plain, truth: Truth | None = None, **
     return Drawing(spec, below(cutoffs), truth or Truth(asked["threshold"], rates_of(cutoffs)))
 
 
-def _windows(values: NDArray[Any]) -> NDArray[np.int64]:
+def _windows(values: Values) -> Labels:
     """Say yes to no input of group 0 and to a tenth of every other group's, each to another tenth."""
     group = values[:, 0]
-    return ((group > 0) & (values[:, 1] // 100 == group - 1)).astype(np.int64)
+    return as_labels((group > 0) & (values[:, 1] // 100 == group - 1))
 
 
 def windows(groups: int, **guarantee: Any) -> Drawing:
@@ -115,14 +116,14 @@ def windows(groups: int, **guarantee: Any) -> Drawing:
     return Drawing(spec, _windows, Truth(0.1, rates_of([0, *[100] * (groups - 1)])))
 
 
-def _three_labels(values: NDArray[Any]) -> NDArray[np.int64]:
+def _three_labels(values: Values) -> Labels:
     edges = np.array([[200, 500], [300, 500], [250, 500]])[values[:, 0].astype(int)]
-    return (values[:, 1:2] >= edges).sum(axis=1)
+    return as_labels((values[:, 1:2] >= edges).sum(axis=1))
 
 
-def _by_two(values: NDArray[Any]) -> NDArray[np.int64]:
+def _by_two(values: Values) -> Labels:
     cutoffs = np.array([[400, 450], [450, 500]])[values[:, 0].astype(int), values[:, 1].astype(int)]
-    return (values[:, 2] < cutoffs).astype(np.int64)
+    return as_labels(values[:, 2] < cutoffs)
 
 
 def uniform_modes() -> list[Mode]:
@@ -157,12 +158,12 @@ def _network(shares: Sequence[float], rates: Sequence[float], asked: Plain) -> D
     return Drawing(spec, _second_column, Truth(asked["threshold"], known))
 
 
-def _second_column(values: NDArray[Any]) -> NDArray[np.int64]:
-    return values[:, 1].astype(np.int64)
+def _second_column(values: Values) -> Labels:
+    return as_labels(values[:, 1])
 
 
-def _second_of_one_group(values: NDArray[Any]) -> NDArray[np.int64]:
-    return (values[:, 0] * values[:, 1]).astype(np.int64)
+def _second_of_one_group(values: Values) -> Labels:
+    return as_labels(values[:, 0] * values[:, 1])
 
 
 def _network_given() -> Drawing:
@@ -198,18 +199,18 @@ def dependent_modes() -> list[Mode]:
     ]
 
 
-def _apart(values: NDArray[Any]) -> NDArray[np.int64]:
+def _apart(values: Values) -> Labels:
     """Say yes to 0.55 of group 0 and to the other 0.45 of group 1."""
-    return np.where(values[:, 0] == 0, values[:, 1] < 0.55, values[:, 1] >= 0.55).astype(np.int64)
+    return as_labels(np.where(values[:, 0] == 0, values[:, 1] < 0.55, values[:, 1] >= 0.55))
 
 
-def _nested(values: NDArray[Any]) -> NDArray[np.int64]:
+def _nested(values: Values) -> Labels:
     """Say yes to 0.55 of group 0 and to 0.45 of group 1: a tenth of all inputs change with the group."""
-    return (values[:, 1] < np.where(values[:, 0] == 0, 0.55, 0.45)).astype(np.int64)
+    return as_labels(values[:, 1] < np.where(values[:, 0] == 0, 0.55, 0.45))
 
 
 def _of_group(rng: np.random.Generator, count: int, group: str) -> NDArray[np.float64]:
-    """Draw one number more in group 1 before its inputs: streams that are shared would be shifted against each other."""
+    """Draw one number before the inputs of group 1: a shared stream is shifted against that of the other group."""
     second = group == "g=g1"
     if second:
         rng.random()
@@ -235,7 +236,10 @@ def function_modes() -> list[Mode]:
     for asked, model in (("difference", _apart), ("individual", _nested)):
         spec = spec_of(features, {"kind": asked, "threshold": 0.1}, {"kind": "callable"})
         truth = Truth(0.1, {("g=g0", "yes"): 0.55, ("g=g1", "yes"): 0.45})
-        forms = {"f(rng, count, group)": (_of_group, _of_group_repeated), "f(rng, count)": (_of_all, _of_all_repeated)}
+        forms: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+            "f(rng, count, group)": (_of_group, _of_group_repeated),
+            "f(rng, count)": (_of_all, _of_all_repeated),
+        }
         for form, (draw, repeated) in forms.items():
             ask, broken = (Drawing(spec, model, truth, function) for function in (draw, repeated))
             variant = f"function returns every input {REPEATED} times"
@@ -293,17 +297,20 @@ def _folder() -> TemporaryDirectory[str]:
 
 @cache
 def _texts(reading: str) -> Drawing:
-    """Return a corpus of 20 texts for each group, in which the word "bad" decides; 2 more of one group than of the other.
-
-    Exchanged terms are decided alike unless the text says "very": one in ten.
-    """
+    """Return a question about 20 texts for each group; 9 of one and 11 of the other are bad."""
     folder = Path(_folder().name)
-    texts = [f"{term} town {'bad' if i < bad else 'good'} {i}" for term, bad in (("sunny", 9), ("moony", 11)) for i in range(20)]
+    texts = [
+        f"{term} town {'bad' if i < bad else 'good'} {i}"
+        for term, bad in (("sunny", 9), ("moony", 11))
+        for i in range(20)
+    ]
     corpus = folder / f"{reading}.txt"
     corpus.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     words = folder / "words.txt"
-    words.write_text("\n".join(["<pad>", "sunny", "moony", "town", "bad", "good", *map(str, range(20))]), encoding="utf-8")
-    features = [
+    words.write_text(
+        "\n".join(["<pad>", "sunny", "moony", "town", "bad", "good", *map(str, range(20))]), encoding="utf-8"
+    )
+    features: list[Plain] = [
         {"name": "text", "kind": "text", "length": 6, "vocabulary": str(words)},
         {"name": "faith", "kind": "category", "values": ["sun", "moon"], "terms": TEXT_TERMS},
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
 from scipy.stats import binom
@@ -29,17 +29,21 @@ BLOCK = 50
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: runs of each mode, of each unsound variant, and the rounds that a verification may draw."""
+    """How much is measured.
+
+    `runs` of each mode, `variant_runs` of each unsound variant at most, and the `rounds` that a verification may draw;
+    `variant_rounds` for unsound variants, most of which go wrong more often the longer they run.
+    """
 
     name: str
     runs: int
     variant_runs: int
     rounds: int
+    variant_rounds: int
 
 
-# Effects, chains and repairs take ten times as long as a verdict: their modes have a smaller share of the runs.
-QUICK = Effort("quick", 150, 150, 112)
-FULL = Effort("full", 2000, 300, 400)
+QUICK = Effort("quick", 60, 60, 112, 448)
+FULL = Effort("full", 2000, 300, 400, 448)
 EFFORTS = {effort.name: effort for effort in (QUICK, FULL)}
 
 # Which statements were made in a run, and whether each was wrong.
@@ -53,7 +57,7 @@ class Mode:
 
     Parameters
     ----------
-    population, property, engine
+    population, asked, engine
         What is drawn, what is asked, and how it is answered.
     truth
         Where the truth comes from.
@@ -64,11 +68,11 @@ class Mode:
     variant, unsound
         What the unsound variant does differently, and one run of it.
     share
-        The part of the runs that a slow mode gets.
+        Times as many runs as other modes get: below 1 for slow modes, above for fast ones.
     """
 
     population: str
-    property: str
+    asked: str
     engine: str
     truth: str
     delta: float
@@ -80,7 +84,7 @@ class Mode:
     @property
     def name(self) -> str:
         """The mode in one line; different for every mode."""
-        return f"{self.population} | {self.property} | {self.engine}"
+        return f"{self.population} | {self.asked} | {self.engine}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,12 @@ class Measured:
     runs: int
     wrong: Mapping[str, int]
     delta: float
+    stopped: int | None = None
+
+    @property
+    def tried(self) -> int:
+        """The runs that were made; the others count as right."""
+        return self.runs if self.stopped is None else self.stopped
 
     @property
     def chance(self) -> float:
@@ -133,10 +143,11 @@ def measure_unsound(mode: Mode, effort: Effort) -> Measured:
     out, and counts as right.
     """
     size = max(10, round(effort.variant_runs * mode.share))
+    longer = replace(effort, rounds=effort.variant_rounds)
     total: Counter[str] = Counter()
     for seed in range(size):
-        total.update(count(mode.unsound, (seed,), effort))
-        if (found := Measured(size, total, mode.delta)).alarming:
+        total.update(count(mode.unsound, (seed,), longer))
+        if (found := Measured(size, total, mode.delta, seed + 1)).alarming:
             return found
     return Measured(size, total, mode.delta)
 

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from benchmarks.calibration.measure import GAP, RATES, VERDICT, Effort, Wrong
+from benchmarks.calibration.measure import GAP, RATES, VERDICT, Wrong
 from fairchain import Decision, Verdict, parse_spec
 from fairchain.spec import Spec
 
@@ -24,6 +24,10 @@ STEPS = 1000
 # Bounds are found by bisection and rates are decimal fractions: nearer than this is equal.
 ROUNDING = 1e-9
 Plain = dict[str, Any]
+Values = NDArray[Any]
+Labels = NDArray[np.int64]
+# From inputs (rows, features) to labels by number.
+Model = Callable[[Values], Labels]
 NO_YES = ("no", "yes")
 
 
@@ -58,9 +62,9 @@ def spec_of(
     )
 
 
-def with_rounds(spec: Spec, effort: Effort, times: int = 1) -> Spec:
-    """Return the spec with the budget of this effort."""
-    budget = replace(spec.guarantee.budget, rounds=float(effort.rounds * times))
+def with_rounds(spec: Spec, rounds: int) -> Spec:
+    """Return the spec with another budget."""
+    budget = replace(spec.guarantee.budget, rounds=float(rounds))
     return replace(spec, guarantee=replace(spec.guarantee, budget=budget))
 
 
@@ -69,12 +73,18 @@ def with_delta(spec: Spec, delta: float) -> Spec:
     return replace(spec, guarantee=replace(spec.guarantee, delta=delta))
 
 
-def below(cutoffs: Sequence[int]) -> Callable[[NDArray[Any]], NDArray[np.int64]]:
+def as_labels(values: Values) -> Labels:
+    """Return whole numbers."""
+    labels: Labels = values.astype(np.int64)
+    return labels
+
+
+def below(cutoffs: Sequence[int]) -> Model:
     """Return the model that says yes (1) where the second column is below the cutoff of the group in the first."""
     table = np.array(cutoffs)
 
-    def decide(values: NDArray[Any]) -> NDArray[np.int64]:
-        return (values[:, 1] < table[values[:, 0].astype(int)]).astype(np.int64)
+    def decide(values: Values) -> Labels:
+        return as_labels(values[:, 1] < table[values[:, 0].astype(int)])
 
     return decide
 

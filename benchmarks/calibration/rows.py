@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,8 +17,12 @@ from benchmarks.calibration.measure import GAP, RATES, VERDICT, Effort, Mode, Wr
 from benchmarks.calibration.questions import (
     DELTA,
     ROUNDING,
+    Labels,
+    Model,
     Plain,
     Truth,
+    Values,
+    as_labels,
     below,
     category,
     mistakes,
@@ -147,7 +151,7 @@ class Asking:
     """One question that a model answers about the rows of many tables: a group and a number from 0 to 999."""
 
     spec: Spec
-    model: Callable[[NDArray[Any]], NDArray[np.int64]]
+    model: Model
     groups: int
     size: int
     truth: Truth
@@ -156,13 +160,13 @@ class Asking:
         """Draw a table and ask once."""
         rng = np.random.default_rng((seed, 2))
         group, x, y = (np.repeat(rng.integers(0, most, self.size), copies) for most in (self.groups, 1000, 10))
-        table = {"g": [f"g{i}" for i in group], "x": x.tolist(), "y": y.tolist()}
+        table: dict[str, list[Any]] = {"g": [f"g{i}" for i in group], "x": x.tolist(), "y": y.tolist()}
         return mistakes(asked_once(self.model, self.spec, table), self.truth)
 
 
-def _three_labels(values: NDArray[Any]) -> NDArray[np.int64]:
+def _three_labels(values: Values) -> Labels:
     edges = np.array([[200, 500], [400, 500], [300, 500]])[values[:, 0].astype(int)]
-    return (values[:, 1:2] >= edges).sum(axis=1)
+    return as_labels((values[:, 1:2] >= edges).sum(axis=1))
 
 
 def model_modes() -> list[Mode]:
@@ -179,9 +183,7 @@ def model_modes() -> list[Mode]:
         spec = spec_of(features, {"threshold": 0.2, **asked}, population, labels=labels)
         asking = Asking(spec, model, 3, 200, Truth(0.2, rates))
         unsound = partial(asking.play, copies=COPIES)
-        modes.append(
-            Mode(SAMPLE, name, "fixed-sample bounds", AT_THRESHOLD, DELTA, asking.play, DUPLICATES, unsound)
-        )
+        modes.append(Mode(SAMPLE, name, "fixed-sample bounds", AT_THRESHOLD, DELTA, asking.play, DUPLICATES, unsound))
     return modes
 
 
@@ -261,9 +263,9 @@ class SmallGroups:
         return mistakes(verdict, Truth(gap, {}, wrong))
 
 
-def _own_number(values: NDArray[Any]) -> NDArray[np.int64]:
+def _own_number(values: Values) -> Labels:
     """Say yes to a row of a small group as long as it is shown as that group."""
-    return ((values[:, 0] == values[:, 1]) & (values[:, 1] >= 2)).astype(np.int64)
+    return as_labels((values[:, 0] == values[:, 1]) & (values[:, 1] >= 2))
 
 
 def selected_modes() -> list[Mode]:
@@ -284,7 +286,6 @@ def selected_modes() -> list[Mode]:
             overall.play,
             "no union over labels",
             no_union.play,
-            share=0.5,
         ),
         Mode(
             SAMPLE,
@@ -295,7 +296,6 @@ def selected_modes() -> list[Mode]:
             changes.play,
             "small groups removed by hand after a look at the rows",
             by_hand.play,
-            share=0.5,
         ),
     ]
 
@@ -306,9 +306,7 @@ def _exact(seed: int, _: Effort, *, floating: bool = False) -> Wrong:
     decision = (rng.random((3, 10)) < rng.random((3, 1))).astype(np.int64)
     sums = decision.sum(axis=1)
     columns = {"group": np.repeat(np.arange(3), 10), "decision": decision.ravel(), "truth": np.zeros(30, np.int64)}
-    spec = spec_of(
-        [category("g", 3)], {"threshold": 0.2}, {"kind": "table", "as": "population", "prediction": "d"}
-    )
+    spec = spec_of([category("g", 3)], {"threshold": 0.2}, {"kind": "table", "as": "population", "prediction": "d"})
     verdict = asked_once(None, spec, table_of(columns))
     fair = Fraction(int(np.ptp(sums)), 10) <= Fraction(2, 10)
     said = verdict.gap.estimate <= 0.2 if floating else verdict.fair
@@ -320,7 +318,7 @@ def exact_modes() -> list[Mode]:
     variant = "gap compared as a floating-point number"
     unsound = partial(_exact, floating=True)
     truth = "counted in fractions; every gap is a tenth"
-    return [Mode("table as population", "difference, 3 groups", "exact", truth, 0.0, _exact, variant, unsound)]
+    return [Mode("table as population", "difference, 3 groups", "exact", truth, 0.0, _exact, variant, unsound, share=3)]
 
 
 @dataclass(frozen=True)
@@ -370,7 +368,7 @@ def metric_modes() -> list[Mode]:
     }
     truth = "value known"
     return [
-        Mode(RECORDED, name, "metrics", truth, DELTA, play, DUPLICATES, partial(play, copies=COPIES))
+        Mode(RECORDED, name, "metrics", truth, DELTA, play, DUPLICATES, partial(play, copies=COPIES), share=3)
         for name, play in cases.items()
     ]
 
@@ -397,7 +395,7 @@ class Watching:
         asked, got = mine.cumsum(axis=0)[looks], (mine & hits[:, None]).cumsum(axis=0)[looks]
         rates = np.array(self.rates)[np.arange(len(order)) if monitor.question.groups else order]
         with breaking():
-            changed = monitor.update_many(groups, hits)
+            changed = monitor.update_many(groups.tolist(), hits.tolist())
             low, high = counts.any_time(got, asked, monitor.question.levels(len(order)))
             below, above = gap_bounds(asked, got, monitor.question)
         complete = (asked > 0).all(axis=1)
