@@ -8,7 +8,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist workst
 # Where tests keep what they fetch.
 CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 
-.PHONY: help demo test test-all test-lowest check bench bench-paper bench-speed wheel-test clean
+.PHONY: help demo test test-all test-lowest check bench bench-paper bench-speed calibrate wheel-test clean
 
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench     every benchmark on tiny sizes: does it run, and are the counts as they were"
 	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
 	@echo "make bench-speed  the speed claims alone, as ratios measured in one run (MODELS=DIR as above)"
+	@echo "make calibrate  the error probability of every mode, thousands of runs each: writes benchmarks/CALIBRATION.md"
 	@echo "make clean     remove what these targets made"
 
 $(VENV)/core: pyproject.toml
@@ -86,6 +87,10 @@ bench-paper: $(VENV)/dev
 
 bench-speed: $(VENV)/dev
 	$(BIN)/python -m benchmarks.bench $(if $(MODELS),--models $(MODELS))
+
+# A small version of this is part of make test.
+calibrate: $(VENV)/dev
+	$(BIN)/python -m benchmarks.calibration
 
 # The wheel as a stranger gets it: built, installed where nothing else is, and run from another folder.
 wheel-test: $(VENV)/dev
