@@ -38,7 +38,7 @@ def main() -> None:
     # Whoever started this process ends it in time, unless that one was killed itself.
     _limit("RLIMIT_CPU", seconds * THREADS)
     try:
-        for header, buffers in _answer(path, file_bytes, columns, cells):
+        for header, buffers in answer(path, file_bytes, columns, cells):
             _write(header, buffers)
     except DataError as error:
         _write({"error": str(error)}, [])
@@ -58,7 +58,7 @@ def _write(header: Header, buffers: list[bytes]) -> None:
         sys.stdout.buffer.write(part)
 
 
-def _answer(path: Path, file_bytes: int, most_columns: int, most_cells: int) -> Iterator[tuple[Header, list[bytes]]]:
+def answer(path: Path, file_bytes: int, most_columns: int, most_cells: int) -> Iterator[tuple[Header, list[bytes]]]:
     """Yield the header of the file, then each column with its bytes."""
     import polars
 
