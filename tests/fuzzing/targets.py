@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -622,9 +624,16 @@ def _unpack_wheel(path: Path) -> object:
 
     content = b"1, a\n2, b\n"
     member = Member("toy/data.csv", hashlib.sha256(content).hexdigest(), len(content), columns=2)
-    source = Source("toy", Wheel("toy==1.0", "", 0.1), (member,), 2, 2, "none", "toy", "nobody")
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        return fetch._unpack(source, path, Path(folder))
+    wheel = Wheel("toy==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), 0.1)
+    source = Source("toy", wheel, (member,), 2, 2, "none", "toy", "nobody")
+
+    def download(_: str, folder: Path, **__: Any) -> Path:
+        return Path(shutil.copyfile(path, folder / path.name))
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder, patch.object(fetch, "download", download):
+        scratch = Path(folder) / "scratch"
+        scratch.mkdir()
+        return fetch._get(source, Path(folder) / "cache", None, scratch, None)
 
 
 def _own_files() -> list[bytes]:
@@ -644,13 +653,19 @@ def _adopt(path: Path) -> object:
     """Give the file to data sets of every layout, as a user's own."""
     from fairchain import datasets
 
+    array = path.with_suffix(".npy")
+    np.save(array, np.zeros((2, 50), np.float32))
+    given = {"credit": [path], "bank": [path], "compas": [path], "toxicity": [path, path], "glove": [array, path]}
     refused = 0
-    for name in ("credit", "bank", "compas"):
-        with tempfile.TemporaryDirectory(dir=path.parent) as cache_folder:
+    for name, files in given.items():
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             try:
-                datasets.get(name, cache=cache_folder, file=path)
-            except DataError:
+                datasets.get(name, cache=folder, file=files)
+            except DataError as error:
                 refused += 1
+                last = error
+    if refused == len(given):
+        raise last
     return refused
 
 

@@ -28,7 +28,8 @@ from tests.fuzzing.targets import TARGETS
 MOST_ADDRESSES = 6 * 2**30
 # Larger files are tried as they are, and not damaged further.
 MOST_SEED = 200_000
-MOST_MESSAGE = 2000
+# Names in it may be long, and come from the file.
+MOST_MESSAGE = 20_000
 
 
 @cache

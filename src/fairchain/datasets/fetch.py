@@ -10,6 +10,7 @@ new files are in use.
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import secrets
 import shutil
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -282,7 +284,7 @@ def _unpack(source: Source, archive: Path, folder: Path) -> list[Path]:
                     placed = _place(stream, folder / member.filename, member.sha256)
                 if not placed:
                     raise _failed(source, f"the checksum of {member.path} is not the one on record")
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, RuntimeError, ValueError) as error:
         raise _failed(source, f"{archive.name} cannot be read as expected ({error})") from error
     return [folder / member.filename for member in source.members]
 

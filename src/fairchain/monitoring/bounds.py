@@ -25,6 +25,8 @@ Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_GROUPS = 500
+# Of a group: the sum over all groups is then far below 2**63.
+MOST_ROWS = 2**50
 # Characters of a group's name. A state holds every name twice at most, each character in six bytes at most.
 MOST_NAME = 1000
 # Decisions by number: arrays of numbers are faster than arrays of objects.

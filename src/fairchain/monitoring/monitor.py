@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.evidence.interval import Interval
 from fairchain.evidence.rule import Decision
-from fairchain.monitoring.bounds import MOST_GROUPS, GroupCounts, Kind, Question, name_problem, next_decisions
+from fairchain.monitoring.bounds import (
+    MOST_GROUPS,
+    MOST_ROWS,
+    GroupCounts,
+    Kind,
+    Question,
+    name_problem,
+    next_decisions,
+)
 from fairchain.monitoring.moment import first_change, rows_unchanged
 from fairchain.tables.frames import has_masked
 
@@ -147,7 +155,11 @@ class Monitor:
             monitor._decision = Decision[data["verdict"]]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"monitor: not what Monitor.to_dict gives ({error!r}); start a new one") from None
-        if not ((got >= 0) & (got <= asked)).all() or len(set(names)) < len(names) or len(names) > MOST_GROUPS:
+        if (
+            not ((got >= 0) & (got <= asked) & (asked <= MOST_ROWS)).all()
+            or len(set(names)) < len(names)
+            or len(names) > MOST_GROUPS
+        ):
             raise DataError("monitor: the counts contradict each other; start a new one")
         monitor._counts = GroupCounts(names, asked, got)
         monitor._places = {name: place for place, name in enumerate(names)}
@@ -224,6 +236,7 @@ def forecast(counts: GroupCounts, question: Question) -> int | None:
     if (counts.asked > 0).sum() < 2:
         return None
     times = 2 ** (np.arange(1, 81) / 4)[:, None]
+    times = times[times[:, 0] * counts.rows < 2**62]
     asked = np.round(counts.asked * times).astype(np.int64)
     got = np.round(counts.got / np.maximum(counts.asked, 1) * asked).astype(np.int64)
     decided = next_decisions(0, 0, asked, got, question) > 0

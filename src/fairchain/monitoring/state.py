@@ -17,13 +17,14 @@ from msgspec import Meta
 from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
 from fairchain.locks import LockedError, locked
+from fairchain.monitoring.bounds import MOST_ROWS
 from fairchain.placing import place
 
 # More than the question and all groups with the longest names take.
 MOST_BYTES = 16_000_000
 NEW = "start with a new --state"
 
-Count = Annotated[int, Meta(ge=0, le=2**60)]
+Count = Annotated[int, Meta(ge=0, le=MOST_ROWS)]
 Verdict = Literal["FAIR", "UNFAIR", "UNDECIDED"]
 
 
