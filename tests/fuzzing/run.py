@@ -101,14 +101,16 @@ def _worker(name: str, first: int, last: int, seed: int) -> tuple[Result, int, s
     command = [sys.executable, "-m", "tests.fuzzing.worker", name, str(first), str(last), str(seed)]
     environment = {**os.environ, "KERAS_BACKEND": "torch", "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, env=environment, text=True)
         reached, report, late = first - 1, None, threading.Event()
-        for line in _lines(process, late):
-            if line.startswith("{"):
-                report = json.loads(line)
-            else:
-                reached = int(line)
-        code = process.wait()
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, env=environment, text=True
+        ) as process:
+            for line in _lines(process, late):
+                if line.startswith("{"):
+                    report = json.loads(line)
+                else:
+                    reached = int(line)
+        code = process.returncode
         if report is not None:
             counts = {**Result(name).counts, **report["counts"]}
             failures = {int(number): problem for number, problem in report["failures"].items()}
@@ -130,7 +132,8 @@ def _lines(process: subprocess.Popen[str], late: threading.Event) -> Iterator[st
             lines.put(line)
         lines.put(None)
 
-    threading.Thread(target=read, daemon=True).start()
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
     patience = MOST_START
     while True:
         try:
@@ -138,8 +141,9 @@ def _lines(process: subprocess.Popen[str], late: threading.Event) -> Iterator[st
         except queue.Empty:
             late.set()
             process.kill()
-            return
+            line = None
         if line is None:
+            reader.join()
             return
         patience = MOST_SECONDS
         yield line

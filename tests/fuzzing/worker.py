@@ -6,6 +6,7 @@ it. The last line is a JSON object with counts.
 
 from __future__ import annotations
 
+import gzip
 import json
 import resource
 import sys
@@ -13,6 +14,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zlib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -35,16 +37,28 @@ MOST_MESSAGE = 20_000
 @cache
 def files(name: str) -> tuple[list[bytes], list[bytes]]:
     """Return the hostile files of a target, and all files that are damaged."""
-    hostile = CORPUS[name]() if name in CORPUS else []
-    whole = TARGETS[name].seeds()
+    hostile, whole = CORPUS[name]() if name in CORPUS else [], _whole(name)
     # Whole files have more to damage: each counts as often as all hostile ones together.
-    return hostile, [*whole * max(1, len(hostile) // 2), *(each for each in hostile if len(each) < MOST_SEED)]
+    return hostile, [*whole * max(1, len(hostile) // 2), *(each for each in hostile if _unpacked(each) < MOST_SEED)]
+
+
+@cache
+def _whole(name: str) -> list[bytes]:
+    return TARGETS[name].seeds()
+
+
+def _unpacked(content: bytes) -> int:
+    """Return how large a file is, also unpacked: what is damaged should fit into memory many times."""
+    try:
+        return max(len(content), len(gzip.decompress(content)))
+    except (OSError, EOFError, zlib.error):
+        return len(content)
 
 
 def mutant(name: str, number: int, seed: int = 0) -> bytes:
     """Return a mutant by its number; the first ones are hostile files as they are, then whole files."""
     hostile, damaged = files(name)
-    known = [*hostile, *TARGETS[name].seeds()[: len(damaged)]] if number < len(hostile) + 8 else []
+    known = [*hostile, *_whole(name)]
     if number < len(known):
         return known[number]
     dice = Random(f"{seed} {name} {number}")

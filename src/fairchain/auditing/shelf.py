@@ -184,6 +184,6 @@ def _digest(content: bytes) -> str:
 
 def _inside(filename: str) -> str:
     """A file's name in the folder; a list that names anything else is not ours."""
-    if Path(filename).name != filename:
+    if Path(filename).name != filename or "\0" in filename:
         raise ValueError(filename)
     return filename
