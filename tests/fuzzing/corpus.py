@@ -6,11 +6,14 @@ They are tried before any mutant, and small ones are damaged further.
 from __future__ import annotations
 
 import gzip
+import inspect
 import io
 import json
 import pickle
 import zipfile
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -32,11 +35,56 @@ def _changed(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
 
 
 def _onnx() -> list[bytes]:
-    try:
-        from tests import hostile
-    except ImportError:
+    return [network.SerializeToString() for network in (*_crashing(), *_hostile_networks())]
+
+
+def _crashing() -> list[Any]:
+    """Return networks that bring onnxruntime down: the smallest number over -1, and an output without a name."""
+    from tests.networks import INT64, constant, graph, node, value
+
+    over = [
+        node("Cast", ["x"], ["i"], to=INT64),
+        node("Mul", ["i", "zero"], ["none"]),
+        node("Add", ["none", "least"], ["a"]),
+        node("Div", ["a", "minus"], ["d"]),
+        node("Cast", ["d"], ["y"], to=1),
+    ]
+    numbers = {"zero": [0], "least": [-(2**63)], "minus": [-1]}
+    split = [node("Split", ["x"], ["y", ""], axis=1)]
+    return [
+        graph(over, [value("x")], [value("y")], [constant(name, number, np.int64) for name, number in numbers.items()]),
+        graph(split, [value("x")], [value("y", shape=("N", 1))]),
+    ]
+
+
+def _hostile_networks() -> list[Any]:
+    """Return what the generators of hostile networks make."""
+    if find_spec("tests.hostile") is None:
         return []
-    return [bytes(each) for each in hostile.files().values()]
+    hostile = import_module("tests.hostile")
+    found = []
+    for name, make in vars(hostile).items():
+        if name.startswith("_") or not inspect.isfunction(make) or make.__module__ != hostile.__name__:
+            continue
+        signature = inspect.signature(make)
+        if signature.return_annotation != "ModelProto":
+            continue
+        needed = [each for each in signature.parameters.values() if each.default is each.empty]
+        if not needed:
+            found.append(make())
+        elif name in ARGUMENTS and len(needed) == 1:
+            found += [make(value) for value in ARGUMENTS[name]]
+    return found
+
+
+# So many of the first files of a target are tried as they are only: what comes of damage to them crashes just as well.
+AS_THEY_ARE = {"onnx": 2}
+# For generators that take an argument.
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "shadowing": ("", "ai.onnx", "com.microsoft"),
+    "nested_functions": (3, 300),
+    "fixed_batch": (1, 2**31, 2**62),
+}
 
 
 def _parquet() -> list[bytes]:

@@ -14,7 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fuzzing.targets import TARGETS
+from fairchain.examples import example
+from tests.fuzzing.targets import EXAMPLES, TARGETS, likely
+from tests.fuzzing.worker import mutant
+from tests.questions import question
 
 ROOT = Path(__file__).parent.parent.parent
 # For one mutant. Reading takes milliseconds; the limits that readers set themselves are below this.
@@ -83,14 +86,16 @@ def _refused_by_isolation(name: str, number: int, seed: int) -> bool:
     """Whether the command line answers a network that brings the runtime down with exit code 2 and one message."""
     if name != "onnx":
         return False
-    from fairchain.examples import example
-    from tests.fuzzing.targets import EXAMPLES, _likely
-    from tests.fuzzing.worker import mutant
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.onnx"
         path.write_bytes(mutant(name, number, seed))
-        spec = example(EXAMPLES[min(_likely(path.stat().st_size), len(EXAMPLES) - 1)])
+        place = likely(path.stat().st_size)
+        spec = Path(folder) / "spec.json"
+        if place < len(EXAMPLES):
+            spec = example(EXAMPLES[place])
+        else:
+            spec.write_text(json.dumps(question(**({"decision": "logit"} if place == len(EXAMPLES) else {}))))
         command = [sys.executable, "-m", "fairchain.cli", "verify", str(spec), "--model", str(path), "--quiet"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     return ended.returncode == 2 and ended.stderr.count("\n") == 1 and "Traceback" not in ended.stderr

@@ -103,7 +103,7 @@ def _ask_network(path: Path) -> object:
     """Ask the network with the spec whose number of inputs it is likely to have."""
     from fairchain.model import OnnxModel
 
-    asked = _questions()[_likely(path.stat().st_size)]
+    asked = _questions()[likely(path.stat().st_size)]
     return OnnxModel(path, asked, _limits()).predict(np.ones((4, len(asked.features)), np.float32))
 
 
@@ -112,7 +112,8 @@ def _sizes() -> list[int]:
     return [len(content) for content in _networks()]
 
 
-def _likely(size: int) -> int:
+def likely(size: int) -> int:
+    """Return the place of the question that a network of this size probably answers."""
     return min(int(np.argmin([abs(size - known) for known in _sizes()])), len(_questions()) - 1)
 
 

@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from fairchain.errors import FairchainError
-from tests.fuzzing.corpus import CORPUS
+from tests.fuzzing.corpus import AS_THEY_ARE, CORPUS
 from tests.fuzzing.mutate import mutated
 from tests.fuzzing.targets import TARGETS
 
@@ -39,7 +39,10 @@ def files(name: str) -> tuple[list[bytes], list[bytes]]:
     """Return the hostile files of a target, and all files that are damaged."""
     hostile, whole = CORPUS[name]() if name in CORPUS else [], _whole(name)
     # Whole files have more to damage: each counts as often as all hostile ones together.
-    return hostile, [*whole * max(1, len(hostile) // 2), *(each for each in hostile if _unpacked(each) < MOST_SEED)]
+    return hostile, [
+        *whole * max(1, len(hostile) // 2),
+        *(each for each in hostile[AS_THEY_ARE.get(name, 0) :] if _unpacked(each) < MOST_SEED),
+    ]
 
 
 @cache
