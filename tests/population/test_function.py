@@ -113,7 +113,10 @@ def with_column(place: int, value: Any) -> Callable[..., Any]:
 
 def mapped(**changes: Any) -> Callable[..., Any]:
     def drawing(rng: np.random.Generator, count: int) -> Any:
-        columns = by_group(rng, count, None) | {name: np.full(count, value) for name, value in changes.items()}
+        columns = by_group(rng, count, None) | {
+            name: np.ma.repeat(value, count) if value is np.ma.masked else np.full(count, value)
+            for name, value in changes.items()
+        }
         return {name: column for name, column in columns.items() if changes.get(name, 0) is not None}
 
     return drawing
@@ -142,6 +145,8 @@ def failing(_rng: np.random.Generator, _count: int) -> Any:
         (with_column(0, 10), ['"age" has 10', "3 to 9"]),
         (with_column(1, np.inf), ['"income" has inf', "a number from 0 to 5"]),
         (with_column(2, 2), ['"sex" has 2', "index of a category", "0 to 1"]),
+        (lambda rng, count: np.ma.masked_equal(everybody(rng, count), 5), ["returned masked values"]),
+        (mapped(age=np.ma.masked), ["returned masked values"]),
         (mapped(sex="Divers"), ['"sex" has "Divers"', "there is Female, Male"]),
         (mapped(sex="Femal"), ['did you mean "Female"']),
         (mapped(sex=np.nan), ['"sex" has "nan"']),

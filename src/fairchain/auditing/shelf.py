@@ -212,6 +212,6 @@ def _plain(path: Path) -> bytes | None:
 
 def _inside(filename: str) -> str:
     """A file's name in the folder; a list that names anything else is not ours."""
-    if Path(filename).name != filename:
+    if Path(filename).name != filename or "\0" in filename:
         raise ValueError(filename)
     return filename

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,7 @@ def monitor(
     input ended before either, 2 bad input.
     """
     from fairchain.monitoring.lines import Source
-    from fairchain.monitoring.state import Asked, read_state
+    from fairchain.monitoring.state import Asked, read_state, sole_use
     from fairchain.monitoring.watch import Watch
 
     asked = Asked(
@@ -87,14 +87,14 @@ def monitor(
         groups=tuple(_full_name(group, protected) for group in groups),
     )
     _check(asked)
-    before = read_state(state, asked) if state is not None else None
     if state is not None:
         _must_be_writable(state)
-    with Source(file) as source:
+    # The state is read after it is locked, and written before the lock is released.
+    with sole_use(state) if state is not None else nullcontext(), Source(file) as source:
         watch = Watch(
             source,
             asked,
-            before,
+            read_state(state, asked) if state is not None else None,
             resumable=state is not None,
             form=form,
             delimiter=_one_character(delimiter),

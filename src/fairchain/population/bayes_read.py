@@ -59,7 +59,9 @@ def _parse(suffix: str, path: Path) -> tuple[Node, ...]:
         return parse_bif(text) if suffix == ".bif" else _convert(tomllib.loads(text))
     except UnicodeDecodeError:
         raise SpecError("not UTF-8 text; save it as UTF-8") from None
-    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
+    except SpecError:
+        raise
+    except ValueError as error:  # of either format, and a number of more digits than Python reads
         raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
     except RecursionError:
         raise SpecError("nested too deeply for a network") from None

@@ -27,6 +27,7 @@ from fairchain.population.uniform import Inputs, arms_of, columns_of, shown_grou
 from fairchain.spec import CategoryFeature, Feature, Group, Spec, domain_of
 from fairchain.spec.arms import Arm
 from fairchain.spec.near import suggest
+from fairchain.tables.frames import has_masked
 
 # Rows drawn before the run, to see that the function draws from the generator alone, or row by row.
 TRIAL, TRIAL_COUPLED = 8, 64
@@ -278,6 +279,8 @@ class FunctionPopulation:
         return values
 
     def _columns(self, answer: Any, count: int) -> list[NDArray[Any]]:
+        if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
+            raise DataError(f"{self.name}: returned masked values; return a value for every cell")
         if isinstance(answer, np.ndarray):
             if answer.shape != (count, self.width):
                 raise DataError(

@@ -33,6 +33,7 @@ from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan
 from fairchain.model.feed import plan_feed
 from fairchain.model.frames import FrameModel, check_columns, make_frame
 from fairchain.spec import Spec, TextFeature
+from fairchain.tables.frames import has_masked
 from fairchain.text import lexicon_of
 
 Values = NDArray[Any]
@@ -139,11 +140,14 @@ class FunctionModel:
         try:
             with self._lock:
                 answer = self._function(shown)
+                masked = has_masked(answer)
                 answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
         except Exception as error:
             raise ModelError(
                 f"{self.name}: failed on {_kind(shown)} with {type(error).__name__}: {first_line(error)}"
             ) from error
+        if masked:
+            raise ModelError(f"{self.name}: answered with masked values; return a label or a score for every row")
         if answer.ndim == 0 or len(answer) != len(values) or not answer.size:
             raise ModelError(
                 f"{self.name}: answered with shape {answer.shape} for {len(values)} rows; "
