@@ -8,17 +8,19 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist workst
 # Where tests keep what they fetch.
 CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 
-.PHONY: help demo test test-all test-lowest check bench bench-paper bench-speed wheel-test clean
+.PHONY: help demo test test-all test-lowest fuzz check bench bench-paper bench-speed calibrate wheel-test clean
 
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
 	@echo "make test      tests, checks, and the wheel tried out in a clean environment"
 	@echo "make test-all  what needs torch, Keras, mlflow or a browser, or fetches data, and make bench"
 	@echo "make test-lowest  the core's tests with the lowest supported version of every package"
+	@echo "make fuzz      100,000 damaged files over all formats, with a table of how they ended (about 20 minutes)"
 	@echo "make check     formatting, lint, types, import contracts"
 	@echo "make bench     every benchmark on tiny sizes: does it run, and are the counts as they were"
 	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
 	@echo "make bench-speed  the speed claims alone, as ratios measured in one run (MODELS=DIR as above)"
+	@echo "make calibrate  the error probability of every mode, thousands of runs each: writes benchmarks/CALIBRATION.md"
 	@echo "make clean     remove what these targets made"
 
 $(VENV)/core: pyproject.toml
@@ -52,12 +54,12 @@ demo: $(VENV)/core
 	$(BIN)/fairchain demo --report demo-report
 
 test: $(VENV)/dev
-	$(PYTEST) -m "not network and not torch and not keras and not browser and not mlflow"
+	$(PYTEST) -m "not network and not torch and not keras and not browser and not mlflow and not fuzz"
 	$(MAKE) --no-print-directory check
 	$(MAKE) --no-print-directory wheel-test
 
 test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow
-	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow"
+	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow or fuzz"
 	FAIRCHAIN_CACHE=$(CACHE) $(MAKE) --no-print-directory bench
 	$(MAKE) --no-print-directory test-lowest
 
@@ -69,6 +71,10 @@ $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
 
 test-lowest: $(VENV)-lowest/done
 	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not keras and not browser and not mlflow" tests/spec tests/evidence tests/population tests/tables tests/model tests/verification
+
+# SEED chooses other mutants; what fails is printed with the command that repeats it.
+fuzz: $(VENV)/torch
+	$(BIN)/python -m tests.fuzzing --total 100000 --seed $(or $(SEED),0)
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .
@@ -86,6 +92,10 @@ bench-paper: $(VENV)/dev
 
 bench-speed: $(VENV)/dev
 	$(BIN)/python -m benchmarks.bench $(if $(MODELS),--models $(MODELS))
+
+# A small version of this is part of make test.
+calibrate: $(VENV)/dev
+	$(BIN)/python -m benchmarks.calibration
 
 # The wheel as a stranger gets it: built, installed where nothing else is, and run from another folder.
 wheel-test: $(VENV)/dev

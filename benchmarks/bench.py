@@ -188,11 +188,11 @@ def timed(sizes: Sizes) -> Iterator[Timed]:
 def _timed(protected: str, workers: int, limit: float | None, sizes: Sizes) -> Timed:
     case, spec = census(protected), long_question(protected, sizes.evaluations)
     model = OnnxModel(_network(spec), spec)
-    evaluations = verify(model, spec, workers=workers).evaluations
+    evaluations = verify(model, spec, seed=0, workers=workers).evaluations
     bare = BareNetwork(_network(spec), _resident_inputs(case))
     batch = bare.best_batch(max(evaluations // 10, RESIDENT), workers)
     ours, other = in_turns(
-        lambda: verify(model, spec, workers=workers),
+        lambda: verify(model, spec, seed=0, workers=workers),
         lambda: bare.run(evaluations, batch, workers),
         sizes.repetitions if workers == 1 else sizes.told,
     )

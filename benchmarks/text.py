@@ -109,11 +109,13 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
     spec = long_question(protected, reading, sizes.evaluations)
     assert spec.model.path is not None
     model = OnnxModel(spec.model.path, spec)
-    evaluations = verify(model, spec, workers=1).evaluations
+    evaluations = verify(model, spec, seed=0, workers=1).evaluations
     population = TextPopulation(spec, comparison_of(spec).arms)
     bare = BareReader(spec.model.path, population.lexicon.table, _drawn_evenly(population))
     batch = bare.best_batch()
-    ours, other = in_turns(lambda: verify(model, spec, workers=1), lambda: bare.run(evaluations), sizes.repetitions)
+    ours, other = in_turns(
+        lambda: verify(model, spec, seed=0, workers=1), lambda: bare.run(evaluations), sizes.repetitions
+    )
     mine, theirs = median(s.processor for s in ours), median(s.processor for s in other)
     wall, processor = (
         median_ratio([getattr(s, kind) for s in ours], [getattr(s, kind) for s in other])
@@ -156,7 +158,7 @@ def against_the_paper(protected: str, reading: str, sizes: Sizes) -> Iterator[Li
         command = (fairchain_command(), "verify", path, "--as", reading, "--quiet", *options)
         taken = median(_seconds_of(command) for _ in range(sizes.starts))
         changes = {"guarantee__epsilon": ACCURACY} if options else {}
-        found = verify(None, question(protected, reading, **changes))
+        found = verify(None, question(protected, reading, **changes), seed=0)
         note = (
             f"{found.decision.name}, gap {found.gap}; {found.rounds:,} rounds, {found.evaluations:,} evaluations, "
             f"{found.seconds:.2f} s of it sampling; the paper: {traces:,} traces"

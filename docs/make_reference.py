@@ -50,6 +50,7 @@ VERDICT = {
     "stopped": "why it ended: `decided`, `rounds`, `seconds`, `rows` or `interrupted`",
     "forecast": "if undecided: about how many more rounds, or how many times as many rows, would do; else null",
     "seed": "of the random numbers; null for a table",
+    "seed_origin": "`derived` from network, spec and data, or `chosen`; null for a table",
     "rule": "`betting`, `paper`, `exact` or `fixed sample`",
     "sound": "whether the guarantee holds; false for `paper` only",
     "model_sha256": "of the network's file; empty for a function or recorded decisions",
@@ -116,12 +117,14 @@ AUDIT = {
 }
 
 EXIT_CODES = {
-    0: "fair; of `recheck` every claim holds; of others: done",
-    1: "unfair; of `recheck` a claim does not hold; of `repair` nothing could be repaired; of `query` false; of "
+    0: "fair; of `recheck` CONFIRMED; of others: done",
+    1: "unfair; of `recheck` REJECTED; of `repair` nothing could be repaired; of `query` false; of "
     "`audit` about the network as it is, repaired or not",
-    2: "bad usage or input, or code of yours that failed: one message with the file, the key and the remedy; or a "
-    "result that could not be written, which is shown all the same (on standard error if standard output fails)",
-    3: "undecided, or a constant model that is not allowed; of `query` the bounds allow both answers",
+    2: "bad usage or input, code of yours that failed, a network that crashes the runtime, or memory that runs out: "
+    "one message with the file, the key and the remedy; or a result that could not be written, which is shown all the "
+    "same (on standard error if standard output fails)",
+    3: "undecided, or a constant model that is not allowed; of `recheck` CONSISTENT: a chosen seed, or a sample, "
+    "leaves something to believe; of `query` the bounds allow both answers",
     101: "a bug of ours; `FAIRCHAIN_TRACEBACK=1` shows where",
     130: "interrupted before anything was known; of `audit` what is finished is kept",
     141: "the reader of our output went away",
@@ -149,7 +152,8 @@ def render() -> str:
         '`fairchain verify --json` prints one object; an error is `{"error": ..., "exit_code": 2}`.',
         _table("field", VERDICT),
         "# Certificates",
-        "JSON, at most 500 MB. `fairchain recheck` tells [what it proves](mathematics.md#what-the-certificate-proves).",
+        "JSON, at most 200 MB. `fairchain recheck` tells [what it proves](mathematics.md#what-the-certificate-proves), "
+        "and [against whom](trust.md).",
         _table("field", CERTIFICATE),
         "Each of the `batches`:",
         _table("field", BATCH),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import fairlearn.metrics
@@ -138,6 +139,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "missing group": ({"sensitive_features": ["F", math.nan] * 4}, ["sensitive_features", "4 of 8", "'unknown'"]),
     "missing in pandas": ({"sensitive_features": pd.array([1, None] * 4, "Int64")}, ["4 of 8 rows"]),
     "missing in polars": ({"sensitive_features": pl.Series(["F", None] * 4)}, ["4 of 8 rows"]),
+    "a masked cell of a list": ({"y_pred": [0, np.ma.masked] * 4}, ["y_pred", "have no value"]),
+    "a signalling NaN": ({"y_pred": [0, Decimal("sNaN")] * 4}, ["y_pred", "have no value"]),
+    "labels that are sets": ({"y_pred": [{1}, {2}] * 4}, ["y_pred", "give plain values"]),
+    "masked groups": ({"sensitive_features": np.ma.masked_equal([0, 1] * 4, 1)}, ["sensitive_features", "masked"]),
+    "masked groups of a mapping": (
+        {"sensitive_features": {"sex": np.ma.masked_equal([0, 1] * 4, 1)}},
+        ["sex", "masked"],
+    ),
     "masked": ({"y_pred": np.ma.masked_equal([0, 1] * 4, 1)}, ["y_pred", "masked"]),
     "one group": ({"sensitive_features": ["F"] * 8}, ["every row has the group 'F'", "at least two"]),
     "no rows": ({"y_true": [], "y_pred": [], "sensitive_features": []}, ["no rows"]),

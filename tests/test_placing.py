@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,49 +15,94 @@ from fairchain.placing import append, place
 
 
 @pytest.mark.parametrize("lasting", [False, True])
-def test_files_are_placed_whole_and_can_be_read_by_others(lasting: bool, tmp_path: Path) -> None:
+def test_files_are_placed_whole_and_nothing_else_is_left(lasting: bool, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"old and longer")
     place({one: b"new", two: b""}, lasting=lasting)
     assert (one.read_bytes(), two.read_bytes()) == (b"new", b"")
-    assert one.stat().st_mode & 0o777 == 0o644
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
-@pytest.mark.parametrize("operation", ["chmod", "replace"])
-def test_what_fails_leaves_what_was_there(operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the middle too: the second file's chmod, the first file's replace."""
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.write_bytes(b"old")
-    calls = []
+@pytest.mark.skipif(os.name == "nt", reason="permissions are others there")
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_a_new_file_has_the_permissions_that_the_umask_leaves(mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        place({tmp_path / "one": b"1"})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "one").stat().st_mode & 0o777 == 0o666 & ~mask
 
-    def fail(*arguments: object) -> None:
-        calls.append(arguments)
-        if operation == "replace" or len(calls) == 2:
-            raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, operation, fail)
-    with pytest.raises(KeyboardInterrupt):
-        place({one: b"new", two: b"new"})
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("one", b"old")]
+@pytest.mark.skipif(os.name == "nt", reason="permissions are others there")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
+def test_a_file_that_is_replaced_keeps_its_permissions(mode: int, tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"old")
+    (tmp_path / "one").chmod(mode)
+    place({tmp_path / "one": b"new"})
+    assert ((tmp_path / "one").read_bytes(), (tmp_path / "one").stat().st_mode & 0o777) == (b"new", mode)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_is_replaced_and_what_it_names_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"old")
+    (tmp_path / "one").symlink_to(tmp_path / "elsewhere")
+    place({tmp_path / "one": b"new"})
+    assert ((tmp_path / "elsewhere").read_bytes(), (tmp_path / "one").is_symlink()) == (b"old", False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no named pipes")
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    place({tmp_path / "pipe": b"new"})
+    assert os.read(reader, 10) == b"new"
+    os.close(reader)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("links", [True, False])
+def test_of_several_files_all_are_placed_or_none(
+    failing: int, error: type[BaseException], links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever rename fails; on disks that have no second names for files too."""
+    old, also, new = tmp_path / "old", tmp_path / "also", tmp_path / "new"
+    old.write_bytes(b"old")
+    also.write_bytes(b"also")
+    calls, replace = [], os.replace
+
+    def fail(*names: Any) -> None:
+        calls.append(names)
+        if len(calls) == failing:
+            raise error
+        replace(*names)
+
+    def unsupported(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "replace", fail)
+    if not links:
+        monkeypatch.setattr(os, "link", unsupported)
+    with pytest.raises(OutputError if error is OSError else error):
+        place({new: b"1", old: b"2", also: b"3"})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"old": b"old", "also": b"also"}
+
+
+def test_a_place_that_is_a_folder_leaves_the_other_files_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"old")
+    (tmp_path / "two").mkdir()
+    with pytest.raises(OutputError, match="directory"):
+        place({tmp_path / "one": b"new", tmp_path / "two": b"new"})
+    assert (tmp_path / "one").read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
 def test_a_file_that_cannot_be_written_is_named_and_none_is_placed(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"two: cannot be written \(No such file or directory\)"):
         place({tmp_path / "one": b"1", tmp_path / "none" / "two": b"2"})
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
-def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
-    """`--certificate /dev/null`, written by root, must not replace the device by a file."""
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    place({path: b"whole"})
-    assert os.read(reader, 100) == b"whole"
-    os.close(reader)
-    assert path.is_fifo()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110

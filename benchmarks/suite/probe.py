@@ -57,9 +57,9 @@ def _verify(job: dict[str, Any]) -> Measured:
     model = OnnxModel(job["spec"]["model"]["path"], spec)
     before = mebibytes("VmRSS")
     # What is imported at the first use is not what grows.
-    verify(model, revise(spec, guarantee__budget__rounds=16.0), workers=1)
+    verify(model, revise(spec, guarantee__budget__rounds=16.0), seed=0, workers=1)
     start = time.perf_counter()
-    verdict = verify(model, spec, workers=job["workers"])
+    verdict = verify(model, spec, seed=0, workers=job["workers"])
     seconds = time.perf_counter() - start
     peak = mebibytes("VmHWM")
     return Measured(seconds, peak, before, verdict.rounds, verdict.evaluations, 0, 0.0, verdict.stopped)
@@ -71,7 +71,7 @@ def _chain(job: dict[str, Any]) -> Measured:
 
     spec = parse_spec(job["spec"])
     before, start = mebibytes("VmRSS"), time.perf_counter()
-    chain = learn_chain(None, spec, states=job["states"], rounds=job["rounds"], workers=job["workers"])
+    chain = learn_chain(None, spec, states=job["states"], rounds=job["rounds"], seed=0, workers=job["workers"])
     seconds = time.perf_counter() - start
     check(chain, 'P=? [ F "Y=no" ]')
     asked = time.perf_counter()

@@ -70,7 +70,7 @@ class Features:
 
 def features_of(case: Case, sizes: Sizes) -> Features:
     """Counted with a few seeds, and explained."""
-    found = explain(None, case.spec, units=["features"], rounds=sizes.explained)
+    found = explain(None, case.spec, units=["features"], rounds=sizes.explained, seed=0)
     names = [unit.name for unit in sorted(found.units, key=lambda unit: unit.place)]
     few, many = (
         [[run[name] for name in names] for run in (sensitivities(case.spec, s, PEOPLE * t) for s in range(sizes.seeds))]
@@ -86,7 +86,7 @@ def run(sizes: Sizes, models: Path | None) -> Found:
         census = [features_of(case, sizes) for case in cases if (case.network, case.protected) == CENSUS]
         credit = next(case for case in cases if (case.network, case.protected, case.whose) == (*CREDIT, OURS))
         features, neurons = (
-            explain(None, credit.spec, units=[kind], rounds=sizes.explained) for kind in ("features", "neurons")
+            explain(None, credit.spec, units=[kind], rounds=sizes.explained, seed=0) for kind in ("features", "neurons")
         )
     seconds = time.perf_counter() - start
     left_out = "" if len(census) > 1 else "\n\nThe paper's own network is not here; `--models` adds it."

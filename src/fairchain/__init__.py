@@ -10,12 +10,13 @@ Importing this package imports nothing else; each name is loaded when it is firs
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from fairchain._version import __version__
 
+# As in `typing`, which takes milliseconds to import: until the command line has its handlers, Ctrl-C is Python's own.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from fairchain.auditing import Audit, audit
     from fairchain.certificate import make_certificate, write_certificate
     from fairchain.chain import Chain, learn_chain, learn_family, read_chain, write_chain
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from fairchain.evidence import Decision, Interval
     from fairchain.examples import example
     from fairchain.explaining import Explanation, explain
+    from fairchain.isolation import isolated
     from fairchain.model import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
+    from fairchain.population import Coupled
     from fairchain.rechecking import Recheck, recheck
     from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
@@ -62,8 +65,10 @@ _HOMES = {
     "fairchain.evidence": ("Decision", "Interval"),
     "fairchain.examples": ("example",),
     "fairchain.explaining": ("Explanation", "explain"),
+    "fairchain.isolation": ("isolated",),
     "fairchain.model": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
+    "fairchain.population": ("Coupled",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
@@ -79,6 +84,7 @@ __all__ = [
     "CertificateError",
     "Chain",
     "ChainError",
+    "Coupled",
     "DataError",
     "Decision",
     "Explanation",
@@ -103,6 +109,7 @@ __all__ = [
     "example",
     "explain",
     "infer_spec",
+    "isolated",
     "learn_chain",
     "learn_family",
     "load_model",
@@ -123,6 +130,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'fairchain' has no attribute '{name}'")
+    from importlib import import_module
+
     return getattr(import_module(_HOME_OF[name]), name)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -63,7 +63,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
 def _rounds(ledger: Ledger) -> dict[str, Any]:
     return {
         "stream": STREAM,
-        "seed": ledger.seed,
+        "seed": ledger.seed.value,
         "coupled": ledger.coupled,
         "outcomes": list(ledger.outcomes),
         "look": None if ledger.look is None else {"rounds": ledger.look.rounds, "labels": list(ledger.look.labels)},
@@ -99,18 +99,24 @@ def write_certificate(verdict: Verdict, path: str | Path) -> None:
 
 
 def dump(content: dict[str, Any]) -> str:
-    """JSON that a person can scroll through: one line for each batch."""
-    evidence = dict(content["evidence"])
-    batches = evidence.pop("batches", None)
-    if batches is None:
-        return json.dumps(content, indent=1, allow_nan=False) + "\n"
-    lines = ",\n".join("   " + json.dumps(batch, separators=(",", ":"), allow_nan=False) for batch in batches)
-    # The batches come last in the evidence, and the evidence last in the file.
-    shell = {**{key: value for key, value in content.items() if key != "evidence"}, "evidence": evidence}
-    return (
-        json.dumps(shell, indent=1, allow_nan=False).removesuffix("\n }\n}")
-        + f',\n  "batches": [\n{lines}\n  ]\n }}\n}}\n'
-    )
+    """Return the certificate as JSON that a reader can scroll through: one line for each batch."""
+    return _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines)) + "\n"
+
+
+def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:
+    """An object with an entry a line, of which some are written in a way of their own."""
+
+    def written(value: Any) -> str:
+        text = json.dumps(value, indent=1, allow_nan=False)
+        return text.replace("\n", f"\n{margin} ")
+
+    entries = [f"{margin} {json.dumps(key)}: {special.get(key, written)(value)}" for key, value in content.items()]
+    return "{\n" + ",\n".join(entries) + f"\n{margin}}}"
+
+
+def _lines(batches: list[dict[str, Any]]) -> str:
+    lines = ["   " + json.dumps(batch, separators=(",", ":"), allow_nan=False) for batch in batches]
+    return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -119,7 +125,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write files whole, all of them or none."""
+    """Write files whole, all of them or none, as far as `place` can promise it."""
     place(contents)
 
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 FORMAT = "fairchain-certificate"
-VERSION = 2
+VERSION = 3
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, lane, chunk, copy], 32-bit words low half first"
 

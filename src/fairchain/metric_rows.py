@@ -5,7 +5,7 @@ Packages for tables are not imported; their objects are known by what they can d
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.evidence.counts import ArmCounts
+from fairchain.tables.frames import has_masked
 
 Truth = bool | None
 Objects = NDArray[Any]
@@ -79,7 +80,7 @@ def read_column(name: str, values: Any) -> Objects:
 
 
 def _one_dimensional(name: str, values: Any) -> Objects:
-    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+    if has_masked(values):
         raise DataError(f"{name}: has masked values; fill them or leave these rows out")
     # A list of mixed types must not become one of texts.
     array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
@@ -115,12 +116,12 @@ def _missing(array: Objects) -> NDArray[np.bool_]:
 
 
 def _is_missing(value: object) -> bool:
-    if value is None:
+    if value is None or value is np.ma.masked:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124
-    except (TypeError, ValueError):
-        # pandas has a missing value that refuses to say whether it differs from itself.
+    except (TypeError, ValueError, ArithmeticError):
+        # A missing value of pandas, and a signalling NaN, refuse to say whether they differ from themselves.
         return True
 
 
@@ -132,10 +133,7 @@ def read_groups(features: Any, rows: int) -> tuple[list[Hashable], NDArray[np.in
             raise DataError(f"{name}: {len(column)} rows, but y_pred has {rows}; give one value for each row")
     keys: list[Any] = [column.tolist() for column in columns.values()]
     values = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
-    try:
-        found: list[Any] = list(dict.fromkeys(values))
-    except TypeError:
-        raise DataError("sensitive_features: a value is a list or the like; give plain values or texts") from None
+    found = distinct("sensitive_features", values)
     try:
         found.sort()
     except TypeError:
@@ -164,6 +162,14 @@ def _feature_columns(features: Any) -> dict[str, Objects]:
     return {name: read_column(name, features)}
 
 
+def distinct(name: str, values: Iterable[Any]) -> list[Any]:
+    """Return the different values in the order they come; a DataError names the argument if they cannot be compared."""
+    try:
+        return list(dict.fromkeys(values))
+    except TypeError:
+        raise DataError(f"{name}: a value is a list or the like; give plain values or texts") from None
+
+
 def is_binary(labels: Sequence[Any]) -> bool:
     """Whether the labels are those of which 1 is known to be the positive one."""
     return set(labels) <= {0, 1} or set(labels) <= {-1, 1}
@@ -171,7 +177,7 @@ def is_binary(labels: Sequence[Any]) -> bool:
 
 def _is_one(name: str, labels: Objects) -> NDArray[np.bool_]:
     """Which labels are 1, if they are 0 and 1, or -1 and 1."""
-    found = list(dict.fromkeys(labels.tolist()))
+    found = distinct(name, labels.tolist())
     if not is_binary(found):
         many = f"{len(found)} labels, {some(found)}" if len(found) > 2 else f"the labels {some(found)}"
         raise DataError(f"{name}: found {many}; they must be 0 and 1, or -1 and 1: write {name} == {found[-1]!r}, say")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.evidence.counts import ArmCounts, fixed_sample, gap_bounds
 from fairchain.evidence.interval import Interval
-from fairchain.metric_rows import Rows, Truth, is_binary, read_column, read_groups, read_rows, some, tally
+from fairchain.metric_rows import Rows, Truth, distinct, is_binary, read_column, read_groups, read_rows, some, tally
 
 __all__ = [
     "demographic_parity_difference",
@@ -210,7 +210,7 @@ def selection_rates(
     labels = read_column("y_pred", y_pred)
     groups, codes = read_groups(sensitive_features, len(labels))
     _check_delta(delta)
-    found = list(dict.fromkeys(labels.tolist()))
+    found = distinct("y_pred", labels.tolist())
     if pos_label not in found and not is_binary(found):
         raise DataError(f"y_pred: no row has the label {pos_label!r}, there is {some(found)}; state pos_label=...")
     counts = tally(codes, len(groups), np.equal(labels, pos_label).astype(bool))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from fairchain.errors import OutputError
 
@@ -15,38 +15,33 @@ PART = (".fairchain-", ".part")
 
 
 def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[str, str] = PART) -> None:
-    """Put files in their places, in this order; `lasting` waits until each is on the disk.
+    """Put files in their places, all of them or none; `lasting` waits until each is on the disk.
 
-    All are written beside their places first, so that a full disk leaves none of them.
+    All are written beside their places first, so that a full disk changes nothing, and then renamed in this order. If
+    one cannot be renamed, those before it are put back as they were. Only the end of the process or of the machine
+    between two renames leaves the first files new and the others old.
 
-    A device or a pipe is written to, not replaced.
+    A new file has the permissions that the umask leaves, a replaced one keeps its own. A link is replaced, not
+    followed; to a device or a pipe the content is written as it is.
 
     Raises
     ------
     OutputError
         If one cannot be written.
     """
-    special = {path: content for path, content in contents.items() if _is_special(path)}
+    streams = [path for path in contents if _is_stream(path)]
     made: list[tuple[str, Path]] = []
     path = Path()
     try:
         for path, content in contents.items():
-            if path in special:
-                continue
-            with NamedTemporaryFile(dir=path.parent, prefix=part[0], suffix=part[1], delete=False) as file:
-                made.append((file.name, path))
-                file.write(content)
-                if lasting:
-                    file.flush()
-                    os.fsync(file.fileno())
-            os.chmod(file.name, 0o644)  # noqa: PTH101  # a temporary file is private by default
-        while made:
-            path = made[0][1]
-            os.replace(*made[0])  # noqa: PTH105
-            del made[0]
-        for path, content in special.items():
-            with path.open("wb") as special_file:
-                special_file.write(content)
+            if path not in streams:
+                made.append((_beside(path, part), path))
+                _write(made[-1][0], content, _former(path), lasting=lasting)
+        path = made[-1][1] if made else path
+        _swap(made, part)
+        for path in streams:
+            with path.open("wb") as stream:
+                stream.write(contents[path])
     except (OSError, ValueError) as error:
         raise _problem(path, error) from None
     finally:
@@ -73,12 +68,86 @@ def append(path: Path, content: bytes) -> None:
         raise _problem(path, error) from None
 
 
-def _is_special(path: Path) -> bool:
-    """Whether a path names something that exists and is neither a file nor a folder."""
+def _swap(made: list[tuple[str, Path]], part: tuple[str, str]) -> None:
+    """Rename files to their places; if not all of them can be, put back those that were."""
+    kept: dict[Path, str | None] = {}
     try:
-        return path.exists() and not path.is_file() and not path.is_dir()
+        for name, path in made:
+            # One rename, or the last one, needs no way back.
+            if path != made[-1][1]:
+                kept[path] = _keep(path, part)
+            os.replace(name, path)  # noqa: PTH105
+    except BaseException:
+        if os.path.lexists(made[-1][0]):
+            for name, path in made:
+                if path in kept and not os.path.lexists(name):
+                    with suppress(OSError):
+                        _put_back(path, kept[path])
+        raise
+    finally:
+        for name in filter(None, kept.values()):
+            with suppress(OSError):
+                os.unlink(name)  # noqa: PTH108
+
+
+def _keep(path: Path, part: tuple[str, str]) -> str | None:
+    """Return a second name under which the file that is there can be found; None if there is none."""
+    if not os.path.lexists(path):
+        return None
+    name = _beside(path, part)
+    try:
+        os.link(path, name, follow_symlinks=False)
+    except OSError:
+        # Some disks have no second names.
+        import shutil
+
+        shutil.copy2(path, name, follow_symlinks=False)
+    return name
+
+
+def _put_back(path: Path, kept: str | None) -> None:
+    if kept is not None:
+        os.replace(kept, path)  # noqa: PTH105
+    else:
+        path.unlink()
+
+
+def _write(name: str, content: bytes, former: os.stat_result | None, *, lasting: bool) -> None:
+    """Write a new file, with the permissions of the one that it is to replace."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(name, flags, 0o666 if former is None else 0o600)
+    with os.fdopen(handle, "wb") as file:
+        if former is not None:
+            # Root may write into the file of a user, who is to read it afterwards.
+            with suppress(OSError, AttributeError):
+                os.chown(name, former.st_uid, former.st_gid)
+            os.chmod(name, former.st_mode & 0o777)  # noqa: PTH101
+        file.write(content)
+        if lasting:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _former(path: Path) -> os.stat_result | None:
+    """Return what is known of the file that is replaced; None if there is none, or a link."""
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path names a device or a pipe, such as /dev/null, which has no place to be put into."""
+    try:
+        found = path.stat().st_mode
     except (OSError, ValueError):
         return False
+    return stat.S_ISCHR(found) or stat.S_ISFIFO(found)
+
+
+def _beside(path: Path, part: tuple[str, str]) -> str:
+    return str(path.parent / f"{part[0]}{os.urandom(8).hex()}{part[1]}")
 
 
 def _problem(path: Path, error: OSError | ValueError) -> OutputError:

@@ -15,6 +15,7 @@ from fairchain.evidence import Answer, Decision, Interval
 from fairchain.evidence.rule import Plan
 from fairchain.evidence.sampling import Batch
 from fairchain.spec import Comparison, Ratio, Spec, Table
+from fairchain.spec.seeds import Seed
 from fairchain.wording import (
     CONSTANT,
     conclusion,
@@ -71,7 +72,7 @@ class Ledger:
     `look` is there if all counted rounds gave one label.
     """
 
-    seed: int
+    seed: Seed
     coupled: bool
     outcomes: tuple[int, ...]
     entries: tuple[tuple[Plan, Batch], ...] = field(repr=False)
@@ -226,7 +227,8 @@ class Verdict:
             "seconds": self.seconds,
             "stopped": self.stopped,
             "forecast": self.forecast,
-            "seed": ledger.seed if isinstance(ledger, Ledger) else None,
+            "seed": ledger.seed.value if isinstance(ledger, Ledger) else None,
+            "seed_origin": ledger.seed.origin if isinstance(ledger, Ledger) else None,
             "rule": self.rule,
             "sound": self.sound,
             "model_sha256": self.model_sha256,
@@ -381,7 +383,7 @@ def _statement(inquiry: Inquiry, answer: Answer) -> str:
 def _scope(inquiry: Inquiry) -> str:
     ledger, population = inquiry.ledger, inquiry.spec.population
     if isinstance(ledger, Ledger):
-        return scope(inquiry.model_sha256, ledger.seed)
+        return scope(inquiry.model_sha256, ledger.seed.value, ledger.seed.origin)
     assert isinstance(population, Table)
     exact, sha256 = population.reading == "population", inquiry.table_sha256 or ""
     return rows_scope(inquiry.model_sha256, sha256, exact=exact, recorded=population.prediction)

@@ -31,8 +31,10 @@ def find_witnesses(
     if any(comparison.arms[arm].group is None for arm in asked):
         return ()
     found: list[Witness] = []
-    for rounds, first in _first_rounds(ledger):
-        shown = population.rounds(ledger.seed, first, rounds).inputs(asked)
+    for rounds, first, drawn in _first_rounds(ledger, comparison):
+        if not set(asked) <= set(drawn):
+            continue
+        shown = population.rounds(ledger.seed.value, first, rounds, arms=drawn).inputs(asked)
         labels = model.predict(shown).reshape(len(asked), rounds)
         people = shown.reshape(len(asked), rounds, -1)
         found += _flips(spec, comparison, [comparison.arms[arm].name for arm in asked], labels, people)
@@ -88,14 +90,14 @@ def _flips(
     return found
 
 
-def _first_rounds(ledger: Ledger) -> Iterator[tuple[int, int]]:
-    """(rounds, chunk) of the beginning of a run."""
+def _first_rounds(ledger: Ledger, comparison: Comparison) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """(rounds, chunk, arms drawn) of the beginning of a run."""
     searched = 0
-    for _, batch in ledger.entries:
+    for plan, batch in ledger.entries:
         rounds = min(batch.rounds, batch.size)
         if not rounds or searched > SEARCH:
             return
-        yield rounds, batch.first
+        yield rounds, batch.first, comparison.asks(plan.groups)
         searched += rounds
 
 

@@ -155,12 +155,25 @@ def asked_of(model_sha256: str, recorded: str | None = None) -> str:
     return f"the network with sha256 {model_sha256[:16]}..."
 
 
-def scope(model_sha256: str, seed: int) -> str:
-    """What the statement about drawn people is about, and what it is not about."""
+def scope(model_sha256: str, seed: int, origin: str) -> str:
+    """What the statement about drawn people is about, what it is not about, and where its seed comes from."""
     return (
         f"This is about {asked_of(model_sha256)} and that input distribution, not about the "
-        f"people it is used on; seed {seed}."
+        f"people it is used on; {seed_phrase(seed, origin, hashed=bool(model_sha256))}."
     )
+
+
+def seed_phrase(seed: int, origin: str, *, hashed: bool = True) -> str:
+    """Return the seed with its origin, and what that is worth against an issuer who wants to cheat.
+
+    >>> seed_phrase(7, "derived")
+    'seed 7, derived from the network, the spec and its data'
+    """
+    if origin == "chosen":
+        return f"seed {seed}, chosen: the network could have been built to pass with this seed"
+    if not hashed:
+        return f"seed {seed}, derived from the spec and its data only: a Python function has no bytes to hash"
+    return f"seed {seed}, derived from the network, the spec and its data"
 
 
 def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None = None, dropped: int = 0) -> str:

@@ -43,10 +43,9 @@ def test_an_unfair_network_goes_the_whole_way_and_its_certificates_hold(tmp_path
 
 
 def test_a_fair_network_needs_no_reason_and_no_repair(tmp_path: Path) -> None:
-    # As an audit of something else would leave them, if its list were damaged.
+    # A damaged list, and nothing that could be mistaken for a result.
     (tmp_path / "out").mkdir()
-    for name in UNFAIR_FILES:
-        (tmp_path / "out" / name).write_bytes(b"{")
+    (tmp_path / "out" / ".audit.json").write_bytes(b"{")
     found, ran = run(write_question(tmp_path, weight=0.0), tmp_path / "out")
     assert (found.decision, found.repaired, list(ran)) == ("FAIR", False, ["verify", "survey", "chain", "report"])
     assert set(contents(found.folder)) == FAIR_FILES

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from fairchain.auditing.shelf import PART, STATE, Files, Shelf, shelf_in
+from fairchain.auditing.shelf import FORMAT, PART, STATE, Files, Shelf, shelf_in
 from fairchain.errors import AuditError
 
 
@@ -35,17 +38,28 @@ def test_a_damaged_stage_is_made_again_with_all_that_came_after(tmp_path: Path, 
     assert [put(again, f"stage {number}", {str(number): b"1"}) for number in range(3)] == [True, False, False]
 
 
-@pytest.mark.parametrize(
-    "damage", [b"", b"{", b"[]", b'{"format": 1, "key": 3, "stages": {"one": {"../x": "1"}}}', b"\xff", b"[" * 100_000]
-)
+DAMAGED = [b"", b"{", b"[]", b'{"format": 2, "key": 3, "stages": {"one": {"../x": "1"}}}', b"\xff", b"[" * 100_000]
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
 def test_a_damaged_list_means_that_everything_is_made_again(tmp_path: Path, damage: bytes) -> None:
-    put(Shelf(tmp_path, "key"), "one", {"x": b"1"})
     (tmp_path / STATE).write_bytes(damage)
-    for name in ("repaired.onnx", "mine.txt"):
-        (tmp_path / name).write_bytes(b"1")
+    (tmp_path / "mine.txt").write_bytes(b"1")
     assert not put(Shelf(tmp_path, "key", names=("x", "repaired.onnx")), "one", {"x": b"1"})
-    # A network of nobody knows which question must not lie beside this one's report.
     assert sorted(path.name for path in tmp_path.iterdir()) == [STATE, "mine.txt", "x"]
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_beside_a_damaged_list_no_file_is_taken_for_a_result_or_removed(
+    tmp_path: Path, damage: bytes, fresh: bool
+) -> None:
+    """The network of an unknown question must not lie beside this one's report."""
+    (tmp_path / STATE).write_bytes(damage)
+    (tmp_path / "repaired.onnx").write_bytes(b"1")
+    with pytest.raises(AuditError, match=r"repaired.onnx: no audit is known to have written it.*-o"):
+        Shelf(tmp_path, "key", fresh=fresh, names=("x", "repaired.onnx"))
+    assert (tmp_path / "repaired.onnx").read_bytes() == b"1"
 
 
 def test_another_audit_is_not_mixed_with_this_one(tmp_path: Path) -> None:
@@ -55,14 +69,64 @@ def test_another_audit_is_not_mixed_with_this_one(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == b"1"
 
 
-def test_fresh_removes_what_the_audit_before_left(tmp_path: Path) -> None:
+def test_fresh_removes_what_the_audit_before_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network repaired for another question must not lie beside this one's report."""
-    put(Shelf(tmp_path, "key"), "one", {"verdict.json": b"1"})
+    shelf = Shelf(tmp_path, "key")
+    put(shelf, "one", {"verdict.json": b"1"})
     (tmp_path / "mine.txt").write_text("a note", encoding="utf-8")
-    # Written by a process that was killed before it could say so.
-    (tmp_path / "repaired.onnx").write_bytes(b"1")
-    Shelf(tmp_path, "another", fresh=True, names=("repaired.onnx",))
+    write = Shelf._write
+
+    def killed(self: Shelf, filename: str, content: bytes) -> None:
+        write(self, filename, content)
+        if filename == "repaired.onnx":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Shelf, "_write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        put(shelf, "two", {"repaired.onnx": b"1"})
+    monkeypatch.undo()
+    assert (tmp_path / "repaired.onnx").exists()
+    Shelf(tmp_path, "another", fresh=True, names=("verdict.json", "repaired.onnx"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [STATE, "mine.txt"]
+
+
+def planted(folder: Path, *files: Path) -> None:
+    """A list of somebody else, who knows the content of these files."""
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    written = {name: [digest] for name, digest in digests.items()}
+    state = {"format": FORMAT, "key": "key", "stages": {"one": digests}, "written": written}
+    (folder / STATE).write_text(json.dumps(state), encoding="utf-8")
+
+
+def test_a_planted_list_removes_no_file_with_a_name_that_audits_do_not_use(tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis.tex"
+    thesis.write_bytes(b"years of work")
+    planted(tmp_path, thesis)
+    Shelf(tmp_path, "key", fresh=True, names=("report.md",))
+    assert thesis.read_bytes() == b"years of work"
+
+
+def test_a_planted_list_removes_no_file_whose_content_its_author_does_not_know(tmp_path: Path) -> None:
+    report = tmp_path / "report.md"
+    report.write_bytes(b"as it was")
+    planted(tmp_path, report)
+    report.write_bytes(b"my own report")
+    with pytest.raises(AuditError, match=r"report.md: no audit is known to have written it"):
+        Shelf(tmp_path, "key", fresh=True, names=("report.md",))
+    assert report.read_bytes() == b"my own report"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_planted_list_removes_and_reads_nothing_through_links(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"1")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "report.md").symlink_to(tmp_path / "elsewhere")
+    planted(folder, folder / "report.md")
+    assert not put(Shelf(folder, "key", names=("other",)), "one", {"other": b"1"})
+    with pytest.raises(AuditError, match=r"report.md: no audit is known to have written it"):
+        Shelf(folder, "key", fresh=True, names=("report.md",))
+    assert ((tmp_path / "elsewhere").read_bytes(), (folder / "report.md").is_symlink()) == (b"1", True)
 
 
 def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -155,6 +155,16 @@ def test_explicit_files_look_as_prism_wants_them(tmp_path: Path) -> None:
     assert [line.split(" ")[0] for line in states[1:]] == ["0:(0)", "1:(1)"]
 
 
+def test_of_explicit_files_all_are_written_or_none(tmp_path: Path) -> None:
+    chain = made([{0: 1}], states=("Start",), labels={}, initial=0)
+    (tmp_path / "m.tra").write_text("old")
+    (tmp_path / "m.lab").mkdir()
+    with pytest.raises(ChainError, match=r"m\.lab: cannot be written"):
+        write_chain(chain, tmp_path / "m", "explicit")
+    assert (tmp_path / "m.tra").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.lab", "m.tra"]
+
+
 def test_labels_become_identifiers_that_prism_and_storm_can_ask_about() -> None:
     labels = [
         "sex=Female",

@@ -14,7 +14,7 @@ from fairchain.chain import Chain
 from fairchain.chain.formats import files, read_chain, write_chain
 from fairchain.errors import ChainError
 from tests.chain.test_formats import made
-from tests.test_fuzz import damaged
+from tests.fuzzing.mutate import damaged_bytes
 
 HEAD = "@type: DTMC\n@parameters\n\n@reward_models\n\n@nr_states\n2\n@nr_choices\n2\n@model\n"
 GOOD = "state 0 init\n\taction 0\n\t\t1 : 1\nstate 1\n\taction 0\n\t\t1 : 1\n"
@@ -239,7 +239,7 @@ def test_damage_ends_in_a_chain_or_a_chain_error(tmp_path: Path, suffix: str) ->
     ended = {"chain": 0, "error": 0}
     for seed in range(225):
         dice = random.Random(f"{suffix} {seed}")
-        content = dice.randbytes(dice.randrange(300)) if seed >= 200 else damaged(whole, other, dice, dice.randbytes)
+        content = dice.randbytes(dice.randrange(300)) if seed >= 200 else damaged_bytes(whole, other, dice)
         path.write_bytes(content)
         problem = problem_of(path)
         ended["error" if problem else "chain"] += 1

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import example, load_spec
+from fairchain import example, load_spec, verify
 from fairchain.chain.estimators import estimate
 from fairchain.chain.fidelity import reach_by_layers
 from fairchain.chain.learn import learn_chain, learn_family
+from fairchain.chain.show import heading
 from fairchain.chain.subject import subject_of
 from fairchain.chain.traces import count_link
 from fairchain.chain.units import numbers_of, parse_wish
@@ -41,7 +42,7 @@ def counted(rounds: int) -> np.ndarray:
 
 @pytest.mark.parametrize("states", [[], ["age"], STATES], ids=len)
 def test_a_product_chain_reaches_labels_as_often_as_they_were_counted(states: list[str]) -> None:
-    chain = learn_chain(None, CENSUS, states=states, rounds=5000)
+    chain = learn_chain(None, CENSUS, states=states, rounds=5000, seed=0)
     direct = counted(5000)
     assert reach_by_layers(chain, 5, 2) == pytest.approx(direct, abs=1e-12)
     for group, name in enumerate(chain.states[1:6]):
@@ -265,3 +266,20 @@ def test_a_tensor_may_have_colons_in_its_name() -> None:
     wish = parse_wish("dense/relu:0[3]:kmeans=3", CENSUS)
     assert (wish.name, wish.tensor, wish.unit, wish.parts) == ("dense/relu:0[3]", "dense/relu:0", 3, 3)
     assert parse_wish("dense/relu:0", CENSUS).name == "dense/relu:0"
+
+
+@pytest.mark.parametrize("kind", ["product", "shared"])
+def test_groups_below_min_size_are_left_out_of_a_chain_as_of_a_verdict(kind: Any, tmp_path: Path) -> None:
+    path = save(linear([[0, 0.3], [0, -1]], [0.25, 0]), tmp_path / "network.onnx")
+    data = question(integer("age"), category("race", "a", "b", "c"), path=str(path))
+    data["property"]["min_size"] = 0.1
+    data["population"] = {"kind": "marginals", "frequencies": {"race": {"a": 0.9, "b": 0.1}}}
+    asked = parse_spec(data)
+    chain = learn_chain(None, asked, kind=kind, rounds=200)
+    assert chain.states[:3] == ("Start", "race=a", "race=b")
+    assert "race=c" not in chain.states
+    assert chain.about["left_out"] == [{"name": name, "share": share} for name, share in verify(None, asked).left_out]
+    assert "left out as smaller than property.min_size: race=c (share 0)" in heading(chain)
+    family = learn_family(None, asked, units=["age"], kind=kind, rounds=200)["age"]
+    assert family.about["left_out"] == chain.about["left_out"]
+    assert "race=c" not in family.states

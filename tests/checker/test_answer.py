@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -78,8 +79,10 @@ def test_the_widest_gap_is_that_of_all_pairs(pairs: list[tuple[float, float]]) -
     low, high = (np.array(side) for side in zip(*(sorted(pair) for pair in pairs), strict=True))
     every = [(i, j) for i in range(len(low)) for j in range(len(low)) if i != j]
     least, most = widest(low, high)
-    assert most == max(high[i] - low[j] for i, j in every)
-    assert least == max(0, *(low[i] - high[j] for i, j in every))
+    above = max(Fraction(high[i]) - Fraction(low[j]) for i, j in every)
+    below = max(0, *(Fraction(low[i]) - Fraction(high[j]) for i, j in every))
+    assert above <= Fraction(most) <= above + Fraction(1e-15)
+    assert below - Fraction(1e-15) <= Fraction(least) <= below
 
 
 @pytest.mark.parametrize(

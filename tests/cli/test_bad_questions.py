@@ -23,8 +23,12 @@ NODES = [{"name": "age", "probabilities": [0.1] * 10}, {"name": "sex", "probabil
 HEADER = "age,sex,truth,decision\n"
 MODULE = """
 import numpy as np
+import fairchain
 def decide(values): return (values[:, 0] > 4).astype(int)
 def draw(rng, count): return np.stack([rng.integers(0, 10, count), rng.integers(0, 2, count)], axis=1)
+def rows(u, group): return np.stack([np.floor(10 * u[:, 0]), np.full(len(u), group == "sex=Male")], axis=1)
+def neighbours(u, group): return rows(np.roll(u, group == "sex=Male", axis=0), group)
+coupled, mixed = fairchain.Coupled(rows, uniforms=1), fairchain.Coupled(neighbours, uniforms=1)
 """
 
 
@@ -195,7 +199,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "Python code in a spec": (
         ask(("model.path", "python:their_code:decide")),
         [],
-        ["audit.json", "cannot name Python code", "--model"],
+        ["audit.json", "cannot name Python code", "--model", "execute that code"],
     ),
     "a function that is not there": (GOOD, ["--population", "python:their_code:nothing"], ["their_code", "nothing"]),
     "a module that is not there": (GOOD, ["--population", "python:no_such_code:draw"], ["no_such_code"]),
@@ -234,7 +238,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "nodes in which a group is impossible": (
         ask(nodes(NODES[0], {"name": "sex", "probabilities": [1, 0]})),
         [],
-        ["audit.json", "population.nodes", "sex=Male", "probability is 0"],
+        ["audit.json", "population.nodes", "sex=Male", "has probability 0", "min_size"],
     ),
     "a network of nothing": (ask(("population", {"kind": "network"})), [], ["audit.json", "neither path nor nodes"]),
     "rows that are not said to be a sample": (
@@ -311,6 +315,15 @@ def test_a_function_may_draw_the_people(command: Command) -> None:
     ended = command(GOOD, "--population", "python:their_code:draw", "--json")
     assert ended.code in (0, 1, 3), ended
     assert "the Python function draw" in json.loads(ended.out)["population"]
+
+
+def test_a_coupled_function_is_named_on_the_command_line_as_its_declaration(command: Command) -> None:
+    ended = command(GOOD, "--population", "python:their_code:coupled", "--json")
+    assert ended.code in (0, 1, 3), ended
+    assert "the Python function rows" in json.loads(ended.out)["population"]
+    undeclared = command(GOOD, "--population", "python:their_code:rows")
+    says(undeclared, "rows", "fairchain.Coupled(f, uniforms=m)")
+    says(command(GOOD, "--population", "python:their_code:mixed"), "neighbours", "other rows of u")
 
 
 @pytest.mark.parametrize("kind", ["ratio"])

@@ -95,7 +95,7 @@ def test_a_certificate_is_written_when_asked_and_can_be_rechecked(cli: Cli, tmp_
     path.write_text(json.dumps(content))
     code, out, _ = cli("recheck", path, "--model", example("credit").with_suffix(".onnx"), "--full")
     assert code == 1
-    assert "NOT CONFIRMED" in out
+    assert "REJECTED" in out
 
 
 def test_nothing_is_written_unasked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ LINES: dict[str, tuple[bytes, list[str]]] = {
     "an empty group": (b"1,,White,yes\n", ['no value for "sex"']),
     "an empty decision": (b"1,Female,White,\n", ['no value for "decision"']),
     "open quotes": (b'1,"Female,White,yes\n', ["not CSV"]),
+    "a NUL character in a group": (b"1,Fem\0ale,White,yes\n", ['a NUL character in "sex"']),
+    "a NUL character in a decision": (b"1,Female,White,y\0es\n", ['a NUL character in "decision"']),
     "not UTF-8": (b"1,Fem\xff,White,yes\n", ["not UTF-8"]),
 }
 
@@ -49,6 +51,7 @@ def test_a_malformed_line_is_named(case: str, monitor: Command) -> None:
         (b"[]\n", "not a JSON object"),
         (b"sex,decision\n", "not a JSON object"),
         (b'{"sex": "", "decision": "yes"}\n', 'no value for "sex"'),
+        (b'{"sex": "F\\u0000", "decision": "yes"}\n', 'a NUL character in "sex"'),
     ],
 )
 def test_a_malformed_json_line_is_named(line: bytes, words: str, monitor: Command) -> None:

@@ -153,12 +153,54 @@ class TestState:
         assert monitor(path, *ASK, "--state", state, "--json").reports[-1]["rows"] == 61
 
 
+def lines_of_groups(count: int, length: int) -> bytes:
+    """Rows of so many groups with long names, every character of which takes the most bytes in a state."""
+    names = [f"{i:03}".ljust(length - len("sex="), "\x01") for i in range(count)]
+    return b"".join(json.dumps({"sex": name, "decision": "yes"}).encode() + b"\n" for name in names for _ in "ab")
+
+
+def test_every_state_that_is_written_can_be_read_again(tmp_path: Path, monitor: Command) -> None:
+    state = tmp_path / "s.json"
+    data = lines_of_groups(500, 1000)
+    for rows in (1000, 2000):
+        ended = monitor(*ASK, "--state", state, "--json", stdin=data)
+        assert ended.reports[-1]["rows"] == rows, ended.err
+
+
+def test_a_name_that_no_state_could_hold_is_refused_with_its_line(tmp_path: Path, monitor: Command) -> None:
+    state = tmp_path / "s.json"
+    data = as_jsonl(people(5)) + lines_of_groups(1, 1001)
+    says(monitor(*ASK, "--state", state, stdin=data), "standard input, line 6:", "more than 1,000 characters")
+    assert monitor(*ASK, "--state", state, "--json", stdin=as_jsonl(people(5))).reports[-1]["rows"] == 10
+
+
+def test_a_state_in_use_is_refused_to_a_second_monitor_which_is_told_by_whom(tmp_path: Path, monitor: Command) -> None:
+    state = tmp_path / "s.json"
+    program = watching(state)
+    try:
+        ended = monitor(*ASK, "--state", state, stdin=as_csv(people(50, EQUAL)))
+        says(ended, str(state), f"process {program.pid} already keeps its counts", "own --state")
+    finally:
+        program.communicate(timeout=30)
+    assert sum(group["rows"] for group in json.loads(state.read_bytes())["groups"]) == 500
+    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+
+
+def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path, monitor: Command) -> None:
+    state = tmp_path / "s.json"
+    program = watching(state)
+    program.kill()
+    program.communicate(timeout=30)
+    assert (tmp_path / ".s.json.lock").exists()
+    assert monitor(*ASK, "--state", state, stdin=as_csv(people(50, EQUAL))).code == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+
+
 PROGRAM = "from fairchain.cli import main; main()"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ctrl_c_and_sigterm_keep_the_state(number: int, code: int, tmp_path: Path) -> None:
-    rows, state = people(500, EQUAL), tmp_path / "s.json"
+def watching(state: Path) -> subprocess.Popen[bytes]:
+    """A monitor that has counted 500 rows and waits for more."""
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "monitor", *ASK, "--state", str(state), "--every", "500", "--json"],
         stdin=subprocess.PIPE,
@@ -167,10 +209,16 @@ def test_ctrl_c_and_sigterm_keep_the_state(number: int, code: int, tmp_path: Pat
     )
     assert program.stdin is not None
     assert program.stdout is not None
-    program.stdin.write(as_csv(rows))
+    program.stdin.write(as_csv(people(500, EQUAL)))
     program.stdin.flush()
-    # The report says that all rows were counted; the program now waits for more.
     assert json.loads(program.stdout.readline())["rows"] == 500
+    return program
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_keep_the_state(number: int, code: int, tmp_path: Path) -> None:
+    state = tmp_path / "s.json"
+    program = watching(state)
     program.send_signal(number)
     _, err = program.communicate(timeout=30)
     assert program.returncode == code

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fairchain import datasets
 from fairchain.datasets import fetch
 from fairchain.datasets.sources import SOURCES, Member, Source, Wheel
 from fairchain.errors import DataError
+from tests.child import run_child
 
 CONTENT = b"1, a\n2, b\n"
 MEMBER = "toy/data/toy.csv"
@@ -160,7 +162,7 @@ def test_pip_is_asked_without_a_shell_and_without_naming_an_index(
     make_wheel(tmp_path)
     assert fetch.download("toy==1.0", tmp_path).name.startswith("toy-1.0")
     (command,) = commands
-    assert command[1:4] == ["-m", "pip", "download"]
+    assert command[1:5] == ["-I", "-m", "pip", "download"]
     assert command[-1] == "toy==1.0"
     assert {"--no-deps", "--only-binary", ":all:"} <= set(command)
     assert not any("index" in word or "://" in word for word in command)
@@ -217,6 +219,81 @@ def test_a_new_file_of_ones_own_replaces_the_old_even_by_itself(tmp_path: Path, 
     (again,) = datasets.get("toy", cache=tmp_path / "cache", file=[kept])
     assert again.read_text() == "7, x\n"
     assert len(list(again.parent.iterdir())) == 1
+
+
+# Gives new files to a data set that has old ones, in forked processes that end at the first, second, ... operation on
+# files of the cache, and prints what is in use after each: the old file, the new one, or the published one.
+KILLED = """
+import os, sys
+from pathlib import Path
+from fairchain import datasets
+import fairchain.datasets.prepare, shutil, tempfile
+cache, mine = Path(sys.argv[1]), Path(sys.argv[2])
+(cache / "credit").mkdir(parents=True)
+(cache / "credit" / "german.data").write_text("published")
+
+def give(letter, last=0):
+    mine.write_text(" ".join(letter * 21))
+    left = last
+
+    def count(event, arguments):
+        nonlocal left
+        if event.split(".")[0] in ("open", "os", "shutil") and any(str(cache) in str(each) for each in arguments):
+            left -= 1
+            if left == 0:
+                os._exit(9)
+
+    if last:
+        sys.addaudithook(count)
+    datasets.get("credit", cache=cache, file=mine)
+
+give("a")
+for last in range(1, 100):
+    number = os.fork()
+    if not number:
+        give("b", last)
+        os._exit(0)
+    _, status = os.waitpid(number, 0)
+    print(datasets.here("credit", cache=cache)[0].read_text()[:3], flush=True)
+    if not status:
+        break
+    give("a")
+print(len(list((cache / "credit" / "own").iterdir())))
+"""
+
+
+def test_a_kill_at_any_moment_leaves_the_old_files_of_ones_own_or_the_new_ones(tmp_path: Path) -> None:
+    *used, left = run_child(KILLED, tmp_path / "cache", tmp_path / "mine").splitlines()
+    assert len(used) > 10
+    assert used == sorted(used)
+    assert set(used) == {"a a", "b b"}
+    # What killed processes left behind is gone: the copies in use, and their name.
+    assert left == "2"
+
+
+def test_two_who_give_files_at_once_both_succeed(tmp_path: Path, downloads: list[str]) -> None:
+    def give(letter: str) -> str:
+        mine = tmp_path / letter
+        mine.write_text(f"1, {letter}\n")
+        for _ in range(5):
+            datasets.get("toy", cache=tmp_path / "cache", file=mine)
+        return mine.read_text()
+
+    with ThreadPoolExecutor(4) as pool:
+        given = list(pool.map(give, "wxyz"))
+    (kept,) = datasets.get("toy", cache=tmp_path / "cache")
+    assert kept.read_text() in given
+    assert sorted(path.name for path in (tmp_path / "cache" / "toy").iterdir()) == ["own"]
+
+
+def test_files_of_ones_own_that_are_gone_are_never_replaced_in_silence(tmp_path: Path, downloads: list[str]) -> None:
+    mine = tmp_path / "mine.csv"
+    mine.write_text("7, x\n")
+    (kept,) = datasets.get("toy", cache=tmp_path / "cache", file=mine)
+    kept.unlink()
+    with pytest.raises(DataError, match="copies of your own files are incomplete; give the files again with --file"):
+        datasets.get("toy", cache=tmp_path / "cache")
+    assert datasets.get("toy", cache=tmp_path / "cache", file=mine)[0].read_text() == "7, x\n"
 
 
 @pytest.mark.parametrize(

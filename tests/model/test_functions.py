@@ -153,6 +153,7 @@ def test_frames_need_pandas_only_when_one_is_made(monkeypatch: pytest.MonkeyPatc
 
 WRONG: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "raises": (lambda _: 1 // 0, {}, "failed on an array of shape (3, 2) with ZeroDivisionError: integer division"),
+    "masked": (lambda x: np.ma.array(older(x), mask=[False, True, False]), {}, "answered with masked values"),
     "one answer": (lambda _: 1, {}, "shape () for 3 rows"),
     "nothing": (lambda _: None, {}, "shape () for 3 rows"),
     "too many": (lambda _: np.zeros(7), {}, "shape (7,) for 3 rows"),

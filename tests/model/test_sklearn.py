@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -339,3 +341,34 @@ def test_an_estimator_is_recognised_without_an_import(monkeypatch: pytest.Monkey
     assert is_estimator(LogisticRegression())
     monkeypatch.delitem(sys.modules, "sklearn.base")
     assert not is_estimator(LogisticRegression())
+
+
+HASHED = """
+import hashlib
+import numpy as np
+from sklearn.svm import SVC
+from fairchain import parse_spec, to_onnx
+rows = np.random.default_rng(0).integers(0, 5, (60, 2)).astype(float)
+spec = parse_spec({
+    "model": {"labels": ["no", "yes"]},
+    "feature": [{"name": name, "kind": "integer", "low": 0, "high": 4} for name in ("age", "hours")],
+    "property": {"kind": "difference", "protected": ["age"], "threshold": 0.1},
+})
+fitted = SVC().fit(rows, rows.sum(1) > 4)
+print(hashlib.sha256(to_onnx(fitted, spec)).hexdigest())
+"""
+
+
+def test_an_estimator_becomes_the_same_bytes_in_every_process() -> None:
+    """The converter keeps operator versions in a set, whose order follows the hash seed of the process."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", HASHED],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in (0, 1)
+    ]
+    found = [process.communicate()[0].strip() for process in processes]
+    assert found[0] == found[1] != ""

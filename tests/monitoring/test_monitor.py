@@ -127,6 +127,12 @@ def test_a_question_that_cannot_be_meant(options: dict[str, Any], words: str) ->
         (["a"], [0.7], "write True or 1"),
         (["a"], [None], "write True or 1"),
         (["z"], [True], 'group "z": not one of those named \\(a, b\\)'),
+        (["a", "b"], np.ma.array([1, 0], mask=[False, True]), "decisions: has masked values"),
+        (["a", "b"], [1, np.ma.masked], "decisions: has masked values"),
+        (np.ma.array(["a", "b"], mask=[False, True]), [1, 0], "groups: has masked values"),
+        (np.array("a"), [1], "groups: found ndarray; give a value for each row"),
+        (["a"], np.array(1), "decisions: found ndarray"),
+        (["a", "b"], [[1], [0, 1]], "decisions: found lists of different lengths"),
     ],
 )
 def test_rows_that_cannot_be_counted_change_nothing(groups: Any, decisions: Any, words: str) -> None:
@@ -134,6 +140,14 @@ def test_rows_that_cannot_be_counted_change_nothing(groups: Any, decisions: Any,
     with pytest.raises(DataError, match=words):
         monitor.update_many(groups, decisions)
     assert monitor.rows == 0
+
+
+@pytest.mark.parametrize(("name", "words"), [("a\0b", "NUL character"), ("a" * 1001, "more than 1,000 characters")])
+def test_a_group_whose_name_cannot_be_kept_is_refused(name: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        Monitor(0.1).update(name, True)
+    with pytest.raises(SpecError, match=words):
+        Monitor(0.1, groups=["a", name])
 
 
 def test_a_column_of_names_is_no_column_of_groups() -> None:

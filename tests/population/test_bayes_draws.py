@@ -102,10 +102,10 @@ def test_a_network_from_a_file_is_drawn_as_the_same_network_stated(tmp_path: Pat
 
 def test_a_group_with_probability_0_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [{"name": "sex", "probabilities": [0.0, 1.0]}, {"name": "race", "probabilities": [0.5, 0.5]}]
-    expected = 'population.nodes: nobody belongs to "race=a & sex=Female", its probability is 0; leave it out'
-    for most in (200_000, 1):
+    expected = 'population.nodes: group "race=a & sex=Female" has probability 0; '
+    for most, remedy in ((200_000, "set property.min_size"), (1, "leave it out of the feature's groups")):
         monkeypatch.setattr(bayes_exact, "MOST_COMBINATIONS", most)
-        with pytest.raises(SpecError, match=expected):
+        with pytest.raises(SpecError, match=expected + remedy):
             population(nodes, RACE, SEX, protected=["race", "sex"])
 
 

@@ -51,13 +51,13 @@ def test_everybody_is_accepted_by_the_arm_of_everybody() -> None:
     assert drawn.accepts(0, drawn.rounds(1, 1, 5).show(0)) is None
 
 
-def test_a_function_of_a_group_is_called_for_each_arm_with_the_same_generator() -> None:
+def test_a_function_of_a_group_gets_an_independent_generator_for_each_arm() -> None:
     drawn = population(by_group, [*population(by_group).arms, Arm("everybody")])
     assert drawn.exact
     female, male, both = drawn.rounds(1, 2, 50).inputs([0, 1, 2]).reshape(3, 50, 3)
     assert drawn.accepts(0, female) is None
-    assert np.array_equal(female[:, :2], male[:, :2])
-    assert np.array_equal(female[:, :2], both[:, :2])
+    incomes = np.concatenate([female[:, 1], male[:, 1], both[:, 1]])
+    assert len(set(incomes.tolist())) == 150
     assert (female[:, 2] == 0).all()
     assert (male[:, 2] == 1).all()
     assert 0 < both[:, 2].mean() < 1
@@ -98,7 +98,7 @@ def test_objects_can_draw_and_names_can_be_given() -> None:
         def __call__(self, rng: np.random.Generator, count: int) -> Any:
             return everybody(rng, count)
 
-    assert str(population(Drawing())) == "the people that the Python function Drawing draws"
+    assert str(population(Drawing())) == "the inputs that the Python function Drawing draws"
     assert FunctionPopulation(ASKED, None, everybody, name="mine").name == "mine"
 
 
@@ -113,7 +113,10 @@ def with_column(place: int, value: Any) -> Callable[..., Any]:
 
 def mapped(**changes: Any) -> Callable[..., Any]:
     def drawing(rng: np.random.Generator, count: int) -> Any:
-        columns = by_group(rng, count, None) | {name: np.full(count, value) for name, value in changes.items()}
+        columns = by_group(rng, count, None) | {
+            name: np.ma.repeat(value, count) if value is np.ma.masked else np.full(count, value)
+            for name, value in changes.items()
+        }
         return {name: column for name, column in columns.items() if changes.get(name, 0) is not None}
 
     return drawing
@@ -132,23 +135,25 @@ def failing(_rng: np.random.Generator, _count: int) -> Any:
     [
         (lambda _rng: None, ["<lambda>", "f(rng, count)", "f(rng, count, group)"]),
         (lambda _rng, _count, _people: None, ["cannot be called", "f(rng, count, group)"]),
-        (7, ["int", "is no function"]),
+        (7, ["int", "not a function"]),
         (failing, ["failing", "RuntimeError: the simulator is off"]),
         (lambda _rng, _count: None, ["<lambda>", "NoneType", "(8, 3)"]),
-        (lambda rng, count: everybody(rng, count)[1:], ["shape (7, 3)", "8 people with 3 features"]),
+        (lambda rng, count: everybody(rng, count)[1:], ["shape (7, 3)", "8 rows with 3 features"]),
         (lambda rng, count: everybody(rng, count)[:, :2], ["shape (8, 2)"]),
         (with_column(0, np.nan), ['"age" has nan in row 3', "whole number from 3 to 9"]),
         (with_column(0, 4.5), ['"age" has 4.5', "whole number"]),
         (with_column(0, 10), ['"age" has 10', "3 to 9"]),
         (with_column(1, np.inf), ['"income" has inf', "a number from 0 to 5"]),
         (with_column(2, 2), ['"sex" has 2', "index of a category", "0 to 1"]),
+        (lambda rng, count: np.ma.masked_equal(everybody(rng, count), 5), ["returned masked values"]),
+        (mapped(age=np.ma.masked), ["returned masked values"]),
         (mapped(sex="Divers"), ['"sex" has "Divers"', "there is Female, Male"]),
         (mapped(sex="Femal"), ['did you mean "Female"']),
         (mapped(sex=np.nan), ['"sex" has "nan"']),
         (mapped(income="much"), ['"income" must hold numbers']),
         (mapped(age=None), ['no column "age"']),
-        (lambda rng, count: by_group(rng, count, None) | {"age": np.zeros(3)}, ['"age" has shape (3,)', "8 people"]),
-        (another_group, ['not of group "sex=Female"', "people of that group"]),
+        (lambda rng, count: by_group(rng, count, None) | {"age": np.zeros(3)}, ['"age" has shape (3,)', "8 rows"]),
+        (another_group, ['not of group "sex=Female"', "rows of that group"]),
         (lambda _rng, count: everybody(np.random.default_rng(), count), ["same state", "from rng"]),
     ],
 )

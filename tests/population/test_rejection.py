@@ -5,6 +5,7 @@ Each statistical test would fail for one seed in a million if what it promises h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -117,9 +118,11 @@ class Watched:
     def shares(self) -> Any:
         return self.source.shares()
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> Any:
+    def rounds(
+        self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None, arms: Sequence[int] | None = None
+    ) -> Any:
         self.asked.append((seed, chunk, count, copy))
-        return self.source.rounds(seed, chunk, count, copy, desk)
+        return self.source.rounds(seed, chunk, count, copy, desk, arms)
 
 
 def test_no_candidate_is_used_twice_by_copies_of_a_chunk() -> None:
@@ -217,6 +220,28 @@ def test_the_rarer_of_group_and_predicate_is_blamed() -> None:
         RejectionPopulation(source, RICH, source.arms, most=20).rounds(1, 1, 1000)
     with pytest.raises(SpecError, match=r"property.given"):
         RejectionPopulation(source, NEVER, source.arms, most=20).rounds(1, 1, 1000)
+
+
+def test_an_arm_that_is_not_drawn_costs_nothing_and_ends_nothing() -> None:
+    """One in 20,000 is a man: nobody waits for him, and he is not missed, while only women are compared."""
+    calls = []
+
+    def hardly_men(rng: np.random.Generator, count: int) -> Any:
+        calls.append(count)
+        people = no_men(rng, count)
+        people[:, 2] = rng.random(count) < 5e-5
+        return people
+
+    source = FunctionPopulation(spec(*FEATURES), None, hardly_men, np.float64)
+    drawn = RejectionPopulation(source, None, source.arms, most=50)
+    calls.clear()
+    rounds = drawn.rounds(1, 1, 1000, arms=[0])
+    assert (rounds.show(0)[:, 2] == 0).all()
+    assert sum(calls) < 1100
+    with pytest.raises(ValueError, match="arms"):
+        rounds.show(1)
+    with pytest.raises(DataError, match=r"belong to .sex=Male"):
+        drawn.rounds(1, 1, 1000)
 
 
 def test_an_arm_with_a_rare_predicate_is_not_given_up_while_some_are_found() -> None:

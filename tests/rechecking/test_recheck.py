@@ -230,27 +230,6 @@ def test_the_checkers_own_question_is_compared(tmp_path: Path) -> None:
     assert failing(check(tmp_path, content, spec=example("credit"))) == {"question"}
 
 
-def test_a_sample_is_chosen_by_the_checker(tmp_path: Path) -> None:
-    content = certificate_of(guarantee__epsilon=0.01, guarantee__delta=0.05)
-    total = content["claims"]["evaluations"]
-    results = {seed: check(tmp_path, content, evaluations=total // 10, seed=seed) for seed in (1, 2)}
-    assert all(result.holds and result.evaluations < total / 2 for result in results.values())
-    assert check(tmp_path, content, full=True).evaluations == total
-
-
-def test_a_sample_is_worth_its_evaluations_so_a_long_forgery_is_found(tmp_path: Path) -> None:
-    """One invented part among the long ones at the end: a recheck of half of the evaluations finds it with
-    probability about 1/2, so all eight (of fixed seeds) would miss it with probability about 1/256."""
-    content = certificate_of(property__threshold=0.0421, guarantee__budget__rounds=900_000, guarantee__delta=1e-9)
-    long = [batch for batch in content["evidence"]["batches"] if len(batch["together"]) > 1]
-    assert long
-    table = long[-1]["together"][-1][0]
-    table[0][0] -= 1
-    table[0][1] -= 1
-    half = content["claims"]["evaluations"] // 2
-    assert any("re-run" in failing(check(tmp_path, content, evaluations=half, seed=seed)) for seed in range(8))
-
-
 def test_a_count_beyond_all_numbers_is_an_error(tmp_path: Path) -> None:
     content = certificate_of()
     content["evidence"]["batches"][0]["together"][0][0][0][0] = 10**30

@@ -15,6 +15,8 @@ from fairchain.repairing.knobs import NamedUnit, Scales, Shifts
 from fairchain.repairing.search import Tried, front_of
 from fairchain.repairing.seeds import CERTIFICATE, OPTIMIZER, PRICE, REFINE, SEARCH, SPLIT, derived_seed
 from fairchain.repairing.trial import Question, Score, Trial, is_empty
+from fairchain.spec import revise
+from fairchain.spec.seeds import derive_seed
 from tests.repairing.builders import SEX, asked
 
 
@@ -38,15 +40,20 @@ def test_acceptance_is_the_verdict_of_fresh_inputs_and_nothing_else(tmp_path: Pa
 
 
 def test_attempts_share_delta_and_draw_their_own_inputs(tmp_path: Path) -> None:
-    spec = asked(tmp_path)
+    spec = revise(asked(tmp_path), guarantee__seed=0)
     deltas = [attempt_spec(spec, number).guarantee.delta for number in range(1, 6)]
     assert sum(deltas) < spec.guarantee.delta
     seeds = {attempt_spec(spec, number).guarantee.seed for number in range(1, 6)}
     purposes = (SEARCH, REFINE, SPLIT, OPTIMIZER, PRICE, CERTIFICATE)
-    others = {derived_seed(spec.guarantee.seed, purpose, number) for purpose in purposes for number in (0, 1)}
+    others = {derived_seed(0, purpose, number) for purpose in purposes for number in (0, 1)}
     assert len(seeds) == 5
-    assert len(others | seeds | {spec.guarantee.seed}) == 5 + 12 + 1 - 1  # attempt 1 stands in both
+    assert len(others | seeds | {0}) == 5 + 12 + 1 - 1  # attempt 1 stands in both
+    # Without a chosen seed each attempt has the seed of its own network and its own share of delta.
+    assert attempt_spec(asked(tmp_path), 1).guarantee.seed is None
+    derived = {derive_seed(attempt_spec(asked(tmp_path), number), "same network", None) for number in range(1, 6)}
+    assert len(derived) == 5
     third = judged(tmp_path, 0.0, number=3)
+    assert third.attempt.seed == third.verdict.ledger.seed.value
     assert third.attempt.delta == spec.guarantee.delta / 8
     assert third.verdict.spec.guarantee.delta == spec.guarantee.delta / 8
     assert third.attempt.price.delta == pytest.approx(0.05 / 8)

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fairchain import Coupled
 from fairchain.errors import DataError, FairchainError, ModelError, SpecError
 from fairchain.model import OnnxModel
 from fairchain.repairing import Repair, repair, write_repair
@@ -190,12 +191,28 @@ def test_control_c_before_anything_was_tried_is_an_interruption(
         repair(None, asked(tmp_path), **QUICK)
 
 
-def test_people_of_a_function_are_ranked_by_units_too(tmp_path: Path) -> None:
-    def people(rng: np.random.Generator, count: int) -> Any:
-        return np.column_stack([rng.integers(0, 10, (count, 2)), rng.integers(0, 2, count)])
+def everybody(rng: np.random.Generator, count: int) -> Any:
+    return np.column_stack([rng.integers(0, 10, (count, 2)), rng.integers(0, 2, count)])
 
+
+def of_group(rng: np.random.Generator, count: int, group: str | None) -> Any:
+    rng.random(int(group == "sex=Male"))
+    return from_uniforms(rng.random((count, 2)), group)
+
+
+def from_uniforms(u: np.ndarray, group: str | None) -> Any:
+    return np.column_stack([np.floor(10 * u), np.full(len(u), group == "sex=Male")])
+
+
+@pytest.mark.parametrize("function", [everybody, of_group, Coupled(from_uniforms, uniforms=2)])
+def test_inputs_of_a_function_are_repaired_and_ranked_by_units_too(tmp_path: Path, function: Any) -> None:
     spec = asked(tmp_path, population__kind="callable")
-    assert repair(None, spec, population=people, **{**QUICK, "change": "scales", "units": 2}).accepted
+    result = repair(None, spec, population=function, **{**QUICK, "change": "scales", "units": 2})
+    assert result.accepted
+    assert result.content is not None
+    # The function draws uniform inputs, so the repaired network is fair for these.
+    saved = OnnxModel.from_bytes(result.content, "saved.onnx", spec)
+    assert verify(saved, asked(tmp_path), seed=7).fair
 
 
 def test_rows_on_both_sides_are_told_and_the_same_table_is_refused(tmp_path: Path) -> None:

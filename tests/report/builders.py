@@ -60,6 +60,7 @@ def verdict(count: int = 5, decision: str = "UNFAIR", constant: str | None = Non
         "stopped": "decided",
         "forecast": None,
         "seed": 0,
+        "seed_origin": "chosen",
         "rule": "betting",
         "sound": True,
         "model_sha256": "ab" * 32,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from html import escape as html_escape
 from html.parser import HTMLParser
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -55,6 +58,29 @@ def test_the_page_has_every_part_and_is_small() -> None:
     assert len(html.encode()) < 500_000
     parts = {attrs["id"] for tag, attrs in read(html).tags if tag == "h2"}
     assert parts == {"groups", "pairs", "chain", "why", "witnesses", "repair", "people", "recheck", "details"}
+
+
+def test_pairs_are_gone_through_a_few_times_however_many_there_are() -> None:
+    class Counted(list[dict[str, Any]]):
+        times = 0
+
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            Counted.times += 1
+            return super().__iter__()
+
+    found = findings(40, 20)
+    assert found.survey is not None
+    page(replace(found, survey={**found.survey, "pairs": Counted(found.survey["pairs"])}))
+    assert Counted.times < 5
+
+
+def test_the_page_of_many_groups_is_small_and_tells_which_are_in_the_matrix() -> None:
+    html = page(findings(150, 2000))
+    assert len(html.encode()) < 1_000_000
+    assert "The table has 40 of 150 groups" in html
+    # All groups have their probability, and the pair with the largest gap is in the matrix.
+    assert all(f"land=group {i}<" in html for i in range(140))
+    assert f'data-row="{names(150)[-1]}" data-column="{html_escape(names(150)[0])}"' in html
 
 
 def test_names_with_markup_are_text() -> None:

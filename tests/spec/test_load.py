@@ -154,7 +154,7 @@ def test_the_model_is_found_beside_the_spec(tmp_path: Path) -> None:
 
 def test_what_is_not_said_has_a_default() -> None:
     spec = parse_spec(changed(question(), "guarantee", ...))
-    assert (spec.guarantee.delta, spec.guarantee.rule, spec.guarantee.seed) == (1e-6, "betting", 0)
+    assert (spec.guarantee.delta, spec.guarantee.rule, spec.guarantee.seed) == (1e-6, "betting", None)
     assert spec.property.outcome is None
 
 

@@ -6,6 +6,7 @@ import gzip
 import os
 from datetime import date, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -358,8 +359,32 @@ def test_a_parquet_file_with_very_many_rows_is_not_unpacked(tmp_path: Path) -> N
 
 def test_texts_that_share_their_memory_are_not_unpacked_beyond_the_limit() -> None:
     table = read_table(pl.DataFrame({"a": pl.repeat("x" * 1000, 10_000, eager=True)}), Limits(file_bytes=10**6))
-    with pytest.raises(DataError, match="more than 1,000,000 bytes of text"):
+    with pytest.raises(DataError, match="more than 1,000,000 bytes unpacked"):
         table.column("a")
+
+
+def test_a_small_parquet_file_that_stands_for_four_gigabytes_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    """In 32 bits the sum of these lengths is 0. The limit of memory would end the child with another message."""
+    path = tmp_path / "bomb.parquet"
+    one = pl.Series(["a" * 2**20], dtype=pl.Categorical)
+    pl.DataFrame({"t": one.gather(pl.zeros(2**12, pl.UInt32, eager=True))}).write_parquet(path)
+    assert path.stat().st_size < 10**7
+    refused(path, "holds more than 2,000,000,000 bytes unpacked", limits=Limits(memory_bytes=3 * 2**30))
+
+
+def test_the_limit_of_unpacked_bytes_is_one_for_all_columns(tmp_path: Path) -> None:
+    path = tmp_path / "wide.parquet"
+    rows = pl.int_range(1000, eager=True)
+    columns = {f"text {i}": rows.cast(pl.String).str.pad_end(400) for i in range(3)} | {"number": rows}
+    pl.DataFrame(columns).write_parquet(path)
+    refused(path, "holds more than 1,000,000 bytes unpacked", limits=Limits(file_bytes=10**6))
+    assert read_table(path, Limits(file_bytes=2 * 10**6)).count == 1000
+
+
+def test_a_parquet_file_that_is_unpacked_for_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "people.parquet"
+    pl.DataFrame(COLUMNS).write_parquet(path)
+    refused(path, "more than 0 seconds", "Limits.seconds", limits=Limits(seconds=0))
 
 
 @pytest.mark.parametrize("cut", [5, 30, -5])
@@ -380,3 +405,52 @@ def test_what_a_terminal_would_act_on_is_escaped_in_messages(tmp_path: Path) -> 
     with pytest.raises(DataError) as caught:
         read_table(written(tmp_path, "\x1b[31mred,x\n1,2\n")).column("age")
     assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("before", ["", "\n", "\n \n\r\n"])
+def test_blank_lines_before_the_header_are_counted_in_messages(tmp_path: Path, before: str) -> None:
+    line = 3 + before.count("\n")
+    refused(written(tmp_path, before + 'age,sex\n1,a\n2,"b" c\n'), f"line {line}: text follows a closing quote")
+
+
+MASK = [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1, 7, 3]),
+        np.array([1, 7, 3], np.uint8),
+        np.array([1.5, 7.0, 3.5]),
+        np.array([1.5, 7.0, 3.5], np.float32),
+        np.array([True, True, False]),
+        np.array(["a", "b", "c"]),
+        np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]"),
+        np.array([1, "b", None], object),
+        np.array([2**60, 7, 2**60 + 1]),
+    ],
+)
+def test_a_masked_cell_of_a_numpy_array_is_a_missing_value(values: Any) -> None:
+    whole, masked = (read_table({"a": array}) for array in (values, np.ma.array(values, mask=MASK)))
+    kept = whole.texts("a").tolist()
+    assert masked.texts("a").tolist() == [kept[0], None, kept[2]]
+    assert read_table({"a": np.ma.array(values)}).texts("a").tolist() == kept
+    assert read_table({"a": [1, np.ma.masked, 3]}).texts("a").tolist() == ["1", None, "3"]
+
+
+def test_two_names_that_are_one_text_are_refused() -> None:
+    refused({1: [1, 2], "1": [3, 4]}, 'two columns are called "1"')
+    refused({"a ": [1, 2], "a": [3, 4]}, 'two columns are called "a"')
+
+
+@pytest.mark.parametrize("value", [np.array(5), np.array("a"), np.ma.masked, 5, None, iter([1])])
+def test_a_single_value_is_no_column(value: Any) -> None:
+    refused({"a": value}, 'column "a" is no list, array or series')
+
+
+@pytest.mark.parametrize("cell", [Decimal("sNaN"), Fraction(10**400, 3), Fraction(-(10**400), 7)])
+@pytest.mark.parametrize("others", [[], [1.5], ["text"]])
+def test_a_number_that_cannot_be_written_is_refused_with_its_row(cell: Any, others: list[Any]) -> None:
+    table = read_table({"a": [*others, cell]})
+    with pytest.raises(DataError, match=rf"row {len(others) + 1} holds an? \w+ that is too long or no number"):
+        table.texts("a")

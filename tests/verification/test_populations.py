@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -16,6 +17,7 @@ from scipy.special import ndtr
 
 from fairchain import Decision, OnnxModel, Spec, parse_spec, verify
 from fairchain.certificate import make_certificate
+from fairchain.errors import SpecError
 from fairchain.population import build_population
 from fairchain.spec import comparison_of
 from fairchain.verdict import Ledger
@@ -94,7 +96,7 @@ def test_a_network_in_a_file_is_the_same_population_as_one_in_the_spec(tmp_path:
     data = question(category("job", "no", "yes"), category("sex", "Female", "Male"), path=str(path))
     found = []
     for people in ({"path": str(tmp_path / "people.bif")}, {"nodes": nodes}):
-        verdict = verify(None, parse_spec({**data, "population": {"kind": "network", **people}}))
+        verdict = verify(None, parse_spec({**data, "population": {"kind": "network", **people}}), seed=0)
         found.append((verdict.decision, verdict.gap, make_certificate(verdict)["evidence"]))
     assert found[0] == found[1]
 
@@ -262,6 +264,26 @@ def test_a_group_below_the_least_share_is_left_out_and_named(network: Path) -> N
     assert [name for name, _ in verdict.left_out] == ["job=j2"]
     assert dict(verdict.left_out)["job=j2"] == pytest.approx(shares["job=j2"])
     assert {group.name for group in verdict.groups} == {"job=j0", "job=j1"}
+
+
+def test_a_group_with_probability_0_in_a_network_is_left_out_like_any_small_one(network: Path) -> None:
+    data = asked_of(network, "network", protected=["job"])
+    nodes = [NODES[0], {"name": "job", "parents": ["sex"], "probabilities": {"s0": [0.5, 0.5, 0], "s1": [0.2, 0.8, 0]}}]
+    data["population"] = {"kind": "network", "nodes": [*nodes, NODES[2]]}
+    with pytest.raises(SpecError, match=r'"job=j2" has probability 0; set property.min_size'):
+        verify(None, parse_spec(data))
+    verdict = verify(None, parse_spec(changed(data, "property.min_size", 0.01)))
+    assert verdict.left_out == (("job=j2", 0.0),)
+    assert {group.name for group in verdict.groups} == {"job=j0", "job=j1"}
+
+
+def test_a_network_that_was_read_from_a_file_is_called_by_its_name(network: Path, tmp_path: Path) -> None:
+    (tmp_path / "people.json").write_bytes(msgspec.json.encode({"nodes": NODES}))
+    data = asked_of(network, "network")
+    data["population"] = {"kind": "network", "path": str(tmp_path / "people.json")}
+    assert "the Bayesian network people.json" in verify(None, parse_spec(data)).statement
+    data["population"]["name"] = "town"
+    assert "the Bayesian network town" in verify(None, parse_spec(data)).statement
 
 
 @pytest.mark.parametrize("population", ["uniform", "network"])

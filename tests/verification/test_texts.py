@@ -15,7 +15,7 @@ from fairchain import load_spec, recheck, verify
 from fairchain.certificate import make_certificate, write_certificate
 from fairchain.errors import CertificateError, SpecError
 from fairchain.model import load_model
-from fairchain.rechecking.files import with_files
+from fairchain.rechecking.files import Given
 from fairchain.spec import parse_spec
 from fairchain.verdict import Verdict
 from tests.questions import changed
@@ -173,7 +173,9 @@ def test_files_that_are_missing_are_named(certified: tuple[Path, Verdict]) -> No
     with pytest.raises(CertificateError, match=r"speaks of texts of texts\.txt; name that file"):
         recheck(folder / "c.json", folder / "network.onnx", table=folder / "terms.toml")
     (folder / "vectors.txt").unlink()
-    with pytest.raises(CertificateError, match=r"speaks of vectors\.txt, which is not there"):
+    with pytest.raises(
+        CertificateError, match=r"speaks of vectors\.txt, which does not lie beside the network or the data"
+    ):
         recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt")
 
 
@@ -181,7 +183,7 @@ def test_a_certificate_about_a_data_set_takes_no_other_corpus(tmp_path: Path) ->
     content = asked(tmp_path)
     content["population"] = {"kind": "text", "dataset": "toxicity", "as": "observed"}
     with pytest.raises(CertificateError, match="speaks of texts of the data set toxicity"):
-        with_files(parse_spec(content), tmp_path / "c.json", None, tmp_path / "texts.txt")
+        Given(None, tmp_path / "texts.txt", None).located(tmp_path / "c.json", parse_spec(content))
 
 
 def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

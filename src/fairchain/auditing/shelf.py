@@ -2,6 +2,10 @@
 
 A stage's result is a set of files. Each is written whole or not at all, and the list of finished stages, with the
 checksums of their files, comes last: whenever the process ends, a stage is finished or will be made again.
+
+The list also has the checksum of every file before it is written. A file is removed only if it has a name that audits
+use, is a plain file of this folder, and has such a checksum: a list that somebody else wrote removes nothing of value,
+since whoever wrote it knows the content.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,11 +27,12 @@ STATE = ".audit.json"
 LOCK = ".audit.lock"
 UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
 IN_USE = "{}: another audit is at work in it; wait for its end, or name another folder with -o"
-FORMAT = 1
+FORMAT = 2
 # What an audit that was killed may leave behind, and nobody else.
 PART = (".fairchain-audit-", ".part")
 Files = Mapping[str, bytes]
 Stages = dict[str, dict[str, str]]
+Written = dict[str, list[str]]
 
 
 @contextmanager
@@ -76,14 +82,17 @@ class Shelf:
     fresh
         Remove what an audit left there, and begin again.
     names
-        Of all files that stages may leave, listed or not: what to remove where one begins again.
+        Of all files that stages may leave. Where an audit begins again, those that an audit wrote are removed, and
+        any other file with such a name is refused: a reader would take it for a result.
     """
 
     def __init__(self, folder: Path, key: str, *, fresh: bool = False, names: Collection[str] = ()) -> None:
         self.folder, self._key, self._names = folder, key, names
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._stages = self._begin(fresh)
+            self._stages: Stages = {}
+            self._written: Written = {}
+            self._begin(fresh)
         except OSError as error:
             raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
         self._write(STATE, self._state())
@@ -99,43 +108,56 @@ class Shelf:
             names = list(self._stages)
             for other in names[names.index(name) :]:
                 del self._stages[other]
+        digests = {filename: _digest(content) for filename, content in made.items()}
+        for filename, digest in digests.items():
+            known = self._written.setdefault(filename, [])
+            if digest not in known:
+                known.append(digest)
+        self._write(STATE, self._state())
         for filename, content in made.items():
             self._write(filename, content)
-        self._stages[name] = {filename: _digest(content) for filename, content in made.items()}
+        self._stages[name] = digests
+        self._written |= {filename: [digest] for filename, digest in digests.items()}
         self._write(STATE, self._state())
         return made, False
 
-    def _begin(self, fresh: bool) -> Stages:
-        """What is finished already; an error if the folder belongs to something else."""
+    def _begin(self, fresh: bool) -> None:
+        """Take over what is finished already; an error if the folder belongs to something else."""
         for leftover in self.folder.glob("*".join(PART)):
             leftover.unlink(missing_ok=True)
         known = self._read()
-        if known is None:
-            if (self.folder / STATE).exists():
-                # A list of our own that cannot be read is damaged: nobody knows of which question the files are.
-                self._remove(self._names)
-            elif any(self.folder.iterdir()) and not fresh:
-                raise AuditError(
-                    f"{self.folder}: is not empty and holds no audit; name a new folder with -o, or write into this "
-                    "one with --fresh"
-                )
-            return {}
-        key, stages = known
-        if fresh:
-            # A network that was repaired for another question must not lie beside this one's report; one that a killed
-            # process wrote is in no list.
-            self._remove({*self._names, *(filename for listed in stages.values() for filename in listed)})
-            return {}
+        if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not fresh:
+            raise AuditError(
+                f"{self.folder}: is not empty and holds no audit; name a new folder with -o, or write into this one "
+                "with --fresh"
+            )
+        if known is None or fresh:
+            # A network that was repaired for another question must not lie beside this one's report.
+            self._clear(known[2] if known is not None else {})
+            return
+        key, self._stages, self._written = known
         if key != self._key:
             raise AuditError(
                 f"{self.folder}: holds an audit of another spec, network, data or version, or with other options; "
                 "name another folder with -o, or begin again in this one with --fresh"
             )
-        return stages
 
-    def _remove(self, names: Collection[str]) -> None:
-        for filename in names:
-            (self.folder / filename).unlink(missing_ok=True)
+    def _clear(self, written: Written) -> None:
+        """Remove the files that an audit wrote; an error, before any is removed, if there is another one like them."""
+        ours = []
+        for filename in self._names:
+            path = self.folder / filename
+            if not os.path.lexists(path):
+                continue
+            content = _plain(path)
+            if content is None or _digest(content) not in written.get(filename, ()):
+                raise AuditError(
+                    f"{path}: no audit is known to have written it, and it would seem to be a result of this one; "
+                    "move it away, or name another folder with -o"
+                )
+            ours.append(path)
+        for path in ours:
+            path.unlink(missing_ok=True)
 
     def _finished(self, name: str) -> dict[str, bytes] | None:
         """A stage's files, if all of them are there as they were written."""
@@ -144,28 +166,26 @@ class Shelf:
             return None
         found = {}
         for filename, digest in listed.items():
-            try:
-                content = (self.folder / filename).read_bytes()
-            except OSError:
-                return None
-            if _digest(content) != digest:
+            content = _plain(self.folder / filename)
+            if content is None or _digest(content) != digest:
                 return None
             found[filename] = content
         return found
 
     def _state(self) -> bytes:
-        state = {"format": FORMAT, "key": self._key, "stages": self._stages}
+        state = {"format": FORMAT, "key": self._key, "stages": self._stages, "written": self._written}
         return (json.dumps(state, indent=1) + "\n").encode()
 
-    def _read(self) -> tuple[str, Stages] | None:
-        """The key and the finished stages of an audit that was here before; None if there is no list to be read."""
+    def _read(self) -> tuple[str, Stages, Written] | None:
+        """The key, the finished stages and the written files of an audit before; None if there is no list to read."""
         try:
             state = json.loads((self.folder / STATE).read_bytes())
             stages = {
                 str(name): {_inside(file): str(digest) for file, digest in listed.items()}
                 for name, listed in state["stages"].items()
             }
-            return (str(state["key"]), stages) if state["format"] == FORMAT else None
+            written = {_inside(file): [str(digest) for digest in known] for file, known in state["written"].items()}
+            return (str(state["key"]), stages, written) if state["format"] == FORMAT else None
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
             return None
 
@@ -178,8 +198,16 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def _plain(path: Path) -> bytes | None:
+    """Return the content of a plain file; None for a link, a folder, or what cannot be read."""
+    try:
+        return path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else None
+    except OSError:
+        return None
+
+
 def _inside(filename: str) -> str:
     """A file's name in the folder; a list that names anything else is not ours."""
-    if Path(filename).name != filename:
+    if Path(filename).name != filename or "\0" in filename:
         raise ValueError(filename)
     return filename

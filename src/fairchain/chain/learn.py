@@ -90,9 +90,7 @@ def learn_chain(
     plan = _plan(subject, units, kind, estimator, any_time=epsilon is not None)
     about = {
         "property": str(subject.spec.property),
-        "population": str(subject.population),
-        "model_sha256": subject.probe.model.sha256,
-        "seed": subject.spec.guarantee.seed,
+        **subject.about,
         "rounds": None,
         "states": list(states),
         "epsilon": epsilon,
@@ -147,7 +145,7 @@ def learn_family(
         counter = Counter(subject, made, pool)
         counts = counter.family(rounds)
         fresh = counter.labels(FRESH, rounds) if kind == "shared" else None
-    about = {"rounds": rounds, "seed": subject.spec.guarantee.seed, "population": str(subject.population)}
+    about = {**subject.about, "rounds": rounds}
     family = {}
     for text, plan, each in zip(units, plans, counts, strict=True):
         chain = build_chain(each, plan, {**about, "states": [text]})

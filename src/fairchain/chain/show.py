@@ -96,8 +96,18 @@ def heading(chain: Chain) -> str:
     if chain.unvisited:
         parts.append(f"{_number(len(chain.unvisited), 'state')} never seen")
     text = f"Markov chain{f' ({kind})' if kind else ''}: {', '.join(parts)}"
-    fidelity = _fidelity(about.get("fidelity"))
-    return f"{text}; {fidelity}" if fidelity else text
+    return "; ".join(part for part in (text, _fidelity(about.get("fidelity")), left_out(chain)) if part)
+
+
+def left_out(chain: Chain) -> str:
+    """The groups that the chain leaves out as too small, with their shares; `about` may hold anything."""
+    found = chain.about.get("left_out")
+    named = [
+        f"{plain(str(each['name']))} (share {each['share']:.3g})"
+        for each in (found if isinstance(found, list) else [])
+        if isinstance(each, dict) and "name" in each and isinstance(each.get("share"), int | float)
+    ]
+    return f"left out as smaller than property.min_size: {', '.join(named)}" if named else ""
 
 
 def _number(count: int, noun: str) -> str:

@@ -21,11 +21,14 @@ from fairchain.model import Limits, OnnxModel, load_model
 from fairchain.model.probe import Probe, layers_of, resolve
 from fairchain.model.recurrent import steps_of
 from fairchain.population import build_population
+from fairchain.population.build import sha256_of
 from fairchain.population.inline import with_nodes
-from fairchain.spec import Group, Spec, Table, groups_of, load_spec, revise
+from fairchain.population.sizes import Left, large_enough
+from fairchain.spec import Group, Spec, Table, load_spec, revise
 from fairchain.spec.arms import arms_of_groups
 from fairchain.spec.given import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.spec.seeds import Seed, seed_of
 from fairchain.tables import frequencies_from
 
 PILOT = 4096
@@ -39,23 +42,35 @@ class Subject:
     """A network that can be looked into, the people to show it, their groups, and the units that are asked for.
 
     `apart`: groups draw people of their own. A shared chain adds its groups up, so one person must not count for all.
+    `left_out`: the groups below `property.min_size`, each with its share of the population.
     """
 
     spec: Spec
     probe: Probe | LastSteps
     population: Any
     groups: tuple[Group, ...]
+    seed: Seed
     wishes: tuple[Wish, ...] = ()
     apart: bool = False
+    left_out: Left = ()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What every chain of this subject says about its origin, in plain JSON values."""
+        return {
+            "population": str(self.population),
+            "model_sha256": self.probe.model.sha256,
+            "seed": self.seed.value,
+            "left_out": [{"name": name, "share": share} for name, share in self.left_out],
+        }
 
     def people(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
         """(group, people) of a chunk, each valid until the next."""
-        seed, desk = self.spec.guarantee.seed, self.population.desk()
-        rounds = self.population.rounds(seed, chunk, count, desk=desk)
+        seed, desk = self.seed.value, self.population.desk()
+        rounds = None if self.apart else self.population.rounds(seed, chunk, count, desk=desk)
         for group in range(len(self.groups)):
-            if self.apart:
-                rounds = self.population.rounds(seed, chunk, count, copy=1 + group, desk=desk)
-            yield group, rounds.show(group)
+            own = rounds or self.population.rounds(seed, chunk, count, copy=1 + group, desk=desk, arms=[group])
+            yield group, own.show(group)
 
 
 def subject_of(
@@ -85,11 +100,14 @@ def subject_of(
     tensors = [wish.tensor for wish in wishes if wish.tensor is not None]
     _must_exist(loaded, asked, tensors)
     probe = probe_of(loaded, asked, tensors)
-    groups = groups_of(asked)
+    people = frequencies_from(asked)
+    groups, left_out = large_enough(asked, people)
     population = build_population(
-        asked, arms_of_groups(groups), loaded.dtype, people=frequencies_from(asked), predicate=predicate_of(asked)
+        asked, arms_of_groups(groups), loaded.dtype, people=people, predicate=predicate_of(asked)
     )
-    return Subject(asked, probe, population, groups, tuple(wishes))
+    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    seed = seed_of(asked, loaded.sha256, data_sha256)
+    return Subject(asked, probe, population, groups, seed, tuple(wishes), left_out=left_out)
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:

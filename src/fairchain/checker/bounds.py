@@ -30,8 +30,8 @@ from fairchain.checker.formula import (
     Window,
 )
 from fairchain.checker.graph import Floats, Graph, Indices, Mask, components_of
-from fairchain.checker.intervals import CERTAIN, IntervalRows, sums
-from fairchain.checker.points import Points, holds_in, satisfies
+from fairchain.checker.intervals import CERTAIN, IntervalRows, difference, sums
+from fairchain.checker.points import Points, holds_in, satisfies, satisfies_exactly
 
 # Rounds of the iteration for long-run shares, fewer if there are many transitions, and the width at which it ends.
 MOST_ROUNDS = 3000
@@ -114,7 +114,7 @@ class Bounds:
         """Bounds of the number that a measure stands for."""
         if isinstance(formula, LongRun):
             part = self.holds(formula.part)
-            return Between(self._long_run(part.sure), 1 - self._long_run(part.opposite.sure))
+            return Between(self._long_run(part.sure), _rest(self._long_run(part.opposite.sure), largest=True))
         if isinstance(formula, Steps):
             target = self.holds(formula.target)
             return Between(self._fewest(target.possible), self._most(target.sure))
@@ -131,8 +131,8 @@ class Bounds:
         return Between(low, high)
 
     def _before(self, values: Floats, *, largest: bool, rows: IntervalRows | None = None) -> Floats:
-        """Values one step earlier; the worst where nothing is known."""
-        before = np.clip((rows or self.rows).back(values, largest=largest), 0, 1)
+        """Values in [0, 1] one step earlier, rounded outward; the worst where nothing is known."""
+        before = np.clip((rows or self.rows).outward(values, largest=largest), 0, 1)
         before[self.unseen] = float(largest)
         return before
 
@@ -140,7 +140,9 @@ class Bounds:
         left, right = self.holds(until.left), self.holds(until.right)
         low = self._one_side(left.sure, right.sure, until.window, largest=False)
         high = self._one_side(left.possible, right.possible, until.window, largest=True)
-        return Between(1 - high, 1 - low) if until.opposite else Between(low, high)
+        if until.opposite:
+            return Between(_rest(high, largest=False), _rest(low, largest=True))
+        return Between(low, high)
 
     def _one_side(self, left: Mask, right: Mask, window: Window, *, largest: bool) -> Floats:
         through = left & ~right
@@ -244,6 +246,7 @@ class Bounds:
         """Lower bounds of the share of time in `part` within each closed component.
 
         For any h, the smallest change of (part + h) in one step, over the states, is a bound; iterated for a good h.
+        What rounding may do to a change is taken from it.
         """
         inside = np.flatnonzero(number >= 0)
         rows = self.rows.only(number >= 0)
@@ -253,20 +256,33 @@ class Bounds:
         rounds = min(MOST_ROUNDS, int(MOST_SHARED / max(len(rows.sources), 1)))
         for _ in range(rounds if count else 0):
             change = part + rows.back(ahead, largest=False) - ahead
-            least, most = np.full(count, np.inf), np.full(count, -np.inf)
-            np.minimum.at(least, number[inside], change[inside])
+            least, most, scale = np.full(count, np.inf), np.full(count, -np.inf), np.ones(count)
+            np.maximum.at(scale, number[inside], 1 + np.abs(ahead[inside]))
+            np.minimum.at(least, number[inside], change[inside] - rows.noise[inside] * scale[number[inside]])
             np.maximum.at(most, number[inside], change[inside])
             share = np.maximum(share, least)
             if (most - least).max() <= NARROW:
                 break
             ahead[inside] += (change[inside] - change[first][number[inside]]) / 2
-        return np.clip(share, 0, 1)
+        # No rounding where all of a component is in `part`.
+        whole = np.ones(count, bool)
+        whole[number[inside[~part[inside]]]] = False
+        return np.where(whole, 1.0, np.clip(share, 0, 1))
+
+
+def _rest(values: Floats, *, largest: bool) -> Floats:
+    """1 less a bound, rounded outward."""
+    return difference(np.ones_like(values), values, largest=largest)
 
 
 def decided(between: Between, formula: Measure) -> Sat:
-    """Where the bound of a measure is surely kept, and where it possibly is."""
-    low, high = satisfies(between.low, formula), satisfies(between.high, formula)
-    return Sat(low & high, low | high)
+    """Where the bound of a measure is surely kept, and where it possibly is.
+
+    Values that count as equal to the edge, as near as they are, can make a formula possible and never sure: what is
+    sure holds at both ends of the interval, with and without that allowance.
+    """
+    ends = [test(end, formula) for end in between for test in (satisfies, satisfies_exactly)]
+    return Sat(np.logical_and.reduce(ends), np.logical_or.reduce(ends))
 
 
 def _joined(sign: str, parts: list[Sat]) -> Sat:

@@ -18,8 +18,8 @@ from fairchain.checker.solve import UnsolvedError, solve, system
 # Guesses of the extreme chain; fewer where so many states would have to be solved for.
 MOST_GUESSES = 100
 MOST_SOLVED = 1e6
-# A sum of products is off by no more than this for each of them, relative to the largest value.
-NOISE = 2.5e-16
+# What a few further operations may do, relative to their result.
+LAST_DIGITS = 16 * 2.0**-53
 # The guess stays when the values move by no more than this, relative to the largest.
 SETTLED = 1e-13
 # So many stages are worth going through one by one.
@@ -38,7 +38,7 @@ def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) 
     stages = staged(rows, inside)
     # No expectation is outside of [0, 1], and a margin of 1 must cover everything.
     found = np.clip(_iterated(stages, values, 0.0, largest=largest), 0.0, 1.0)
-    margin = _margin(rows, stages, inside, found, largest=largest)
+    margin = _margin(rows, stages, inside, found, largest=largest) * (1 + LAST_DIGITS) + LAST_DIGITS
     safe = np.minimum(found + margin, 1.0) if largest else np.maximum(found - margin, 0.0)
     result: Floats = np.where(inside, safe, values)
     return result
@@ -55,7 +55,9 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
     rows = rows.only(inside)
     found = _iterated(staged(rows, inside), values, 1.0, largest=largest)
     after = 1 + rows.back(found, largest=largest)
-    wrong = _wrong(found[inside], after[inside], largest=largest) + _noise(rows) * found[inside].max()
+    worth = found[rows.targets]
+    scale = max(float(found[inside].max()), float(worth[np.isfinite(worth)].max(initial=1.0)))
+    wrong = _wrong(found[inside], after[inside], largest=largest) + _noise(rows) * scale + LAST_DIGITS
     # Each step costs 1: making all costs a little larger covers what is wrong with one step of them.
     if wrong < 0.5:
         safe = found / (1 - wrong) if largest else found * (1 - wrong)
@@ -130,7 +132,7 @@ def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found:
 
 def _noise(rows: IntervalRows) -> float:
     """What rounding may do to the expected value of a row's next state, relative to the largest value."""
-    return NOISE * (rows.most_transitions + 2)
+    return float(rows.noise.max())
 
 
 def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:

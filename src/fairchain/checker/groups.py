@@ -9,6 +9,7 @@ import numpy as np
 from fairchain.chain import Chain
 from fairchain.checker.formula import Gap
 from fairchain.checker.graph import Floats, Mask
+from fairchain.checker.intervals import difference
 from fairchain.checker.names import no_label
 from fairchain.checker.points import Points, holds_in
 from fairchain.checker.solve import solve, system
@@ -80,9 +81,9 @@ def entered(points: Points, states: Mask) -> Floats:
 
 
 def widest(low: Floats, high: Floats) -> tuple[float, float]:
-    """Bounds of the largest difference between two of several numbers, from bounds of each."""
-    surely = low.max() - high.min()
+    """Bounds of the largest difference between two of several numbers, from bounds of each; rounded outward."""
+    surely = difference(low.max(keepdims=True), high.min(keepdims=True), largest=False)[0]
     # The largest upper bound less the smallest lower one of another: the two smallest are enough.
     smallest = np.argsort(low)[:2]
     other = np.where(np.arange(len(low)) == smallest[0], low[smallest[1]], low[smallest[0]])
-    return max(0.0, float(surely)), min(1.0, float((high - other).max()))
+    return max(0.0, float(surely)), min(1.0, float(difference(high, other, largest=True).max()))

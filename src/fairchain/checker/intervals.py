@@ -2,11 +2,15 @@
 
 Each row may be any distribution between its bounds. For given values of the states the extreme ones are found by
 sorting: give every target its lower bound, then the rest of the mass to the targets in the order of their values.
+
+Bounds are rounded outward: what floating point may do to a row is added to an upper bound and taken from a lower one
+(docs/queries.md, "Rounding").
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,6 +26,9 @@ ROUNDING = 1e-6
 FEW = 8
 # Masses below are not told apart from 0 where being sure of a transition depends on it.
 CERTAIN = 1e-9
+# What rounding may do to the extreme expectation of a row, relative to the largest value: so much for each of its
+# transitions and twice more. Derived in docs/queries.md, "Rounding".
+NOISE = 16 * 2.0**-53
 
 
 class _Bucket(NamedTuple):
@@ -92,11 +99,6 @@ class IntervalRows:
             buckets.append(_Bucket(places, self.targets[places], real, np.where(real, room[places], 0), slack))
         return buckets
 
-    @cached_property
-    def most_transitions(self) -> int:
-        """The number of transitions in the longest row."""
-        return int(np.bincount(self.sources).max(initial=0))
-
     def best(self, values: Floats, *, largest: bool) -> Floats:
         """For each transition its probability when the expected value of the next state is largest, or smallest."""
         chosen = self.low.copy()
@@ -107,16 +109,37 @@ class IntervalRows:
             chosen[places[real]] += given[real]
         return chosen
 
-    def expected(self, values: Floats, weights: Floats) -> Floats:
-        """(states,): expected value of the next state; 0 times infinity is 0. States without a row get 0."""
-        worth = values[self.targets]
+    def back(self, values: Floats, *, largest: bool) -> Floats:
+        """(states,): the largest or smallest expected value of the next state, up to rounding; 0 without a row."""
+        weights, worth = self.best(values, largest=largest), values[self.targets]
+        # Mass that rounding left over for an infinite value must not make a smallest expectation infinite.
+        least = np.where(np.isinf(worth), 0.0 if largest else CERTAIN, 0.0)
         with np.errstate(invalid="ignore"):
-            parts = np.where(weights > 0, weights * worth, 0.0)
+            parts = np.where(weights > least, weights * worth, 0.0)
         return sums(self.sources, parts, self.size)
 
-    def back(self, values: Floats, *, largest: bool) -> Floats:
-        """(states,): the largest or smallest expected value of the next state."""
-        return self.expected(values, self.best(values, largest=largest))
+    @cached_property
+    def noise(self) -> Floats:
+        """(states,): what rounding may do to `back`, relative to the largest of the values."""
+        return NOISE * (np.bincount(self.sources, minlength=self.size) + 2).astype(np.float64)
+
+    def outward(self, values: Floats, *, largest: bool) -> Floats:
+        """(states,): an upper bound of the largest, or a lower bound of the smallest, expectation of finite values.
+
+        No expectation is beyond the most extreme value of a row's targets: where all are alike, the bound is exact.
+        """
+        found = self.back(values, largest=largest)
+        margin = self.noise * np.abs(values).max(initial=0.0)
+        if largest:
+            ends = np.full(self.size, -np.inf)
+            np.maximum.at(ends, self.sources, values[self.targets])
+            bound = np.minimum(found + margin, ends)
+        else:
+            ends = np.full(self.size, np.inf)
+            np.minimum.at(ends, self.sources, values[self.targets])
+            bound = np.maximum(found - margin, ends)
+        result: Floats = np.where(np.isfinite(ends), bound, found)
+        return result
 
 
 def _compared(worth: Floats, room: Floats) -> Floats:
@@ -144,6 +167,28 @@ def sums(sources: Indices, weights: Floats, size: int) -> Floats:
     return np.bincount(sources, weights, minlength=size).astype(np.float64, copy=False)
 
 
+def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
+    """Subtract finite numbers and round the result outward: up if `largest`, else down; exact results stay."""
+    found = more - less
+    # Knuth's error of a difference, exact for finite numbers.
+    part = found - more
+    error = (more - (found - part)) - (less + part)
+    away = np.nextafter(found, np.inf if largest else -np.inf)
+    result: Floats = np.where(error > 0 if largest else error < 0, away, found)
+    return result
+
+
+def _has_room(sources: Indices, low: Floats, near: Mask) -> Mask:
+    """Where lower bounds of a row's other transitions sum to less than 1: in exact arithmetic where it is near."""
+    room = np.ones(len(low), bool)
+    states = np.unique(sources[near])
+    for begin, end in zip(*(np.searchsorted(sources, states, side) for side in ("left", "right")), strict=True):
+        row = [Fraction(one) for one in low[begin:end].tolist()]
+        total = sum(row, Fraction(0))
+        room[begin:end] = [total - one < 1 for one in row]
+    return room
+
+
 def _tightened(sources: Indices, low: Floats, high: Floats, size: int) -> tuple[Floats, Floats]:
     """Bounds that some distribution reaches: a transition gets at least what the others cannot take."""
     degrees = np.bincount(sources, minlength=size)[sources]
@@ -151,7 +196,9 @@ def _tightened(sources: Indices, low: Floats, high: Floats, size: int) -> tuple[
     left = 1 - (most - high)
     room = 1 - (least - low)
     noise = 4 * np.finfo(float).eps * degrees
-    # Rounding must never make a transition sure, and may not keep alive one that has no room.
+    # Rounding must never make a transition sure or impossible.
     tight_low = np.where(left > CERTAIN, np.maximum(low, left - noise), low)
-    tight_high = np.where(room <= noise, np.where(low > 0, low, 0.0), np.minimum(high, room + noise))
+    possible = _has_room(sources, low, room <= noise)
+    tight_high = np.where(possible, np.minimum(high, np.maximum(room, 0) + noise), 0.0)
+    tight_high = np.maximum(tight_high, low)
     return np.minimum(tight_low, tight_high), tight_high

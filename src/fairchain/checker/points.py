@@ -54,13 +54,16 @@ def satisfies(values: Floats, formula: Measure) -> Mask:
     else:
         width = ROUNDING * edge if isinstance(formula, Steps) else GAP_ROUNDING
     near = np.abs(values - edge) <= width
-    kept: dict[str, Mask] = {
-        ">=": near | (values >= edge),
-        "<=": near | (values <= edge),
-        ">": ~near & (values > edge),
-        "<": ~near & (values < edge),
-    }
-    return kept[sign]
+    exactly = satisfies_exactly(values, formula)
+    return near | exactly if "=" in sign else ~near & exactly
+
+
+def satisfies_exactly(values: Floats, formula: Measure) -> Mask:
+    """Where the bound of a measure is kept, without any allowance for rounding."""
+    assert formula.bound is not None
+    compare = {">=": np.greater_equal, "<=": np.less_equal, ">": np.greater, "<": np.less}[formula.bound.sign]
+    kept: Mask = compare(values, formula.bound.value)
+    return kept
 
 
 def holds_in(chain: Chain, name: str) -> Mask:

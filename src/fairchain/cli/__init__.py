@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Entry point of the `fairchain` command."""
+    try:
+        from fairchain.cli.guard import guarded
+    except BaseException as error:
+        # Nothing handles signals yet, and an import may have made another exception of a KeyboardInterrupt.
+        stopped = any(isinstance(each, KeyboardInterrupt) for each in (error, error.__cause__, error.__context__))
+        print("fairchain:", "interrupted" if stopped else f"cannot start ({error})", file=sys.stderr)
+        sys.exit(130 if stopped else 2)
+    guarded(_work)
+
+
+def _work() -> None:
     from fairchain.cli.app import run
 
     run()

@@ -1,8 +1,9 @@
 """The commands. Each imports what it needs when it runs, so that `--help` and a first verdict come quickly.
 
 A command returns its exit code: 0 fair (or done), 1 unfair (or a claim that does not hold), 3 undecided or a constant
-model. Everything else is an error: 2 bad usage or input, or a result that could not be written; 101 a bug of ours; 130
-interrupted; 141 the reader of standard output went away; 143 terminated.
+model (or a certificate that leaves something to believe). Everything else is an error: 2 bad usage or input (also a
+network that crashes the runtime, and memory that runs out), or a result that could not be written; 101 a bug of ours;
+130 interrupted; 141 the reader of standard output went away; 143 terminated.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.verify import verify
 from fairchain.errors import FairchainError, OutputError
+from fairchain.isolation import NO_MEMORY, out_of_memory
 from fairchain.user_code import described
 
 COMPLETING = "_FAIRCHAIN_COMPLETE"
 BAD_INPUT, INTERRUPTED, TERMINATED, CLOSED_PIPE, OUR_BUG = 2, 130, 143, 141, 101
+RECHECKED = {"CONFIRMED": 0, "REJECTED": 1, "CONSISTENT": 3}
 
 
 @click.group(
@@ -56,8 +59,10 @@ for command in (demo, init, verify, explain, repair, query, export, monitor, aud
 @click.option("--model", type=PATH, help="The network that it speaks of; none for recorded decisions.")
 @click.option("--data", type=PATH, help="The table that it speaks of, if it speaks of one.")
 @click.option("--spec", type=PATH, help="The question that it ought to answer, if you have it from elsewhere.")
-@click.option("--full", is_flag=True, help="Re-run every batch, not a random sample.")
-@click.option("--seed", type=int, help="For choosing the sample; unforeseeable by default.")
+@click.option("--full", is_flag=True, help="Run everything again, however long it takes.")
+@click.option("--fresh", is_flag=True, help="Ask the whole question again, with a seed of your own.")
+@click.option("--seconds", type=click.FloatRange(min=0), help="Sample what is forecast to take longer; 60 by default.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of --fresh or the sample; unforeseeable by default.")
 @as_json
 @quiet
 def recheck(
@@ -66,26 +71,45 @@ def recheck(
     data: Path | None,
     spec: Path | None,
     full: bool,
+    fresh: bool,
+    seconds: float | None,
     seed: int | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
     """Check CERTIFICATE without trusting whoever wrote it.
 
-    Exit code 0 if every claim holds, 1 if one does not, 2 bad input.
+    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (nothing is wrong, but a chosen seed or a sample leaves something to
+    believe), 2 bad input.
     """
     from fairchain.cli.progress import recheck_progress
     from fairchain.rechecking import recheck as run_recheck
+    from fairchain.rechecking.check import SECONDS
+
+    def report(cost: object) -> None:
+        if not (quiet or as_json):
+            print(cost, file=sys.stderr)
 
     with recheck_progress(quiet or as_json) as progress:
-        result = run_recheck(certificate, model, table=data, spec=spec, full=full, seed=seed, progress=progress)
+        result = run_recheck(
+            certificate,
+            model,
+            table=data,
+            spec=spec,
+            full=full,
+            fresh=fresh,
+            seconds=SECONDS if seconds is None else seconds,
+            seed=seed,
+            progress=progress,
+            report=report,
+        )
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
     else:
         from fairchain.cli.show import show_recheck
 
         show_recheck(result, brief=quiet)
-    return 0 if result.holds else 1
+    return RECHECKED[result.conclusion]
 
 
 @app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema > fairchain.schema.json")
@@ -213,8 +237,8 @@ def _explained(error: BaseException) -> tuple[str, int]:
         return str(error) or "interrupted", INTERRUPTED
     if isinstance(error, Terminated):
         return "terminated", TERMINATED
-    if isinstance(error, MemoryError):
-        return "not enough memory; allow more (ulimit -v), or give fewer rows, groups or --workers", BAD_INPUT
+    if isinstance(error, Exception) and out_of_memory(error):
+        return NO_MEMORY, BAD_INPUT
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", BAD_INPUT

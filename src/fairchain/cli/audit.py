@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 
 from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
 from fairchain.cli.progress import wanted
+from fairchain.interrupts import raising
 
 if TYPE_CHECKING:
     from fairchain.auditing import Audit, Step
@@ -78,17 +78,11 @@ class _Interrupted(BaseException):
 @contextmanager
 def _at_once(folder: Path) -> Iterator[None]:
     """Let Ctrl-C end the stage at work: what it knows by then would not be the same another time."""
-
-    def stop(*_: object) -> None:
-        raise _Interrupted
-
-    before = signal.signal(signal.SIGINT, stop)
     try:
-        yield
+        with raising(_Interrupted):
+            yield
     except (_Interrupted, KeyboardInterrupt):
         raise click.Abort(KEPT.format(folder)) from None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def audit_values(found: Audit) -> dict[str, object]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import click
 from fairchain.cli.options import EXIT_CODES, allow_constant
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
+from fairchain.interrupts import raising
 from fairchain.letters import in_a_line
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def monitor(
     input ended before either or all rows have the same decision, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import Source
-    from fairchain.monitoring.state import Asked, read_state
+    from fairchain.monitoring.state import Asked, read_state, sole_use
     from fairchain.monitoring.watch import Watch
 
     asked = Asked(
@@ -92,14 +92,14 @@ def monitor(
         groups=tuple(_full_name(group, protected) for group in groups),
     )
     _check(asked)
-    before = read_state(state, asked) if state is not None else None
     if state is not None:
         must_be_writable(state, "--state")
-    with Source(file) as source:
+    # The state is read after it is locked, and written before the lock is released.
+    with sole_use(state) if state is not None else nullcontext(), Source(file) as source:
         watch = Watch(
             source,
             asked,
-            before,
+            read_state(state, asked) if state is not None else None,
             resumable=state is not None,
             form=form,
             delimiter=_one_character(delimiter),
@@ -149,7 +149,8 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
             write()
             last = time.monotonic()
 
-    with _termination_as_exit():
+    # SIGTERM ends the program as an exception would, so that the state is written.
+    with raising(Terminated, signal.SIGTERM):
         try:
             yield save
         finally:
@@ -158,23 +159,6 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
 
 def _so_far(watch: Watch) -> str:
     return f"stopped after {watch.progress.counts.rows:,} rows: {watch.progress.concluded(watch.question)}"
-
-
-@contextmanager
-def _termination_as_exit() -> Iterator[None]:
-    """Raise an exception on SIGTERM."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        raise Terminated
-
-    former = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def _full_name(group: str, protected: tuple[str, ...]) -> str:

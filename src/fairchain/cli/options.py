@@ -14,4 +14,4 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print the last word on
 allow_constant = click.option(
     "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
 )
-seed = click.option("--seed", type=int, help="Seed of the random numbers; the same seed gives the same counts.")
+seed = click.option("--seed", type=int, help="A chosen seed; without one it is derived from network, spec and data.")

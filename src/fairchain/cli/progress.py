@@ -56,7 +56,12 @@ def repair_progress(quiet: bool) -> Shown:
 
 def recheck_progress(quiet: bool) -> Shown:
     """Shows how much of the re-run is done."""
-    return _shown(quiet, lambda done, total: f"re-run: {done:,} of {total:,} evaluations")
+    return _shown(
+        quiet,
+        lambda done, total: (
+            f"re-run: {done:,} of {total:,} evaluations" if total else f"fresh run: {done:,} evaluations"
+        ),
+    )
 
 
 @contextmanager

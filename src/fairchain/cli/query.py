@@ -175,6 +175,7 @@ def _summary(chain: Chain) -> dict[str, Any]:
         "view": chain.about.get("view"),
         "rounds": chain.about.get("rounds"),
         "fidelity": chain.about.get("fidelity"),
+        "left_out": chain.about.get("left_out", []),
         "unvisited": [chain.states[state] for state in sorted(chain.unvisited)],
     }
 
@@ -206,11 +207,15 @@ def _fidelity(chain: Chain) -> Iterator[str]:
 
 def _remarks(chain: Chain, answer: Any) -> str:
     """What a reader should know about the chain before believing the answer."""
+    from fairchain.chain.show import left_out
+
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
     # A file may say anything there.
     if isinstance(chain.about.get("rounds"), int):
         lines[0] += f", learned from {chain.about['rounds']:,} rounds as each group"
     lines += _fidelity(chain)
+    if small := left_out(chain):
+        lines.append(f"{small[0].upper()}{small[1:]}.")
     if chain.about.get("sound") is False:
         lines.append(
             "NOT SOUND: the paper's rule says when to stop, and its epsilon carries no guarantee; "

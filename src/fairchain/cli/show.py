@@ -158,16 +158,19 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
                 for claim in result.claims
             ],
         )
+        for file in result.files:
+            screen.line((f"{file.role}: {file.path}, sha256 {file.sha256[:16]}...", "dim"))
     failing = [claim.name for claim in result.claims if not claim.holds]
     if failing:
-        screen.line(("NOT CONFIRMED", "bold red"), f": {', '.join(failing)} does not hold")
+        screen.line(("REJECTED", "bold red"), f": {', '.join(failing)} does not hold")
+    elif result.conclusion == "CONSISTENT":
+        screen.line(("CONSISTENT", "bold yellow"), f": no claim of this {result.verdict} certificate fails")
     else:
-        share = (
-            "" if result.fraction == 1 else f"; {result.fraction:.1%} of its evaluations were run again (--full: all)"
-        )
-        screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds{share}")
-        if result.constant is not None:
-            screen.line((f'Constant model: every input that was tried got the decision "{result.constant}".', "yellow"))
+        screen.line(("CONFIRMED", "bold green"), f": every claim of this {result.verdict} certificate holds")
+    if result.constant is not None and not failing:
+        screen.line((f'Constant model: every input that was tried got the decision "{result.constant}".', "yellow"))
+    for remark in result.remarks if not brief else ():
+        screen.line((remark, "yellow"))
 
 
 def show_demo_start(name: str, spec: Spec) -> None:

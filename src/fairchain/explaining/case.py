@@ -15,12 +15,14 @@ from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.explaining.rows import RowPopulation
 from fairchain.model import Limits, OnnxModel, load_model
 from fairchain.population import build_population
+from fairchain.population.build import sha256_of
 from fairchain.population.inline import with_nodes
 from fairchain.population.sizes import large_enough
 from fairchain.population.streams import Address, unit_reals
 from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table, load_spec, revise
 from fairchain.spec.arms import arms_of_groups
 from fairchain.spec.given import predicate_of
+from fairchain.spec.seeds import Seed, seed_of
 from fairchain.tables import People, people_of, read_table
 
 # Chunks of people, far from those that verdicts and chains are counted on: a pilot, the people, and the donors whose
@@ -63,6 +65,7 @@ class Case:
     groups: tuple[Group, ...]
     shares: NDArray[np.float64]
     rows: People | None
+    seed: Seed
 
     @property
     def chunk(self) -> int:
@@ -80,13 +83,13 @@ class Case:
 
     def people(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
         """The people of a chunk as each group in turn; each array is valid until the next."""
-        rounds = self.population.rounds(self.spec.guarantee.seed, chunk, count, desk=self.population.desk())
+        rounds = self.population.rounds(self.seed.value, chunk, count, desk=self.population.desk())
         for group in range(len(self.groups)):
             yield rounds.show(group)
 
     def donors(self, chunk: int, count: int) -> NDArray[np.floating]:
         """One more person for each round of a chunk, of any group: as likely as its share of all people."""
-        words = Address(self.spec.guarantee.seed, DONOR_GROUPS + chunk).halfwords(2 * count)
+        words = Address(self.seed.value, DONOR_GROUPS + chunk).halfwords(2 * count)
         edges = np.cumsum(self.shares)[:-1]
         group = np.searchsorted(edges, unit_reals(words[:count], words[count:]), side="right")
         chosen: NDArray[np.floating] | None = None
@@ -117,7 +120,8 @@ def case_of(
     if isinstance(asked.population, Table):
         assert rows is not None
         drawn = RowPopulation(rows, asked, loaded.dtype)
-        return Case(asked, loaded, drawn, drawn.groups, _shares(drawn, len(drawn.groups)), rows)
+        seeded = seed_of(asked, loaded.sha256, rows.sha256)
+        return Case(asked, loaded, drawn, drawn.groups, _shares(drawn, len(drawn.groups)), rows, seeded)
     if getattr(asked.property, "criterion", "demographic_parity") != "demographic_parity":
         raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')
     frequencies = rows if isinstance(asked.population, Marginals) else None
@@ -130,7 +134,9 @@ def case_of(
         function=population,
         predicate=predicate_of(asked),
     )
-    return Case(asked, loaded, built, groups, _shares(built, len(groups)), rows)
+    data_sha256 = frequencies.sha256 if frequencies is not None else sha256_of(built)
+    seeded = seed_of(asked, loaded.sha256, data_sha256)
+    return Case(asked, loaded, built, groups, _shares(built, len(groups)), rows, seeded)
 
 
 def _network(model: Any, spec: Spec, limits: Limits | None) -> OnnxModel:

@@ -174,7 +174,8 @@ def _assemble(
         words=words,
         method=method,
         rounds=look.rounds,
-        seed=spec.guarantee.seed,
+        seed=case.seed.value,
+        seed_origin=case.seed.origin,
         delta=delta,
         evaluations=look.evaluations,
         seconds=time.perf_counter() - start,
@@ -185,7 +186,7 @@ def _assemble(
             f"1 - {delta:g}, under {case.population}; so do, on their own, the sensitivities"
             f"{' and the words' if words else ''}."
         ),
-        scope=scope(case.model.sha256, spec.guarantee.seed),
+        scope=scope(case.model.sha256, case.seed.value, case.seed.origin),
         notes=_notes(case),
     )
 

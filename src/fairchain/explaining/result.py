@@ -129,6 +129,7 @@ class Explanation:
     method: str
     rounds: int
     seed: int
+    seed_origin: str = "derived"
     delta: float
     evaluations: int
     seconds: float = field(compare=False)

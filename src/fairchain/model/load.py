@@ -153,7 +153,8 @@ def _why_not(suffix: str) -> str:
 
 def _python_refused(name: str) -> ModelError:
     return ModelError(
-        f"{name}: a spec file cannot name Python code to run; give it on the command line: --model {name}"
+        f"{name}: a spec file cannot name Python code; --model {name} on the command line would import and execute "
+        "that code with your rights, so give it only if you trust it"
     )
 
 

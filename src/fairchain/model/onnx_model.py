@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, UnansweredError
+from fairchain.isolation import at_work_on
 from fairchain.model.asking import (
     Answer,
     MisfitError,
@@ -79,6 +80,7 @@ class OnnxModel:
     def _open(self, path: Path, network: TrustedBytes, spec: Spec, limits: Limits) -> None:
         self.path, self.limits, self.sha256, self.note = path, limits, network.sha256, ""
         self._spec = spec
+        at_work_on(self.name)
         self._new_options = _run_options()
         self._has_rnn = "RNN" in network.makers.values()
         self._session = open_session(self.path, network, self.limits)

@@ -26,9 +26,20 @@ Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_GROUPS = 500
+# Of a group: the sum over all groups is then far below 2**63.
+MOST_ROWS = 2**50
+# Characters of a group's name. A state holds every name twice at most, each character in six bytes at most.
+MOST_NAME = 1000
 # Decisions by number: arrays of numbers are faster than arrays of objects.
 DECISIONS = (Decision.UNDECIDED, Decision.FAIR, Decision.UNFAIR)
 FAIR, UNFAIR = 1, 2
+
+
+def name_problem(name: str) -> str:
+    """Return why a group's name cannot be kept and shown; the empty text if it can."""
+    if len(name) > MOST_NAME:
+        return f"the name of a group has more than {MOST_NAME:,} characters; use a column with shorter values"
+    return "the name of a group holds a NUL character; remove it" if "\0" in name else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +81,9 @@ class Question:
             raise SpecError("groups: a group is named twice; every name must be different")
         if len(self.groups) > MOST_GROUPS:
             raise SpecError(f"groups: {len(self.groups)} are more than {MOST_GROUPS}; join some of them")
+        for name in self.groups:
+            if problem := name_problem(name):
+                raise SpecError(f"groups: {problem}")
 
     @property
     def limit(self) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.monitoring.bounds import MOST_GROUPS, Question
+from fairchain.monitoring.bounds import MOST_GROUPS, Question, name_problem
 from fairchain.monitoring.rows import Columns, Key
 
 MOST_LABELS = 1000
@@ -63,6 +63,8 @@ class Encoder(dict[Key, int]):
             return self._refused(f"more than {MOST_KEYS} different combinations of values; is --protected meant so?")
         if self._fixed:
             return self.LEFT_OUT
+        if problem := name_problem(name):
+            return self._refused(problem)
         if len(self._places) >= MOST_GROUPS:
             return self._refused(
                 f"{name} is one more than {MOST_GROUPS} groups; is this what people are grouped by? Name those to "

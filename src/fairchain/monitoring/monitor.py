@@ -12,8 +12,17 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.evidence.interval import Interval
 from fairchain.evidence.rule import Decision
-from fairchain.monitoring.bounds import MOST_GROUPS, GroupCounts, Kind, Question, next_decisions
+from fairchain.monitoring.bounds import (
+    MOST_GROUPS,
+    MOST_ROWS,
+    GroupCounts,
+    Kind,
+    Question,
+    name_problem,
+    next_decisions,
+)
 from fairchain.monitoring.moment import first_change, rows_unchanged
+from fairchain.tables.frames import has_masked
 
 
 class Monitor:
@@ -80,7 +89,7 @@ class Monitor:
         int or None
             The place of the first of them after which `decision` was not what it had been before.
         """
-        names, outcomes = list(map(str, groups)), np.asarray(decisions)
+        names, outcomes = list(map(str, _listed("groups", groups))), _array("decisions", decisions)
         if outcomes.shape != (len(names),):
             raise DataError(f"decisions: shape {outcomes.shape} for {len(names)} groups; give one for each row")
         if names and (outcomes.dtype.kind not in "biuf" or not ((outcomes == 0) | (outcomes == 1)).all()):
@@ -115,6 +124,8 @@ class Monitor:
                     f'group "{name}": not one of those named ({", ".join(self.question.groups[:8])}); name it, or '
                     "leave its rows out"
                 )
+            if name not in places and (problem := name_problem(name)):
+                raise DataError(f"groups: {problem}")
             places.setdefault(name, len(places))
         if len(places) > MOST_GROUPS:
             raise DataError(f"groups: {len(places)} are more than {MOST_GROUPS}; is this what people are grouped by?")
@@ -164,7 +175,11 @@ class Monitor:
             monitor._decision = Decision[data["decision"]]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"monitor: not what Monitor.to_dict gives ({error!r}); start a new one") from None
-        if not ((got >= 0) & (got <= asked)).all() or len(set(names)) < len(names) or len(names) > MOST_GROUPS:
+        if (
+            not ((got >= 0) & (got <= asked) & (asked <= MOST_ROWS)).all()
+            or len(set(names)) < len(names)
+            or len(names) > MOST_GROUPS
+        ):
             raise DataError("monitor: the counts contradict each other; start a new one")
         monitor._counts = GroupCounts(names, asked, got)
         monitor._places = {name: place for place, name in enumerate(names)}
@@ -185,6 +200,26 @@ class Monitor:
             f"<br>{html.escape(statement(self.decision, self.question, len(self._counts.names)))}</p>"
             f"<table><tr><th>group</th><th>rows</th><th>rate</th></tr>{rows}</table>"
         )
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """Return the values of a list, an array or a series; a DataError names the argument if some are masked."""
+    try:
+        cells = list(values)
+    except TypeError:
+        raise DataError(f"{name}: found {type(values).__name__}; give a value for each row in a list") from None
+    if has_masked(values) or any(cell is np.ma.masked for cell in cells):
+        raise DataError(f"{name}: has masked values; fill them or leave these rows out")
+    return cells
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    """Return the same as an array, whatever its shape."""
+    array = values if isinstance(values, np.ndarray) and values.ndim else None
+    try:
+        return np.asarray(_listed(name, values) if array is None or has_masked(array) else array)
+    except ValueError:
+        raise DataError(f"{name}: found lists of different lengths; give one value for each row") from None
 
 
 def measured(gap: Interval, question: Question) -> Interval:
@@ -221,6 +256,7 @@ def forecast(counts: GroupCounts, question: Question) -> int | None:
     if (counts.asked > 0).sum() < 2:
         return None
     times = 2 ** (np.arange(1, 81) / 4)[:, None]
+    times = times[times[:, 0] * counts.rows < 2**62]
     asked = np.round(counts.asked * times).astype(np.int64)
     got = np.round(counts.got / np.maximum(counts.asked, 1) * asked).astype(np.int64)
     decided = next_decisions(0, 0, asked, got, question) > 0

@@ -108,7 +108,7 @@ def _parser(columns: Columns, whole: Callable[[bytes], list[Key] | None], single
             keys = whole(raw)
         except (UnicodeDecodeError, csv.Error, msgspec.DecodeError):
             keys = None
-        if keys is not None and not any("" in key for key in set(keys)):
+        if keys is not None and not any(map(_problem, set(keys))):
             return Parsed(keys, range(len(keys)), [])
         return _line_by_line(raw, columns, single)
 
@@ -122,8 +122,9 @@ def _line_by_line(raw: bytes, columns: Columns, single: Callable[[bytes], Key]) 
             continue
         try:
             key = single(line)
-            if "" in key:
-                raise _BadLineError(f'no value for "{columns.names[key.index("")]}"')
+            if problem := _problem(key):
+                place, what = problem
+                raise _BadLineError(f'{what} "{columns.names[place]}"')
         except _BadLineError as error:
             parsed.bad.append((number, str(error)))
         except UnicodeDecodeError:
@@ -136,6 +137,16 @@ def _line_by_line(raw: bytes, columns: Columns, single: Callable[[bytes], Key]) 
             parsed.keys.append(key)
             lines.append(number)
     return parsed
+
+
+def _problem(key: Key) -> tuple[int, str] | None:
+    """Return the first cell that is no value, and what is wrong with it."""
+    for place, cell in enumerate(key):
+        if not cell:
+            return place, "no value for"
+        if "\0" in cell:
+            return place, "a NUL character in"
+    return None
 
 
 def _plain(problem: str, columns: Columns) -> str:

@@ -6,6 +6,8 @@ over the same lines, however often they were stopped, leave the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,13 +15,16 @@ import msgspec
 from msgspec import Meta
 
 from fairchain.certificate_format import digest
-from fairchain.errors import DataError
+from fairchain.errors import DataError, FairchainError
+from fairchain.locks import LockedError, locked
+from fairchain.monitoring.bounds import MOST_ROWS
 from fairchain.placing import place
 
-MOST_BYTES = 4_000_000
+# More than the question and all groups with the longest names take.
+MOST_BYTES = 16_000_000
 NEW = "start with a new --state"
 
-Count = Annotated[int, Meta(ge=0, le=2**60)]
+Count = Annotated[int, Meta(ge=0, le=MOST_ROWS)]
 Verdict = Literal["FAIR", "UNFAIR", "UNDECIDED"]
 
 
@@ -85,7 +90,34 @@ def write_state(state: State, path: Path) -> None:
     content = msgspec.to_builtins(state)
     content["digest"] = digest(content)
     text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+    if len(text) > MOST_BYTES:
+        raise FairchainError(
+            f"{path}: a state of more than {MOST_BYTES:,} bytes cannot be read again; use shorter names"
+        )
     place({path: text}, lasting=True)
+
+
+@contextmanager
+def sole_use(path: Path) -> Iterator[None]:
+    """Keep other monitors from a state while it is in use: of two that count into one file, one would lose its rows.
+
+    Raises
+    ------
+    FairchainError
+        If another process uses the state.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path))
+        except LockedError as error:
+            raise FairchainError(
+                f"{path}: {error} already keeps its counts in this state; stop it, or give each monitor its own --state"
+            ) from None
+        except OSError as error:
+            raise FairchainError(
+                f"{path}: cannot be locked ({error.strerror}); --state must name a file on a disk that has locks"
+            ) from None
+        yield
 
 
 def read_state(path: Path, question: Asked) -> State | None:

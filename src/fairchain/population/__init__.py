@@ -11,13 +11,14 @@ from fairchain.population.uniform import Desk, Rounds, UniformPopulation
 
 if TYPE_CHECKING:
     from fairchain.population.average import AveragePopulation
-    from fairchain.population.function import FunctionPopulation
+    from fairchain.population.function import Coupled, FunctionPopulation
     from fairchain.population.intervened import IntervenedPopulation
     from fairchain.population.marginals import MarginalPopulation, marginal_shares
     from fairchain.population.rejection import RejectionPopulation
 
 _HOMES = {
     "AveragePopulation": "average",
+    "Coupled": "function",
     "FunctionPopulation": "function",
     "IntervenedPopulation": "intervened",
     "MarginalPopulation": "marginals",
@@ -27,6 +28,7 @@ _HOMES = {
 
 __all__ = [
     "AveragePopulation",
+    "Coupled",
     "Desk",
     "FunctionPopulation",
     "IntervenedPopulation",

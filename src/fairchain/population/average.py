@@ -55,11 +55,18 @@ class AveragePopulation:
         return
 
     def rounds(
-        self, seed: int, chunk: int, count: int, copy: int = 0, desk: AverageDesk | None = None
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: AverageDesk | None = None,
+        arms: Sequence[int] | None = None,
     ) -> AverageRounds:
         """Draw `count` rounds of a chunk: the same for the same arguments."""
         desk = desk or self.desk()
-        drawn = self.source.rounds(seed, chunk, count, copy, desk=desk.source)
+        places = None if arms is None else [place for arm in arms for place in self.places[arm]]
+        drawn = self.source.rounds(seed, chunk, count, copy, desk=desk.source, arms=places)
         return AverageRounds(drawn, self.places, Address(seed, chunk, copy), desk.clear(count))
 
 

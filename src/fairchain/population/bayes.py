@@ -20,9 +20,9 @@ from fairchain.population.bayes_exact import Joint, joint_of
 from fairchain.population.bayes_graph import build_graph
 from fairchain.population.bayes_nodes import Choice, Reals
 from fairchain.population.bayes_plan import Plan, make_plan
-from fairchain.population.bayes_read import STATED, read_nodes, source_of
+from fairchain.population.bayes_read import read_nodes, source_of
 from fairchain.population.streams import Address, unit_reals
-from fairchain.spec.arms import Arm
+from fairchain.spec.arms import EVERYBODY, Arm
 from fairchain.spec.groups import Group
 from fairchain.spec.schema import Network, Spec
 
@@ -103,6 +103,7 @@ class BayesPopulation:
         self._names = [feature.name for feature in spec.features]
         self._protected = spec.property.protected
         self._source = source_of(network)
+        self._called = network.name or ("stated in the spec" if network.path is None else Path(network.path).name)
         self._graph = build_graph(spec.features, read_nodes(network), self._source)
         joint = joint_of(self._graph, self._protected)
         self.exact = joint is not None
@@ -116,8 +117,8 @@ class BayesPopulation:
 
     def __str__(self) -> str:
         """In one phrase, for the statement under a verdict."""
-        name = "stated in the spec" if self._source == STATED else Path(self._source).name
-        return f"the Bayesian network {name} ({self._graph.stated} nodes) over the {self.width} declared features"
+        nodes = f"{self._graph.stated} nodes"
+        return f"the Bayesian network {self._called} ({nodes}) over the {self.width} declared features"
 
     @property
     def width(self) -> int:
@@ -128,7 +129,15 @@ class BayesPopulation:
         """Memory to draw into, for one worker."""
         return BayesDesk(self)
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: BayesDesk | None = None) -> BayesRounds:
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: BayesDesk | None = None,
+        arms: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> BayesRounds:
         """Draw `count` rounds of a chunk: the same for the same arguments, always.
 
         Values of tables are the same on every machine; numbers up to the last digits of scipy's normal quantiles.
@@ -145,6 +154,11 @@ class BayesPopulation:
     def shares(self) -> Reals | None:
         """The probability of each arm's group, where it can be computed."""
         return None if self._shares is None else self._shares.copy()
+
+    def shares_of(self, groups: Sequence[Group]) -> list[float] | None:
+        """Return the probability of each of these groups, also of those that no arm shows; None if not exact."""
+        joint = joint_of(self._graph, self._protected)
+        return None if joint is None else [joint.given(self._members(group)).share for group in groups]
 
     def accepts(self, arm: int, values: Inputs) -> NDArray[np.bool_] | None:
         """Which of these people, (rows, features), belong to an arm; None if all that it shows do."""
@@ -212,10 +226,18 @@ class BayesPopulation:
         return members
 
     def _nobody(self, group: Group) -> SpecError:
+        # Without the joint distribution there are no shares, so min_size would be refused.
+        share = "set property.min_size to leave out groups below a share, " if self.exact else ""
         return SpecError(
-            f'{self._source}: nobody belongs to "{group.name}", its probability is 0; '
-            "leave it out of the feature's groups, or mend the probabilities"
+            f'{self._source}: group "{group.name}" has probability 0; '
+            f"{share}leave it out of the feature's groups, or change the probabilities"
         )
+
+
+def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
+    """Return the probability of each group, 0 where it cannot be drawn; None where it cannot be computed."""
+    everybody = BayesPopulation(spec, [Arm(EVERYBODY)])
+    return everybody.shares_of(groups)
 
 
 class BayesDesk:

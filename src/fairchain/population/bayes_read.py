@@ -25,7 +25,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def source_of(network: Network) -> str:
     """What messages call a network: its file, or the key of the spec."""
-    return STATED if network.path is None else network.path
+    return network.path or network.name or STATED
 
 
 def read_nodes(network: Network) -> tuple[Node, ...]:
@@ -59,7 +59,9 @@ def _parse(suffix: str, path: Path) -> tuple[Node, ...]:
         return parse_bif(text) if suffix == ".bif" else _convert(tomllib.loads(text))
     except UnicodeDecodeError:
         raise SpecError("not UTF-8 text; save it as UTF-8") from None
-    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
+    except SpecError:
+        raise
+    except ValueError as error:  # of either format, and a number of more digits than Python reads
         raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
     except RecursionError:
         raise SpecError("nested too deeply for a network") from None

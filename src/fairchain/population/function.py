@@ -1,6 +1,11 @@
-"""People drawn by a Python function of the caller: `f(rng, count)`, or `f(rng, count, group)` for people of one group.
+"""Inputs drawn by a Python function of the caller, in one of two declared forms.
 
-What it returns is checked row by row, since a value that does not exist or a person of another group would void the
+Independent: `f(rng, count)` for everybody, or `f(rng, count, group)` for one group. Every group gets a generator of
+its own, so a round's rows of two groups are independent, however many numbers the function takes for each.
+Coupled: `Coupled(f, uniforms=m)` with `f(u, group)`, where `u` has a row of m uniform numbers for each round and every
+group gets the same `u`. Each row of the result must follow from its own row of `u`, and that is checked.
+
+Values are checked row by row too, since a value outside of a feature's range or a row of another group would void the
 verdict. numpy does not promise that the methods of its generators give the same numbers in every version, and a
 function can be changed: runs on such a population carry no certificate.
 """
@@ -17,31 +22,85 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError
+from fairchain.population.streams import Address, unit_reals
 from fairchain.population.uniform import Inputs, arms_of, columns_of, shown_groups
 from fairchain.spec import CategoryFeature, Feature, Group, Spec, domain_of
 from fairchain.spec.arms import Arm
 from fairchain.spec.near import suggest
+from fairchain.tables.frames import has_masked
 from fairchain.user_code import user_code
 
-# People drawn twice before the run, to see that the function draws from the generator alone.
-TRIAL = 8
-FORMS = "write it as f(rng, count) for everybody, or as f(rng, count, group) for the people of a group"
+# Rows drawn before the run, to see that the function draws from the generator alone, or row by row.
+TRIAL, TRIAL_COUPLED = 8, 64
+# Rows of every chunk that a coupled function computes a second time, among other rows; and the stream of that choice.
+CHECKED, CHECK_LANE = 8, 2**61
+# Rounding of sums in another order, relative to a feature's range: no dependence on other rows.
+ROUNDING = 1e-9
+# Uniform numbers for each round: 8192 rounds of them take 256 MiB.
+MOST_UNIFORMS = 4096
+FORMS = (
+    "write it as f(rng, count) for everybody, as f(rng, count, group) for one group, or pass "
+    "fairchain.Coupled(f, uniforms=m) for f(u, group)"
+)
+COUPLED_FORMS = "write it as f(u, group) for one group, or as f(u) for everybody"
+
+Draw = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """A function that turns uniform random numbers into inputs, row by row: common random numbers for all groups.
+
+    Parameters
+    ----------
+    function
+        `f(u, group)` gets an array (rounds, uniforms) of independent uniform numbers in [0, 1), read-only, and the name
+        of a group (None for everybody). It returns the inputs of that group, one row for each row of `u`, in the
+        formats of `f(rng, count, group)`. A row must follow from its own row of `u` alone. `f(u)` without `group` draws
+        everybody, and the members of each group are selected among them.
+    uniforms
+        Numbers in a row of `u`: as many as one input needs, from 1 to 4096.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def applicants(u, group):
+    ...     return np.column_stack([np.full(len(u), group == "sex=Male"), np.floor(80 * u[:, 0])])
+    >>> Coupled(applicants, uniforms=1).uniforms
+    1
+    """
+
+    function: Callable[..., Any]
+    uniforms: int
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.uniforms, int) and not isinstance(self.uniforms, bool)
+        if not whole or not 1 <= self.uniforms <= MOST_UNIFORMS:
+            raise DataError(
+                f"{_name_of(self.function)}: uniforms is {self.uniforms!r}; give the number of uniform random numbers "
+                f"that one input needs, a whole number from 1 to {MOST_UNIFORMS:,}"
+            )
+
+    def __call__(self, u: Inputs, **group: Any) -> Any:
+        """Call the function."""
+        return self.function(u, **group)
 
 
 class FunctionPopulation:
-    """Where inputs come from when a Python function draws the people.
+    """A population whose inputs a Python function draws.
 
     Parameters
     ----------
     spec
         Gives the features in the order of the columns, and the groups.
     arms
-        Who is shown: groups, or everybody; by default each group of the spec.
+        Subgroups to show: groups, or everybody; by default each group of the spec.
     function
-        Takes a numpy `Generator` and how many people to draw, all independent of each other. If it also has a
-        parameter `group`, it gets the name of a group (None for everybody) and draws people of that group; else it
-        draws everybody, and who belongs to an arm is for `accepts` to say. It returns an array (count, features)
+        Takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has a
+        parameter `group`, it gets the name of a group (None for everybody) and draws rows of that group; else it
+        draws everybody, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
         with categories as their index, or a mapping or frame with a column for each feature, categories by name.
+        A `Coupled` function gets uniform numbers instead.
     dtype
         Of the feature values handed out.
     name
@@ -50,7 +109,8 @@ class FunctionPopulation:
     Raises
     ------
     DataError
-        If the function cannot be called so, fails, or returns something that is no such people.
+        If the function cannot be called so, fails, returns something else than such rows, or is declared as coupled
+        and does not compute each row from its own row of `u`.
     """
 
     def __init__(
@@ -65,17 +125,31 @@ class FunctionPopulation:
         self.groups: tuple[Group, ...] = shown_groups(spec, self.arms)
         self.protected_columns = columns_of(spec)
         self.dtype = np.dtype(dtype)
-        self.name = name or getattr(function, "__name__", None) or type(function).__name__
+        self._uniforms = function.uniforms if isinstance(function, Coupled) else None
+        self._function = function.function if isinstance(function, Coupled) else function
+        self.name = name or _name_of(self._function)
         self._features = spec.features
-        self._function = function
-        self._by_group = _takes_group(self.name, function)
+        # What rounding may change in each column: nothing where values are whole numbers.
+        domains = [domain_of(feature) for feature in spec.features]
+        self._rounding = np.array([ROUNDING * (d.high - d.low) if d.real else 0.0 for d in domains])
+        self._by_group = _takes_group(self.name, self._function, coupled=self._uniforms is not None)
         # The caller's function need not be ready for several threads at once.
         self._one_at_a_time = threading.Lock()
         self._try()
 
     def __str__(self) -> str:
         """In one phrase, for the statement under a verdict."""
-        return f"the people that the Python function {self.name} draws"
+        return f"the inputs that the Python function {self.name} draws"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the guarantee assumes of the function and nobody can check."""
+        if self._uniforms is not None:
+            return ()
+        return (
+            f"{self.name}: the rows of one call are assumed to be independent draws of one distribution; a function "
+            "passed as fairchain.Coupled is checked for that",
+        )
 
     @property
     def width(self) -> int:
@@ -84,46 +158,76 @@ class FunctionPopulation:
 
     @property
     def exact(self) -> bool:
-        """Whether every arm is shown its own people; else they must be picked out with `accepts`."""
+        """Whether every subgroup is shown its own rows; else they must be selected with `accepts`."""
         return self._by_group or all(arm.group is None for arm in self.arms)
 
     def accepts(self, arm: int, values: Inputs) -> NDArray[np.bool_] | None:
-        """Which of these people, (rows, features), belong to an arm; None if all that it shows do."""
+        """Which of these rows, (rows, features), belong to a subgroup; None if all that it shows do."""
         if self._by_group or self.arms[arm].group is None:
             return None
         return self._belong(arm, values)
 
     def shares(self) -> None:
-        """Not known: the function does not say."""
+        """Return None: the function does not say."""
         return
 
     def desk(self) -> None:
-        """The function brings memory of its own."""
+        """Return None: the function brings memory of its own."""
         return
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: None = None) -> FunctionRounds:  # noqa: ARG002
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: None = None,  # noqa: ARG002
+        arms: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> FunctionRounds:
         """Draw `count` rounds of a chunk: the same for the same arguments as long as function and numpy stay."""
         return FunctionRounds(self, (seed, chunk, count, copy))
 
-    def people(self, address: tuple[int, int, int, int], arm: int) -> Inputs:
-        """Call the function for an arm; every arm of a round gets a generator in the same state."""
-        seed, chunk, count, copy = address
-        generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, chunk, copy]))
-        group = self.arms[arm].group
-        extra = {"group": None if group is None else group.name} if self._by_group else {}
-        with self._one_at_a_time, user_code(self.name, "the function failed:", DataError):
-            answer = self._function(generator, count, **extra)
-        values = self._checked(answer, count)
-        if self._by_group and group is not None and not (belong := self._belong(arm, values)).all():
-            raise DataError(
-                f'{self.name}: {int((~belong).sum())} of {count} people are not of group "{group.name}", which was '
-                "asked for; return people of that group only, or leave the parameter group out"
-            )
+    def people(self, address: Draw, arm: int) -> Inputs:
+        """Call the function for a subgroup: with its own generator, or with the uniforms that all subgroups share."""
+        count = address[2]
+        if self._uniforms is None:
+            return self._asked(arm, count, _generator(address, self.shows(arm)), count).astype(self.dtype)
+        u = _uniforms(address, self._uniforms)
+        values = self._asked(arm, count, u)
+        seed, chunk, _, copy = address
+        rows = Address(seed, chunk, copy).integers(count, CHECKED, CHECK_LANE + self.shows(arm)).astype(np.intp)
+        self._check_rows(arm, u, values, rows)
         return values.astype(self.dtype)
 
     def shows(self, arm: int) -> int:
-        """Arms with the same number show the same people."""
+        """Subgroups with the same number show the same rows."""
         return arm if self._by_group else 0
+
+    def _asked(self, arm: int, count: int, *arguments: Any) -> NDArray[np.float64]:
+        """Call the function and check what it returns: `count` rows of a subgroup."""
+        group = self.arms[arm].group
+        extra = {"group": None if group is None else group.name} if self._by_group else {}
+        with self._one_at_a_time, user_code(self.name, "the function failed:", DataError):
+            answer = self._function(*arguments, **extra)
+        values = self._checked(answer, count)
+        if self._by_group and group is not None and not (belong := self._belong(arm, values)).all():
+            raise DataError(
+                f'{self.name}: {int((~belong).sum())} of {count} rows are not of group "{group.name}", which was '
+                "requested; return rows of that group only, or leave the parameter group out"
+            )
+        return values
+
+    def _check_rows(
+        self, arm: int, u: NDArray[np.float64], values: NDArray[np.float64], rows: NDArray[np.intp]
+    ) -> None:
+        """Compute some rows again, in another order and among other rows: each must be as it was."""
+        again = self._asked(arm, len(rows), _read_only(u[rows]))
+        wrong = (np.abs(again - values[rows]) > self._rounding).any(axis=1)
+        if wrong.any():
+            raise DataError(
+                f"{self.name}: row {int(rows[wrong.argmax()])} of the result depends on other rows of u, or changes "
+                "from call to call; compute each row from its own row of u alone, or write f(rng, count, group)"
+            )
 
     def _belong(self, arm: int, values: Inputs) -> NDArray[np.bool_]:
         belong = np.ones(len(values), bool)
@@ -132,13 +236,29 @@ class FunctionPopulation:
         return belong
 
     def _try(self) -> None:
-        """Two calls with the same generator must give the same people: rounds are drawn again by address."""
-        once, again = (self.people((0, 0, TRIAL, 0), 0) for _ in range(2))
+        """Refuse, before the run, a function that keeps a state or whose coupled rows depend on each other."""
+        for arm in {self.shows(arm): arm for arm in range(len(self.arms))}.values():
+            if self._uniforms is None:
+                self._try_twice(arm)
+            else:
+                self._try_rows(arm, self._uniforms)
+
+    def _try_twice(self, arm: int) -> None:
+        """Two calls with a generator in the same state must give the same rows: rounds are drawn again by address."""
+        once, again = (self.people((0, 0, TRIAL, 0), arm) for _ in range(2))
         if not np.array_equal(once, again):
             raise DataError(
-                f"{self.name}: two calls with a generator in the same state gave different people; "
+                f"{self.name}: two calls with a generator in the same state gave different rows; "
                 "draw every random number from rng, and keep nothing between two calls"
             )
+
+    def _try_rows(self, arm: int, uniforms: int) -> None:
+        """Permuted, split and repeated rows of `u` must give permuted, split and repeated rows of the result."""
+        u = _uniforms((0, 0, TRIAL_COUPLED, 0), uniforms)
+        values = self._asked(arm, TRIAL_COUPLED, u)
+        order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
+        for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
+            self._check_rows(arm, u, values, rows)
 
     def _checked(self, answer: Any, count: int) -> NDArray[np.float64]:
         """What the function returned, as a matrix of values that exist."""
@@ -147,8 +267,8 @@ class FunctionPopulation:
         for place, (feature, column) in enumerate(zip(self._features, columns, strict=True)):
             if column.shape != (count,):
                 raise DataError(
-                    f'{self.name}: column "{feature.name}" has shape {column.shape} where {count} people were asked '
-                    "for; return one value for each"
+                    f'{self.name}: column "{feature.name}" has shape {column.shape}, and {count} rows were requested; '
+                    "return one value for each"
                 )
             if isinstance(feature, CategoryFeature) and not isinstance(answer, np.ndarray):
                 values[:, place] = self._indices(feature, column)
@@ -157,11 +277,13 @@ class FunctionPopulation:
         return values
 
     def _columns(self, answer: Any, count: int) -> list[NDArray[Any]]:
+        if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
+            raise DataError(f"{self.name}: returned masked values; return a value for every cell")
         if isinstance(answer, np.ndarray):
             if answer.shape != (count, self.width):
                 raise DataError(
-                    f"{self.name}: returned an array of shape {answer.shape}; {count} people with {self.width} "
-                    f"features were asked for, shape ({count}, {self.width})"
+                    f"{self.name}: returned an array of shape {answer.shape}; {count} rows with {self.width} "
+                    f"features were requested, shape ({count}, {self.width})"
                 )
             return list(answer.T)
         if not isinstance(answer, Mapping) and not hasattr(answer, "columns"):
@@ -226,7 +348,7 @@ class FunctionRounds:
         return np.concatenate([self.show(group) for group in groups])
 
     def show(self, group: int) -> Inputs:
-        """The people of one arm, (rounds, features), or everybody if not exact."""
+        """The rows of one subgroup, (rounds, features), or everybody if not exact."""
         key = self.population.shows(group)
         if key not in self._drawn:
             self._drawn.clear()
@@ -234,17 +356,45 @@ class FunctionRounds:
         return self._drawn[key]
 
 
-def _takes_group(name: str, function: Callable[..., Any]) -> bool:
+def _generator(address: Draw, lane: int) -> np.random.Generator:
+    """Return the generator of an address and lane: by its own key, so that `jumped` and `spawn` lead to no other's."""
+    seed, chunk, _, copy = address
+    # Words of fixed length, since numbers that are split into as many words as they need could run together.
+    words = [seed >> shift & 0xFFFFFFFF for shift in range(0, 128, 32)]
+    words += [number >> shift & 0xFFFFFFFF for number in (chunk, copy, lane) for shift in (0, 32)]
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
+
+
+def _uniforms(address: Draw, uniforms: int) -> NDArray[np.float64]:
+    """Return an array (rounds, uniforms) of independent uniform numbers in [0, 1) with 53 random bits."""
+    seed, chunk, count, copy = address
+    words = Address(seed, chunk, copy).halfwords(2 * count * uniforms)
+    return _read_only(unit_reals(*words.reshape(2, -1)).reshape(count, uniforms))
+
+
+def _read_only(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lock an array: a function that overwrites its `u` would change what the next group gets."""
+    u.flags.writeable = False
+    return u
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _takes_group(name: str, function: Callable[..., Any], *, coupled: bool) -> bool:
     """Whether the function wants to know the group."""
+    forms = COUPLED_FORMS if coupled else FORMS
     if not callable(function):
-        raise DataError(f"{name}: is no function; {FORMS}")
+        raise DataError(f"{name}: not a function; {forms}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return False
     by_group = "group" in signature.parameters
     try:
-        signature.bind(None, 0, **({"group": None} if by_group else {}))
+        signature.bind(*([None] if coupled else [None, 0]), **({"group": None} if by_group else {}))
     except TypeError:
-        raise DataError(f"{name}: cannot be called with a generator and a number of people; {FORMS}") from None
+        given = "an array of uniforms" if coupled else "a generator and a number of rows"
+        raise DataError(f"{name}: cannot be called with {given}; {forms}") from None
     return by_group

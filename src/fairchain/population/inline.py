@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from fairchain.spec import CategoryFeature, Network, Spec, TextFeature
@@ -21,7 +23,8 @@ def with_nodes(spec: Spec) -> Spec:
     nodes = read_nodes(spec.population)
     # Checked here, where a message can still name the file.
     build_graph(spec.features, nodes, spec.population.path)
-    return replace(spec, population=Network(nodes=nodes))
+    name = spec.population.name or Path(spec.population.path).name
+    return replace(spec, population=Network(nodes=nodes, name=name))
 
 
 def _with_terms(feature: Feature | TextFeature) -> Feature | TextFeature:

@@ -45,6 +45,11 @@ class IntervenedPopulation:
         return str(self.people)
 
     @property
+    def source(self) -> Source:
+        """The population of everybody, whose files and notes are this one's."""
+        return self.people
+
+    @property
     def width(self) -> int:
         """How many features there are."""
         return self.people.width
@@ -58,14 +63,20 @@ class IntervenedPopulation:
         return
 
     def rounds(
-        self, seed: int, chunk: int, count: int, copy: int = 0, desk: IntervenedDesk | None = None
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: IntervenedDesk | None = None,
+        arms: Sequence[int] | None = None,
     ) -> IntervenedRounds:
         """Draw `count` rounds of a chunk: the same for the same arguments."""
         desk = desk or self.desk()
         shown = self.people.rounds(seed, chunk, count, copy, desk=desk.people).show(0)
         values = None
         if self.values is not None:
-            values = self.values.rounds(seed, chunk, count, copy + VALUES_COPY, desk=desk.values)
+            values = self.values.rounds(seed, chunk, count, copy + VALUES_COPY, desk=desk.values, arms=arms)
         return IntervenedRounds(self, shown, values)
 
 

@@ -105,7 +105,15 @@ class MarginalPopulation:
         """Memory to draw into, for one worker."""
         return Desk(self.dtype, self._sizes, self._starts)
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Desk | None = None) -> Rounds:
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: Desk | None = None,
+        arms: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> Rounds:
         """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere."""
         address = Address(seed, chunk, copy)
         desk = desk or self.desk()

@@ -59,8 +59,16 @@ class Source(Protocol):
     def desk(self) -> Any:
         """Memory to draw into, for one worker."""
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> Shown:
-        """The rounds of a chunk."""
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: Any = None,
+        arms: Sequence[int] | None = None,
+    ) -> Shown:
+        """Draw the rounds of a chunk, to be shown as these arms only; as all of them by default."""
 
     def shares(self) -> Any:
         """A number for each arm, the share of all people that belongs to it; None if that is not known."""
@@ -116,25 +124,35 @@ class RejectionPopulation:
         return self.source.shares() if self.predicate is None else None
 
     def rounds(
-        self, seed: int, chunk: int, count: int, copy: int = 0, desk: RejectionDesk | None = None
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: RejectionDesk | None = None,
+        arms: Sequence[int] | None = None,
     ) -> RejectionRounds:
-        """Draw `count` rounds of a chunk: the same for the same arguments, whichever arms are looked at.
+        """Draw `count` rounds of a chunk: the same for the same arguments, the arms included.
+
+        Only candidates for `arms` are drawn, by default for all: an arm that a rule no longer compares costs nothing.
+        Which candidates a round gets depends on these arms, so all arms of one round must come from one call.
 
         Raises
         ------
         DataError, SpecError
-            If an arm accepts nobody, or so few that no run could wait for them.
+            If one of these arms accepts nobody, or so few that no run could wait for them.
         """
         desk = desk or self.desk()
-        search = _Search(self, desk.clear(count))
+        wanted = range(len(self.arms)) if arms is None else arms
+        search = _Search(self, desk.clear(count), wanted)
         attempt = 0
         while (rounds := np.flatnonzero(search.waiting.any(axis=0))).size:
             # Doubled from one attempt to the next, since most rounds may end with the next candidate.
             each = max(1, min(2 ** min(attempt, 10), ROWS_AT_ONCE // rounds.size))
             address = (seed, chunk, rounds.size * each, copy * COPY_STRIDE + attempt)
-            search.go_on(rounds, each, self.source.rounds(*address, desk=desk.source))
+            search.go_on(rounds, each, self.source.rounds(*address, desk=desk.source, arms=wanted))
             attempt += 1
-        return RejectionRounds(search.people)
+        return RejectionRounds(search.people, frozenset(wanted))
 
     def belong(self, arm: int, values: Inputs) -> NDArray[np.bool_]:
         """Which of these people belong to an arm."""
@@ -148,19 +166,26 @@ class RejectionPopulation:
 
 @dataclass(frozen=True)
 class RejectionRounds:
-    """The people that each arm took, (arms, rounds, features)."""
+    """The inputs that each arm took, (arms, rounds, features); rows of arms that were not drawn have no meaning."""
 
     people: Inputs
+    arms: frozenset[int]
 
     def inputs(self, groups: Sequence[int]) -> Inputs:
         """Feature values, one block of rows after another for each arm: (arms * rounds, features)."""
+        self._must_be_drawn(groups)
         shown: Inputs = self.people[list(groups)].reshape(-1, self.people.shape[2])
         return shown
 
     def show(self, group: int) -> Inputs:
         """The people of one arm, (rounds, features); valid until the next draw at the same desk."""
+        self._must_be_drawn([group])
         shown: Inputs = self.people[group]
         return shown
+
+    def _must_be_drawn(self, groups: Sequence[int]) -> None:
+        if not self.arms.issuperset(groups):
+            raise ValueError(f"arms {sorted(self.arms)} were drawn, and {list(groups)} are to be shown")
 
 
 class RejectionDesk:
@@ -181,10 +206,11 @@ class RejectionDesk:
 class _Search:
     """The state of one draw: who was taken, which rounds of which arm still wait, and what was seen on the way."""
 
-    def __init__(self, population: RejectionPopulation, people: Inputs) -> None:
+    def __init__(self, population: RejectionPopulation, people: Inputs, wanted: Sequence[int]) -> None:
         arms, rounds, _ = people.shape
         self.people = people
-        self.waiting = np.ones((arms, rounds), bool)
+        self.waiting = np.zeros((arms, rounds), bool)
+        self.waiting[list(wanted)] = True
         self._population = population
         # For each arm: candidates looked at, those who belong to it, and those for whom the predicate holds too.
         self._seen = np.zeros((arms, 3), np.int64)

@@ -27,10 +27,9 @@ def _shares(spec: Spec, groups: tuple[Group, ...], people: People | None) -> Seq
         return text_shares(spec, groups)
     if not isinstance(spec.population, Network):
         return None
-    from fairchain.population.bayes import BayesPopulation
+    from fairchain.population.bayes import network_shares
 
-    shares = BayesPopulation(spec, arms_of_groups(groups)).shares()
-    return None if shares is None else shares.tolist()
+    return network_shares(spec, groups)
 
 
 def large_enough(spec: Spec, people: People | None = None) -> tuple[tuple[Group, ...], Left]:

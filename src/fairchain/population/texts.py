@@ -121,7 +121,15 @@ class TextPopulation:
             return None
         return tuple(len(pool) / len(self.corpus.ids) for pool in self.pools)
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: TextDesk | None = None) -> TextRounds:
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: TextDesk | None = None,
+        arms: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> TextRounds:
         """Draw `count` rounds of a chunk: the same for the same arguments, always and everywhere.
 
         `copy` addresses independent draws of the same chunk. With a desk the rounds are drawn into its memory, and are

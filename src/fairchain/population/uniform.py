@@ -126,7 +126,15 @@ class UniformPopulation:
         """Where the second word of a real column stands."""
         return self._real.index(column)
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Desk | None = None) -> Rounds:
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: Desk | None = None,
+        arms: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> Rounds:
         """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere.
 
         `copy` addresses independent draws of the same chunk, for rules that do not couple groups. With a desk the

@@ -8,7 +8,7 @@ one counts both only, the gap c is 1 - p_j/p_i, and a round is worth (1-c) X_i -
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -29,6 +29,16 @@ def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False) ->
     """Log e-value against "gap >= c" (side "above") or "gap <= c" (side "below")."""
     plus, zero, minus = cells
     result = np.full(np.shape(plus), -np.inf)
+    for factors, share in log_factors(c, side, relative):
+        result = np.logaddexp(result, plus * factors[0] + zero * factors[1] + minus * factors[2] + share)
+    return result
+
+
+def log_factors(c: float, side: Side, relative: bool) -> Iterator[tuple[tuple[float, float, float], float]]:
+    """Yield for each betting fraction the logarithms of what a round in each cell multiplies it by, and of its share.
+
+    The e-value is the sum over fractions of exp(share + plus * first + zero * second + minus * third).
+    """
     only_second = 1.0 if relative else 1 + c
     for fraction, share in zip(FRACTIONS, SHARES, strict=True):
         if side == "above":
@@ -37,9 +47,8 @@ def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False) ->
         else:
             stake = fraction / most_lost(c, relative)
             factors = (1 + stake * (1 - c), 1 - stake * c, 1 - stake * only_second)
-        won = plus * math.log(factors[0]) + zero * math.log(factors[1]) + minus * math.log(factors[2])
-        result = np.logaddexp(result, won + math.log(share / TOTAL_SHARE))
-    return result
+        first, second, third = map(math.log, factors)
+        yield (first, second, third), math.log(share / TOTAL_SHARE)
 
 
 def most_lost(c: float, relative: bool) -> float:

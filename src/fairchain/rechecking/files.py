@@ -1,34 +1,99 @@
-"""The files that a certificate about texts names, found again where a checker has them.
+"""The files that a certificate speaks of, found again where the checker has them: never where the certificate lies.
 
-A certificate names files without their folders. Whether they are the right ones is seen by their hash.
+A certificate names files without their folders. With a spec of the checker's own, that spec says where they are. Else
+the checker names network and data, and what a question about texts needs besides lies beside one of these. A file
+beside the certificate would be the issuer's choice.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from fairchain.errors import CertificateError
-from fairchain.spec import Spec
+from fairchain.spec import Marginals, Spec, Table
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Texts
 
 WORDNET = Path("/usr/share/wordnet")
+BLOCK = 2**20
 
 
-def with_files(spec: Spec, certificate: Path, model: str | Path | None, corpus: Any) -> Spec:
-    """The spec of a certificate with files that can be opened: beside the certificate, the network or the corpus.
+@dataclass(frozen=True)
+class UsedFile:
+    """A file that a recheck opened: what it is, where it lies, and the hash of its bytes."""
 
-    Raises
-    ------
-    CertificateError
-        If the corpus is not given, or one of the files lies nowhere of these.
-    """
+    role: str
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a checker has: a network, a table or corpus, and a spec; None for what was not given."""
+
+    model: str | Path | None
+    table: Any
+    spec: Spec | None
+
+    def located(self, certificate: Path, inside: Spec) -> tuple[Spec, str | Path | None, Any]:
+        """Return the question with files that can be opened, the network's file, and the table's.
+
+        With a spec of the checker's own it is that spec which is asked, with the seed and the budget of the
+        certificate; names of tables in sentences stay those of the certificate.
+        """
+        if self.spec is None:
+            return self._beside(certificate, inside), self.model, self.table
+        own = self.spec
+        guarantee = replace(own.guarantee, seed=inside.guarantee.seed, budget=inside.guarantee.budget)
+        model = self.model if self.model is not None else own.model.path
+        table = self.table
+        if isinstance(own.population, Table | Marginals):
+            table = table if table is not None else own.population.path
+            path = getattr(inside.population, "path", None)
+            own = replace(own, population=replace(own.population, path=path))
+        elif isinstance(own.population, Texts) and own.population.path is not None:
+            table = table if table is not None else own.population.path
+            _check_corpus(certificate, inside, table)
+            own = replace(own, population=replace(own.population, path=str(table)))
+        return replace(own, guarantee=guarantee), model, table
+
+    def _beside(self, certificate: Path, spec: Spec) -> Spec:
+        """The certificate's spec, with the files of its texts beside the network or the corpus that were named."""
+        population = spec.population
+        if not isinstance(population, Texts):
+            return spec
+        _check_corpus(certificate, spec, self.table)
+        given = [path for path in (self.model, self.table) if isinstance(path, str | Path)]
+        folders = [Path(path).parent for path in given]
+        changes = {} if population.path is None else {"path": str(self.table)}
+        if population.wordnet is not None:
+            changes["wordnet"] = _found(certificate, population.wordnet, [*folders, WORDNET.parent])
+        described = []
+        for feature in spec.described:
+            files = {key: _found(certificate, name, folders) for key, name in files_of(feature).items()}
+            described.append(replace(feature, **files))
+        return replace(spec, population=replace(population, **changes), described=tuple(described))
+
+
+def used_files(spec: Spec, model: str | Path | None, table: Any) -> tuple[UsedFile, ...]:
+    """Return every file that the check of this question opens, with the hash of its bytes."""
+    named: list[tuple[str, Any]] = [("model", model), ("data", table if isinstance(table, str | Path) else None)]
+    if isinstance(spec.population, Texts):
+        named.append(("wordnet", spec.population.wordnet))
+        for feature in spec.described:
+            named += [(key, name) for key, name in files_of(feature).items()]
+    return tuple(UsedFile(role, str(path), _sha256(Path(path))) for role, path in named if path is not None)
+
+
+def _check_corpus(certificate: Path, spec: Spec, corpus: Any) -> None:
     population = spec.population
-    if not isinstance(population, Texts):
-        return spec
+    assert isinstance(population, Texts)
     if population.path is not None and not isinstance(corpus, str | Path):
         raise CertificateError(f"{certificate}: speaks of texts of a file; name it with --data (table=... in Python)")
     if population.path is not None and Path(str(corpus)).name != Path(population.path).name:
@@ -38,16 +103,6 @@ def with_files(spec: Spec, certificate: Path, model: str | Path | None, corpus: 
             f"{certificate}: speaks of texts of the data set {population.dataset}, which `fairchain data get` fetches; "
             "leave --data (table=...) out"
         )
-    given = [path for path in (model, corpus) if isinstance(path, str | Path)]
-    folders = [certificate.parent, *(Path(path).parent for path in given)]
-    changes = {} if population.path is None else {"path": str(corpus)}
-    if population.wordnet is not None:
-        changes["wordnet"] = _found(certificate, population.wordnet, [*folders, WORDNET.parent])
-    described = []
-    for feature in spec.described:
-        files = {key: _found(certificate, name, folders) for key, name in files_of(feature).items()}
-        described.append(replace(feature, **files))
-    return replace(spec, population=replace(population, **changes), described=tuple(described))
 
 
 def _found(certificate: Path, name: str, folders: list[Path]) -> str:
@@ -56,4 +111,28 @@ def _found(certificate: Path, name: str, folders: list[Path]) -> str:
     for folder in folders:
         if (folder / bare).exists():
             return str(folder / bare)
-    raise CertificateError(f"{certificate}: speaks of {bare}, which is not there; put it beside the certificate")
+    raise CertificateError(
+        f"{certificate}: speaks of {bare}, which does not lie beside the network or the data that you named; put yours "
+        "there, or give your own spec with --spec (spec=... in Python)"
+    )
+
+
+def _sha256(path: Path) -> str:
+    """The hash of a file, or of the files in a folder by their names; empty where there is nothing to read."""
+    digest = hashlib.sha256()
+    try:
+        for each in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if path.is_dir():
+                digest.update(each.name.encode() + b"\0")
+            if each.is_file():
+                for block in _blocks(each):
+                    digest.update(block)
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block

@@ -16,6 +16,7 @@ from fairchain.rechecking.labels import concluded
 from fairchain.rechecking.replay import Replay
 from fairchain.rechecking.sources import Sources
 from fairchain.spec import Spec
+from fairchain.spec.seeds import Seed
 from fairchain.wording import scope, statement
 
 CLOSE = 1e-6
@@ -25,7 +26,7 @@ STATED = ("threshold", "delta", "epsilon")
 
 
 def expected_claims(
-    replay: Replay, sources: Sources, labels: Sequence[int], model_sha256: str, stopped: str
+    replay: Replay, sources: Sources, labels: Sequence[int], model_sha256: str, seed: Seed, stopped: str
 ) -> dict[str, Any]:
     """Everything that the counts, and the labels seen, allow to be said, under the names that a certificate uses."""
     question, asked = replay.question, sources.spec
@@ -34,7 +35,7 @@ def expected_claims(
     decision = replay.decision
     if question.epsilon is not None:
         decision = "FAIR" if high <= question.threshold else "UNFAIR" if low > question.threshold else "UNDECIDED"
-    reached = question.epsilon is not None and _reached(replay, question.epsilon)
+    known = question.epsilon is not None and reached(replay, question.epsilon)
     pairs = _Pairs(replay, sources)
     if question.relative:
         estimate, low, high = 1 - estimate, 1 - high, 1 - low
@@ -53,8 +54,9 @@ def expected_claims(
         "rounds": replay.rounds,
         "rows": None,
         "evaluations": sources.evaluations(replay.rounds, np.diag(replay.asked)),
-        "stopped": _why_it_ended(replay, asked, decision, reached, stopped),
-        "seed": guarantee.seed,
+        "stopped": _why_it_ended(replay, asked, decision, known, stopped),
+        "seed": seed.value,
+        "seed_origin": seed.origin,
         "rule": guarantee.rule,
         "sound": True,
         "model_sha256": model_sha256,
@@ -66,12 +68,12 @@ def expected_claims(
             delta=question.delta,
             population=population,
             sound=True,
-            within=question.epsilon if reached else None,
+            within=question.epsilon if known else None,
             kind=sources.kind,
             inputs=asked.inputs,
             left_out=len(sources.left_out),
         ),
-        "scope": scope(model_sha256, guarantee.seed),
+        "scope": scope(model_sha256, seed.value, seed.origin),
     }
 
 
@@ -111,7 +113,7 @@ def _union_bar(replay: Replay) -> float:
     return replay.question.bar + math.log(int(replay.question.compared.sum()))
 
 
-def _reached(replay: Replay, epsilon: float) -> bool:
+def reached(replay: Replay, epsilon: float) -> bool:
     """Estimate mode: every probability and every gap is known within epsilon."""
     if not replay.known:
         return False

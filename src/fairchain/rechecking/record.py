@@ -1,10 +1,16 @@
-"""A certificate as it is read: strict structs, and what a claim about it is."""
+"""A certificate as it is read: untrusted JSON, parsed strictly, and what a claim about it is.
+
+A file means one thing or is refused: no key twice, no key that is not known, no number that is not finite or does not
+fit into 64 bits, and no more values than a bounded memory holds.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -12,7 +18,9 @@ from fairchain.certificate_format import FORMAT, VERSION
 from fairchain.errors import CertificateError
 from fairchain.rechecking.replay import BatchRecord, Count
 
-MOST_BYTES = 500_000_000
+MOST_BYTES = 200_000_000
+# Values in a file, counted by commas and brackets: about 70 bytes of memory each.
+MOST_VALUES = 20_000_000
 Kind = TypeVar("Kind")
 
 
@@ -36,7 +44,7 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The counts and how they were drawn."""
 
     stream: str
-    seed: int
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     coupled: bool
     outcomes: list[int]
     look: Look | None
@@ -59,38 +67,51 @@ class RowEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: list[Count]
 
 
+class Software(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Versions of what made the certificate."""
+
+    fairchain: str
+    python: str
+    numpy: str
+    onnxruntime: str
+
+
+class Times(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When and in how many seconds; the only part that two runs of the same question do not share."""
+
+    created: str | None = None
+    seconds: float | None = None
+
+
 class CertificateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole certificate."""
 
     format: str
     version: int
-    software: dict[str, str]
+    software: Software
     spec: dict[str, Any]
     claims: dict[str, Any]
     evidence: dict[str, Any]
     digest: str
-    times: dict[str, Any]
+    times: Times
 
 
 def read_certificate(path: Path) -> tuple[dict[str, Any], CertificateFile]:
     """The file as plain values and as a record, or a CertificateError that says why it is none."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise CertificateError(f"{path}: larger than {MOST_BYTES} bytes")
-        content = path.read_bytes()
-        raw = msgspec.json.decode(content)
-        file = msgspec.convert(raw, CertificateFile)
-    except FileNotFoundError:
+    raw = _parse(path, _read(path))
+    version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
+    if version[0] == FORMAT and isinstance(version[1], int) and version[1] != VERSION:
         raise CertificateError(
-            f"{path}: no such file; write one with fairchain verify SPEC --certificate FILE"
-        ) from None
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read ({error.strerror})") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CertificateError(f"{path}: not a fairchain certificate: {error}") from None
+            f"{path}: a certificate of version {version[1]}, and this program reads version {VERSION}; check it with "
+            "the fairchain that made it, or issue it again"
+        )
+    try:
+        file = msgspec.convert(raw, CertificateFile)
+    except (ValueError, RecursionError) as error:
+        raise _none(path, error) from None
     if file.format != FORMAT or file.version != VERSION:
         raise CertificateError(
-            f"{path}: format {file.format} version {file.version}; this program reads {FORMAT} version {VERSION}"
+            f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} version {VERSION}"
         )
     return raw, file
 
@@ -99,5 +120,63 @@ def evidence_of(path: Path, file: CertificateFile, kind: type[Kind]) -> Kind:
     """The evidence as a record of this kind, or a CertificateError."""
     try:
         return msgspec.convert(file.evidence, kind)
-    except msgspec.ValidationError as error:
+    except (ValueError, RecursionError) as error:
         raise CertificateError(f"{path}: not a fairchain certificate: evidence: {error}") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise CertificateError(
+            f"{path}: no such file; write one with fairchain verify SPEC --certificate FILE"
+        ) from None
+    except OSError as error:
+        raise CertificateError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > MOST_BYTES or sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
+        raise CertificateError(f"{path}: larger than {MOST_BYTES:,} bytes or {MOST_VALUES:,} values")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise _none(path, error) from None
+
+
+def _parse(path: Path, text: str) -> Any:
+    try:
+        return json.loads(
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_refused
+        )
+    except (ValueError, RecursionError) as error:
+        raise _none(path, error) from None
+
+
+def _none(path: Path, error: Exception) -> CertificateError:
+    why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return CertificateError(f"{path}: not a fairchain certificate: {why}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object with every key once: a second value for a key would be read by some programs and not by others."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {json.dumps(twice[:60])} stands twice in one object")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20 or abs(int(text)) >= 2**63:
+        raise ValueError(f"the number {text[:20]}... does not fit into 64 bits")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    if not math.isfinite(float(text)):
+        raise ValueError(f"the number {text[:20]} is not finite")
+    return float(text)
+
+
+def _refused(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number that a certificate can hold")

@@ -26,7 +26,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch as it stands in a certificate; `together` has a table for every four chunks and every outcome.
+    """One batch as it stands in a certificate; `together` has a table for every chunk and every outcome.
 
     `labels` are all labels that the network gave in it, whether they are counted or not.
     """
@@ -40,19 +40,25 @@ class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: list[Count]
     together: list[list[list[list[Count]]]]
 
-    def part_rounds(self) -> list[int]:
-        """Rounds in each part."""
-        size = 4 * self.chunk_rounds
-        return [min(size, self.rounds - start) for start in range(0, self.rounds, size)]
+    @property
+    def chunks(self) -> int:
+        """How many chunks its rounds make."""
+        return -(-self.rounds // self.chunk_rounds)
 
-    def tables(self, part: int) -> list[Table]:
-        """The counts of a part, a full symmetric table for each outcome."""
-        return [_symmetric(rows, len(self.groups)) for rows in self.together[part]]
+    def size(self, place: int) -> int:
+        """Rounds in one of its chunks."""
+        return min(self.chunk_rounds, self.rounds - place * self.chunk_rounds)
+
+    def tables(self, place: int) -> list[Table]:
+        """The counts of a chunk, a full symmetric table for each outcome."""
+        return [_symmetric(rows, len(self.groups)) for rows in self.together[place]]
 
     def totals(self) -> list[Table]:
         """The counts of the whole batch."""
-        parts = [self.tables(part) for part in range(len(self.together))]
-        return [sum(tables[1:], start=tables[0]) for tables in zip(*parts, strict=True)]
+        total = np.zeros((len(self.together[0]), len(self.groups), len(self.groups)), np.int64)
+        for place in range(len(self.together)):
+            total += self.tables(place)
+        return list(total)
 
 
 @dataclass(frozen=True)
@@ -164,7 +170,7 @@ class Replay:
             self.decision = "FAIR"
 
     def _check_choices(self, number: int, batch: BatchRecord, last: bool) -> None:
-        leader, groups, rounds = self._expected()
+        leader, groups, rounds = self.next_batch()
         if batch.leader != leader:
             self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
         if batch.groups != groups:
@@ -176,11 +182,10 @@ class Replay:
         # A forecast may differ by one in the last digit's rounding; the last batch may be cut short.
         if abs(batch.rounds - rounds) > 1 and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
-        size = max([1024, *(each for each in (2048, 4096, 8192) if 2 * each <= batch.rounds)])
-        if not last and batch.chunk_rounds != size:
+        if not last and batch.chunk_rounds != chunk_rounds(batch.rounds):
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
-    def _expected(self) -> tuple[tuple[int, int, int] | None, list[int], int]:
+    def next_batch(self) -> tuple[tuple[int, int, int] | None, list[int], int]:
         """Leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
         everybody = list(range(q.groups))
@@ -270,15 +275,15 @@ def impossible(batch: BatchRecord, question: Question) -> str | None:
         i, j, outcome = batch.leader
         if i == j or max(i, j) >= question.groups or outcome >= question.outcomes:
             return "a leader that does not exist"
-    if len(batch.together) != len(batch.part_rounds()):
-        return "more or fewer parts than its rounds make"
-    for part, rounds in enumerate(batch.part_rounds()):
-        if len(batch.together[part]) != question.outcomes:
+    if len(batch.together) != batch.chunks:
+        return "counts for more or fewer chunks than its rounds make"
+    for place, tables in enumerate(batch.together):
+        if len(tables) != question.outcomes:
             return "a wrong number of outcomes"
-        for rows in batch.together[part]:
+        for rows in tables:
             if [len(row) for row in rows] != list(range(size, 0, -1)):
                 return "tables of the wrong size"
-            if _contradictory(_symmetric(rows, size), rounds):
+            if _contradictory(_symmetric(rows, size), batch.size(place)):
                 return "counts that contradict each other"
     return None
 
@@ -289,6 +294,11 @@ def _contradictory(table: Table, rounds: int) -> bool:
     most = np.minimum(own[:, None], own[None, :])
     least = np.maximum(own[:, None] + own[None, :] - rounds, 0)
     return bool((table > most).any() or (table < least).any() or (own > rounds).any())
+
+
+def chunk_rounds(rounds: int) -> int:
+    """Rounds in each chunk of a batch of so many rounds."""
+    return max([1024, *(each for each in (2048, 4096, 8192) if 2 * each <= rounds)])
 
 
 def _whole_shares(rounds: int) -> int:

@@ -1,123 +1,260 @@
-"""The claim that the counts are the network's own: parts of batches drawn again, asked again, compared exactly."""
+"""The claim that the counts are the network's own: chunks drawn again, evaluated again, compared exactly.
+
+Everything is run again where its forecast fits into the budget of seconds, else a random sample of single chunks.
+"""
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS
 from fairchain.errors import ModelError
 from fairchain.model import Model
+from fairchain.rechecking.forgery import escape_probability
 from fairchain.rechecking.record import Claim, Look
 from fairchain.rechecking.replay import BatchRecord
 from fairchain.rechecking.sources import Sources
 
+# The fewest chunks of a sample, and how long the speed is measured for.
+LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
+
 
 @dataclass(frozen=True)
-class Rerun:
-    """How to run a certificate's rounds again: on which network, from which seed, counting which labels."""
+class Cost:
+    """What a re-run takes, known before it starts: all evaluations and chunks, those to be run, and a forecast."""
+
+    evaluations: int
+    chunks: int
+    sampled_evaluations: int
+    sampled_chunks: int
+    seconds: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is run again."""
+        return self.sampled_chunks == self.chunks
+
+    def __str__(self) -> str:
+        part = "all" if self.whole else f"{self.sampled_chunks:,} chosen at random"
+        return (
+            f"re-run of {self.sampled_evaluations:,} of {self.evaluations:,} evaluations ({part} of {self.chunks:,} "
+            f"chunks), about {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a sample of chunks is worth.
+
+    `one_escapes` is the probability that one forged chunk is not in the sample. `needed` is how many chunks the verdict
+    rests on (None without a verdict), and `needed_escape` the probability that none of so many is in the sample.
+    """
+
+    chunks: int
+    sampled: int
+    one_escapes: float
+    needed: int | None
+    needed_escape: float | None
+
+
+@dataclass(frozen=True)
+class Counter:
+    """How chunks are counted: which network, which inputs, which seed."""
 
     model: Model
     sources: Sources
-    coupled: bool
+    seed: int
+    coupled: bool = True
+
+    def labels(self, chunk: int, count: int, arms: Sequence[int]) -> NDArray[np.int64]:
+        """Return the label that each of these subgroups gets in each round of a chunk, (subgroups, rounds).
+
+        A round is drawn once for all subgroups.
+        """
+        population, shown = self.sources.population, list(arms)
+        found = []
+        for copy, drawn in [(0, shown)] if self.coupled else [(1 + arm, [arm]) for arm in shown]:
+            rounds = population.rounds(self.seed, chunk, count, copy, arms=drawn)
+            found += [self.model.predict(rounds.inputs([arm])) for arm in drawn]
+        return np.stack(found).astype(np.int64)
+
+    def count(self, chunk: int, count: int, groups: Sequence[int]) -> list[NDArray[np.int64]]:
+        """Count a chunk: for each outcome in how many rounds each two groups both got it."""
+        return self.tables(self.labels(chunk, count, self.sources.comparison.asks(groups)))
+
+    def tables(self, seen: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Count the labels of a chunk."""
+        comparison = self.sources.comparison
+        if comparison.individual:
+            seen = _changes(seen, comparison.outcomes)
+        # Sums of at most 8192 ones are exact in single precision, whose products are fast.
+        masks = [(seen == outcome).astype(np.float32) for outcome in comparison.rows]
+        return [(mask @ mask.T).astype(np.int64) for mask in masks]
+
+    def evaluations(self, rounds: int, groups: Sequence[int]) -> int:
+        """How often the network is evaluated for so many rounds."""
+        return rounds * len(self.sources.comparison.asks(groups))
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """One chunk of one batch, and its evaluations."""
+
+    batch: int
+    place: int
+    cost: int
+
+
+class Rerun:
+    """A re-run of a certificate's chunks; `evaluations` is how many were run and agreed.
+
+    Parameters
+    ----------
+    counter, batches
+        How to count, and what the certificate says was counted.
+    full, seconds
+        Run everything whatever it takes; else only where the forecast is at most so many seconds.
+    seed
+        For choosing a sample; without one the choice comes from the system's entropy and cannot be foreseen.
+    """
+
+    def __init__(
+        self, counter: Counter, batches: Sequence[BatchRecord], *, full: bool, seconds: float, seed: int | None
+    ) -> None:
+        self._counter, self._batches = counter, batches
+        self._full, self._seconds, self._seed = full, seconds, seed
+        self._chunks = [
+            _Chunk(number, place, counter.evaluations(batch.size(place), batch.groups))
+            for number, batch in enumerate(batches)
+            for place in range(batch.chunks)
+        ]
+        self._done: set[_Chunk] = set()
+        self._given: dict[int, set[int]] = {}
+        self.evaluations = 0
 
     def check(
-        self,
-        batches: Sequence[BatchRecord],
-        most: float,
-        seed: int | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> tuple[Claim, int, float]:
-        """Re-run parts worth about `most` evaluations; the claim, the evaluations, and which fraction that was."""
-        comparison = self.sources.comparison
-        parts = [
-            (number, part, rounds * len(comparison.asks(batch.groups)))
-            for number, batch in enumerate(batches)
-            for part, rounds in enumerate(batch.part_rounds())
-        ]
-        total = sum(cost for *_, cost in parts)
-        shown = _that_show_labels(batches)
-        always = [part for part in parts if part[0] in shown]
-        chosen = parts if total <= most else sorted({*_sample(parts, most, seed), *always})
-        wanted = sum(cost for *_, cost in chosen)
-        done = 0
-        labels: dict[int, set[int]] = {}
-        for number, part, cost in sorted(chosen):
-            try:
-                again, given = self._count(batches[number], part)
-            except ModelError as error:
-                return Claim("re-run", False, str(error)), done, 0.0
-            done += cost
-            if progress is not None:
-                progress(done, wanted)
-            off = max(int(np.abs(a - b).max()) for a, b in zip(again, batches[number].tables(part), strict=True))
-            if off:
-                return Claim("re-run", False, _difference(number, part, off, batches[number])), done, 0.0
-            labels[number] = labels.get(number, set()) | given
-        missing = {number for number, *_ in set(parts) - set(chosen)}
-        for number, given in labels.items():
-            claimed, whole = set(batches[number].labels), number not in missing
-            if given != claimed if whole else not given <= claimed:
-                detail = f"batch {number} gives the labels {sorted(given)}, the certificate says {sorted(claimed)}"
-                return Claim("re-run", False, detail), done, 0.0
-        fraction = done / total if total else 1.0
-        share = "everything" if len(chosen) == len(parts) else f"{len(chosen)} of {len(parts)} parts, chosen at random"
-        detail = f"{share}: {done:,} evaluations ({fraction:.1%}) drawn and run again, every count the same"
-        return Claim("re-run", True, detail), done, fraction
+        self, report: Callable[[Cost], None] | None, progress: Callable[[int, int], None] | None
+    ) -> tuple[Claim, Cost]:
+        """Measure the speed, state the cost, and compare; return the claim and what was run."""
+        cost = Cost(0, len(self._chunks), 0, 0, 0.0)
+        try:
+            wrong, speed = self._probe()
+            chosen, cost = self._plan(speed)
+            if report is not None:
+                report(cost)
+            for chunk in [*chosen, *self._that_show_labels()] if not wrong else ():
+                wrong = self._differs(chunk)
+                if wrong:
+                    break
+                if progress is not None:
+                    progress(min(self.evaluations, cost.sampled_evaluations), cost.sampled_evaluations)
+        except ModelError as error:
+            wrong = str(error)
+        wrong = wrong or self._other_labels()
+        if wrong:
+            return Claim("re-run", False, wrong), cost
+        share = "everything" if cost.whole else f"{cost.sampled_chunks:,} of {cost.chunks:,} chunks, chosen at random"
+        detail = f"{share}: {cost.sampled_evaluations:,} evaluations drawn and run again, every count the same"
+        return Claim("re-run", True, detail), cost
 
-    def look(self, look: Look, batches: Sequence[BatchRecord]) -> Claim:
+    def _probe(self) -> tuple[str, float]:
+        """Run chunks of growing size until one takes long enough to tell evaluations per second."""
+        speed, last = 1.0, 0
+        for chunk in sorted(self._chunks, key=lambda chunk: chunk.cost):
+            if chunk.cost < 4 * last:
+                continue
+            start = time.perf_counter()
+            if wrong := self._differs(chunk):
+                return wrong, speed
+            spent = max(time.perf_counter() - start, 1e-9)
+            speed, last = chunk.cost / spent, chunk.cost
+            if spent > PROBE_SECONDS:
+                break
+        return "", speed
+
+    def _plan(self, speed: float) -> tuple[list[_Chunk], Cost]:
+        total = sum(chunk.cost for chunk in self._chunks)
+        size = len(self._chunks)
+        if not self._full and total > speed * self._seconds:
+            fitting = int(size * self._seconds * speed / total)
+            size = min(size, max(LEAST_CHUNKS, fitting))
+        chosen = sample_of(self._chunks, size, self._seed)
+        wanted = sum(chunk.cost for chunk in chosen)
+        return chosen, Cost(total, len(self._chunks), wanted, size, wanted / speed)
+
+    def _differs(self, chunk: _Chunk) -> str:
+        """Run one chunk again, unless that was done; return what is wrong with it, or nothing."""
+        if chunk in self._done:
+            return ""
+        batch = self._batches[chunk.batch]
+        arms = self._counter.sources.comparison.asks(batch.groups)
+        seen = self._counter.labels(batch.chunk + chunk.place, batch.size(chunk.place), arms)
+        again = self._counter.tables(seen)
+        off = max(int(np.abs(a - b).max()) for a, b in zip(again, batch.tables(chunk.place), strict=True))
+        if off:
+            return (
+                f"batch {chunk.batch}, chunk {chunk.place} gives other counts (up to {off} of "
+                f"{batch.size(chunk.place)} rounds); if they differ by one or two, another processor may round the "
+                "network's sums differently"
+            )
+        self._given.setdefault(chunk.batch, set()).update(np.unique(seen).tolist())
+        self._done.add(chunk)
+        self.evaluations += chunk.cost
+        return ""
+
+    def _that_show_labels(self) -> list[_Chunk]:
+        """The chunks of the first batch, and of the first with a label that no batch before it has.
+
+        Together they show that the network gives two labels, which counts of one label may not.
+        """
+        seen: set[int] = set()
+        for number, batch in enumerate(self._batches):
+            seen |= set(batch.labels)
+            if len(seen) > 1:
+                return [chunk for chunk in self._chunks if chunk.batch in (0, number)]
+        return []
+
+    def _other_labels(self) -> str:
+        """Return in which batch the labels that were seen are not those of the certificate, or nothing."""
+        unseen = {chunk.batch for chunk in self._chunks if chunk not in self._done}
+        for number, given in self._given.items():
+            claimed = set(self._batches[number].labels)
+            if not given <= claimed or (number not in unseen and given != claimed):
+                return f"batch {number} gives the labels {sorted(given)}, the certificate says {sorted(claimed)}"
+        return ""
+
+    def look(self, look: Look) -> Claim:
         """Try the further inputs again, in which a second label was looked for."""
-        given = {label for batch in batches for label in batch.labels}
-        arms = range(len(self.sources.comparison.arms))
+        given = {label for batch in self._batches for label in batch.labels}
+        sources = self._counter.sources
+        arms = range(len(sources.comparison.arms))
         for start in range(0, look.rounds, LOOK_ROUNDS):
             count = min(LOOK_ROUNDS, look.rounds - start)
-            given |= set(np.unique(self._labels(LOOK_CHUNK + start // LOOK_ROUNDS, count, arms)).tolist())
-        names = self.sources.spec.model.labels
-        found = ", ".join(f'"{names[label]}"' for label in sorted(given))
+            given |= set(np.unique(self._counter.labels(LOOK_CHUNK + start // LOOK_ROUNDS, count, arms)).tolist())
+        found = ", ".join(f'"{sources.spec.model.labels[label]}"' for label in sorted(given))
         if sorted(given) != look.labels:
             return Claim("labels", False, f"the model gives {found}, the certificate says labels {look.labels}")
         return Claim("labels", True, f"{look.rounds * len(arms):,} further inputs tried again: the model gives {found}")
 
-    def _labels(self, chunk: int, count: int, arms: Sequence[int]) -> Any:
-        """The label of each round of a chunk as each of these arms."""
-        population, seed = self.sources.population, self.sources.spec.guarantee.seed
-        return np.stack(
-            [
-                self.model.predict(population.rounds(seed, chunk, count, 0 if self.coupled else 1 + arm).inputs([arm]))
-                for arm in arms
-            ]
-        ).astype(np.int64)
 
-    def _count(self, batch: BatchRecord, part: int) -> tuple[list[Any], set[int]]:
-        """The counts of a part, and the labels seen in it."""
-        comparison = self.sources.comparison
-        totals: list[Any] = [0 for _ in comparison.rows]
-        given: set[int] = set()
-        start, stop = 4 * part, min(4 * part + 4, -(-batch.rounds // batch.chunk_rounds))
-        for place in range(start, stop):
-            count = min(batch.chunk_rounds, batch.rounds - place * batch.chunk_rounds)
-            seen = self._labels(batch.chunk + place, count, comparison.asks(batch.groups))
-            given |= set(np.unique(seen).tolist())
-            if comparison.individual:
-                seen = _changes(seen, comparison.outcomes)
-            for each, outcome in enumerate(comparison.rows):
-                got = (seen == outcome).astype(np.int64)
-                totals[each] = totals[each] + got @ got.T
-        return totals, given
+def sample_of(chunks: Sequence[Any], size: int, seed: int | None) -> list[Any]:
+    """Choose so many chunks at random without repetition, in their order; each subset is equally likely."""
+    source = random.Random(seed) if seed is not None else random.SystemRandom()
+    return [chunks[place] for place in sorted(source.sample(range(len(chunks)), size))]
 
 
-def _that_show_labels(batches: Sequence[BatchRecord]) -> set[int]:
-    """The first batch, and the first that has a label which no batch before it has: together they show two labels."""
-    seen: set[int] = set()
-    for number, batch in enumerate(batches):
-        seen |= set(batch.labels)
-        if len(seen) > 1:
-            return {0, number}
-    return set()
+def worth_of(cost: Cost, needed: int | None) -> Sample:
+    """Return how likely forgeries escape a sample of this size."""
+    sizes = cost.chunks, cost.sampled_chunks
+    escape = None if needed is None else escape_probability(*sizes, needed)
+    return Sample(*sizes, escape_probability(*sizes, 1), needed, escape)
 
 
 def _changes(labels: Any, outcomes: Sequence[int]) -> Any:
@@ -125,27 +262,3 @@ def _changes(labels: Any, outcomes: Sequence[int]) -> Any:
     looked_at = (labels == outcomes[0]) if outcomes else labels
     changed = looked_at.max(axis=0) != looked_at.min(axis=0)
     return np.stack([changed.astype(np.int64), np.zeros(len(changed), np.int64)])
-
-
-def _sample(parts: list[tuple[int, int, int]], most: float, seed: int | None) -> list[tuple[int, int, int]]:
-    """Parts at random, without repetition, each as likely as its cost: evidence is worth what was sampled for it.
-
-    Unless a seed is given the choice comes from the system's entropy, which nobody can foresee.
-    """
-    source = random.Random(seed) if seed is not None else random.SystemRandom()
-    order = sorted(parts, key=lambda part: source.random() ** (1 / part[2]), reverse=True)
-    chosen: list[tuple[int, int, int]] = []
-    cost = 0
-    for part in order:
-        if chosen and cost + part[2] > most:
-            break
-        chosen.append(part)
-        cost += part[2]
-    return chosen
-
-
-def _difference(number: int, part: int, off: int, batch: BatchRecord) -> str:
-    return (
-        f"batch {number}, part {part} gives other counts (up to {off} of {batch.part_rounds()[part]} rounds); if they "
-        "differ by one or two, another processor may round the network's sums differently"
-    )

@@ -202,6 +202,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         "evaluations": count.evaluations,
         "stopped": "rows" if decision == "UNDECIDED" else "decided",
         "seed": None,
+        "seed_origin": None,
         "rule": "exact" if exact else "fixed sample",
         "sound": True,
         "model_sha256": network,

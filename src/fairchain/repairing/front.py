@@ -28,6 +28,7 @@ from fairchain.repairing.settings import Settings
 from fairchain.repairing.telling import changes_of, statement_of
 from fairchain.repairing.trial import Question, Rows, Trial
 from fairchain.spec import Individual, Marginals, Spec, Table, load_spec, revise
+from fairchain.spec.seeds import seed_of
 from fairchain.tables import People, people_of, read_table
 from fairchain.verdict import Verdict, limit_of
 from fairchain.verification import verify
@@ -93,7 +94,8 @@ def repair(
     iterations
         Generations, at most; the search ends after 10 without progress.
     seed
-        Instead of the spec's. The same seed gives the same network to the last bit.
+        A chosen seed, instead of the spec's; without one it is derived as for `verify`. The same seed gives the same
+        network to the last bit.
     progress
         Called after each generation.
 
@@ -122,10 +124,11 @@ def repair(
     before = verify(network, asked, table=table, population=population, workers=workers)
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
+    seeded = seed_of(asked, network.sha256, before.table_sha256).value
     if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
-        return _not_needed(before, settings, start)
-    job = _Job(network, asked, settings, _question(asked, table, population), table, workers, progress)
-    return job.run(before, *_rows(data, held_out, label, asked), start)
+        return _not_needed(before, settings, seeded, start)
+    job = _Job(network, asked, settings, _question(asked, table, population), table, seeded, workers, progress)
+    return job.run(before, *_rows(data, held_out, label, asked, seeded), start)
 
 
 def _must_be_possible(spec: Spec, data: Any, held_out: Any, *, named: bool) -> None:
@@ -157,18 +160,18 @@ def _question(spec: Spec, table: Any, function: Callable[..., Any] | None) -> Qu
     return Question(spec, people, function)
 
 
-def _rows(data: Any, held_out: Any, label: str | None, spec: Spec) -> tuple[Rows | None, Rows | None]:
+def _rows(data: Any, held_out: Any, label: str | None, spec: Spec, seed: int) -> tuple[Rows | None, Rows | None]:
     """Labelled rows to search on, and others for the price."""
     if data is None:
         return None, None
     searched = labelled_rows(data, spec, label)
     if held_out is None:
-        searched, kept = divided(searched, spec.guarantee.seed)
+        searched, kept = divided(searched, seed)
     else:
         kept = labelled_rows(held_out, spec, label)
         if len(searched) == len(kept) == in_common(searched, kept) == in_common(kept, searched):
             raise SpecError("held_out: the same rows as data; give others, or leave it out and half of data is kept")
-        searched = shuffled(searched, spec.guarantee.seed)
+        searched = shuffled(searched, seed)
     if min(len(searched), len(kept)) < LEAST_ROWS:
         raise SpecError(f"data: fewer than {LEAST_ROWS} labelled rows on one side; give more, or none")
     return searched, kept
@@ -183,12 +186,9 @@ class _Job:
     settings: Settings
     question: Question
     table: Any
+    seed: int
     workers: int | None
     progress: Callable[[Progress], None] | None
-
-    @property
-    def seed(self) -> int:
-        return self.spec.guarantee.seed
 
     def run(self, before: Verdict, rows: Rows | None, held_out: Rows | None, start: float) -> Repair:
         settings, limit = self.settings, float(limit_of(self.spec))
@@ -222,6 +222,7 @@ class _Job:
             self.seed,
             self.workers,
             self.table,
+            before.table_sha256,
         )
         judged = judge.all(candidates_of(front, limit, floor), knobs)
         evaluations = len(found.tried) * trial.inputs + len(front) * fine.inputs
@@ -360,7 +361,7 @@ def _some(values: Any) -> Any:
     return values[:: max(1, len(values) // MEAN_ROWS)]
 
 
-def _not_needed(before: Verdict, settings: Settings, start: float) -> Repair:
+def _not_needed(before: Verdict, settings: Settings, seed: int, start: float) -> Repair:
     return Repair(
         accepted=False,
         needed=False,
@@ -374,7 +375,7 @@ def _not_needed(before: Verdict, settings: Settings, start: float) -> Repair:
         attempts=(),
         optimizer=settings.optimizer,
         change=settings.change,
-        seed=before.spec.guarantee.seed,
+        seed=seed,
         iterations=0,
         candidates=0,
         evaluations=0,

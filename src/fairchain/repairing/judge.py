@@ -24,6 +24,7 @@ from fairchain.repairing.search import Tried
 from fairchain.repairing.seeds import CERTIFICATE, derived_seed
 from fairchain.repairing.trial import Labels, Question, Rows, is_empty
 from fairchain.spec import Spec, Table
+from fairchain.spec.seeds import seed_of
 from fairchain.verdict import Verdict
 from fairchain.verification import verify
 
@@ -60,6 +61,7 @@ class Judge:
     seed: int
     workers: int | None = None
     table: Any = None
+    data_sha256: str | None = None
 
     def all(self, candidates: Sequence[Tried], knobs: Knobs) -> list[Judged]:
         """One after another until one is accepted or somebody presses Ctrl-C."""
@@ -78,7 +80,7 @@ class Judge:
         model = OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits)
         # The original is asked first: an input that it has no decision for is an error, and no candidate's failure.
         values, before = self._shown
-        seed = None if self._everybody else spec.guarantee.seed
+        seed = None if self._everybody else seed_of(spec, model.sha256, self.data_sha256).value
         try:
             verdict = verify(model, spec, table=self.table, population=self.question.function, workers=self.workers)
             price = self._price(before, predicted(model, values), number)
@@ -114,11 +116,15 @@ class Judge:
 
 
 def attempt_spec(spec: Spec, number: int) -> Spec:
-    """The question of an attempt: a share of delta, fresh random numbers, and a rule that keeps its promise."""
+    """The question of an attempt: a share of delta, fresh random numbers, and a rule that keeps its promise.
+
+    Without a chosen seed the candidate's own bytes and its share of delta give it a seed that no other has.
+    """
+    chosen = spec.guarantee.seed
     guarantee = replace(
         spec.guarantee,
         delta=spec.guarantee.delta * 2.0**-number,
-        seed=derived_seed(spec.guarantee.seed, CERTIFICATE, number),
+        seed=None if chosen is None else derived_seed(chosen, CERTIFICATE, number),
         rule="betting",
         epsilon=None,
     )

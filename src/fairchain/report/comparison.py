@@ -13,8 +13,8 @@ from fairchain.wording import measure
 
 # Keys of a feature that say who the people are; the others say what the network gets, and belong to it.
 OF_PEOPLE = ("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms")
-# Of a population what changes no rate: where the file lies, how texts of a round are chosen.
-NO_DIFFERENCE = ("path", "prediction", "pair_by")
+# Of a population what changes no rate: where the file lies, what it is called, how texts of a round are chosen.
+NO_DIFFERENCE = ("path", "name", "prediction", "pair_by")
 SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
 
 

@@ -1,8 +1,12 @@
-"""What a report is made from: the results of an audit as plain values, so that it can be written again at any time."""
+"""What a report is made from: the results of an audit as plain values, so that it can be written again at any time.
+
+What several parts of a report use is computed once: with hundreds of groups there are tens of thousands of pairs.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from fairchain.chain import Chain
@@ -57,23 +61,32 @@ class Findings:
         """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
         return str(self.verdict["verdict"])
 
-    @property
+    @cached_property
     def widest(self) -> tuple[str, str, str]:
         """The pair and outcome with the largest gap seen: who gets it more, who less, and what.
 
         A verdict that no longer asks some groups may have seen less of them than the survey.
         """
         gap = self.verdict["gap"]
-        pairs = [pair for pair in (self.survey or {}).get("pairs", ()) if pair["outcome"] == gap["outcome"]]
-        if not pairs:
+        if not self.pairs:
             return gap["more"], gap["less"], gap["outcome"]
-        ratio = self.verdict["kind"] == "ratio"
-        widest = max(pairs, key=lambda pair: -pair["estimate"] if ratio else abs(pair["estimate"]))
+        widest = max(self.pairs, key=self.size)
         shares = {each["name"]: each["probability"] for each in self.groups}
         less, more = sorted((widest["second"], widest["first"]), key=shares.__getitem__)
         return more, less, gap["outcome"]
 
-    @property
+    @cached_property
+    def pairs(self) -> list[Plain]:
+        """Every pair of the survey for the outcome with the largest gap; empty without a survey."""
+        outcome = self.verdict["gap"]["outcome"]
+        return [pair for pair in (self.survey or {}).get("pairs", ()) if pair["outcome"] == outcome]
+
+    def size(self, pair: Plain) -> float:
+        """How large the gap of a pair is, or how small its ratio: the larger, the less fair."""
+        estimate: float = pair["estimate"]
+        return -estimate if self.verdict["kind"] == "ratio" else abs(estimate)
+
+    @cached_property
     def groups(self) -> list[Plain]:
         """Every group's probability of the outcome with the largest gap, from the survey if there is one."""
         source = self.survey or self.verdict

@@ -197,7 +197,7 @@ def _left_out(findings: Findings) -> str:
 
 def _people(findings: Findings) -> str:
     verdict = findings.verdict
-    seed = "" if verdict["seed"] is None else f" Seed {verdict['seed']}."
+    seed = "" if verdict["seed"] is None else f" Seed {verdict['seed']} ({verdict['seed_origin']})."
     asked = f" {verdict['evaluations']:,} evaluations of the network." if verdict["evaluations"] else ""
     who, question = escape(verdict["population"]), code(verdict["property"])
     return f"## Which {verdict['inputs']}\n\n{who}. The question: {question}.{seed}{asked}"

@@ -96,7 +96,7 @@ def _details_section(findings: Findings) -> Markup:
         ("threshold", f"{verdict['threshold']:g}"),
         ("probability of a wrong verdict", f"at most {verdict['delta']:g}" if verdict["delta"] else "none"),
         ("rule", verdict["rule"]),
-        ("seed", "–" if verdict["seed"] is None else str(verdict["seed"])),
+        ("seed", "–" if verdict["seed"] is None else f"{verdict['seed']} ({verdict['seed_origin']})"),
         ("rounds", f"{verdict['rounds']:,}") if verdict.get("rows") is None else ("rows", f"{verdict['rows']:,}"),
         ("evaluations of the network", f"{verdict['evaluations']:,}"),
         ("network, sha256", verdict["model_sha256"] or "–"),

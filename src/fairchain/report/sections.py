@@ -22,6 +22,8 @@ MEANING = {
 }
 UNDECIDED = "There is not enough evidence for either answer."
 MEASURED = {"difference": "Largest gap", "ratio": "Smallest ratio"}
+# Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
+MOST_IN_MATRIX = 40
 CHANGES = "Share of {} whose decision changes"
 
 
@@ -120,7 +122,7 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
         middle = everybody[0]
         low, high = (middle * threshold, middle / threshold) if ratio else (middle - threshold, middle + threshold)
         return Band(max(low, 0.0), min(high, 1.0), "no estimate is further from that of everybody than is allowed")
-    pairs = [pair for pair in (findings.survey or {}).get("pairs", ()) if pair["outcome"] == findings.widest[2]]
+    pairs = findings.pairs
     if pairs and len(pairs) < len(lines) * (len(lines) - 1) // 2:
         return None
     low, high = min(line.estimate for line in lines), max(line.estimate for line in lines)
@@ -153,15 +155,16 @@ def _probability(group: Plain | None) -> str:
 def pairs_section(findings: Findings) -> Markup | None:
     """The gap of each pair, or its ratio."""
     outcome, ratio = findings.widest[2], findings.verdict["kind"] == "ratio"
-    pairs = [pair for pair in (findings.survey or {}).get("pairs", ()) if pair["outcome"] == outcome]
+    pairs = findings.pairs
     if not pairs:
         return None
+    every = list(dict.fromkeys(chained.from_iterable((pair["first"], pair["second"]) for pair in pairs)))
+    names = every if len(every) <= MOST_IN_MATRIX else _of_the_widest(findings, every)
     gaps: dict[tuple[str, str], Gap] = {}
     for pair in pairs:
         gap = pair["estimate"], pair["low"], pair["high"]
         gaps[pair["first"], pair["second"]] = gap
         gaps[pair["second"], pair["first"]] = gap if ratio else (-gap[0], -gap[2], -gap[1])
-    names = list(dict.fromkeys(chained.from_iterable((pair["first"], pair["second"]) for pair in pairs)))
     threshold = findings.verdict["threshold"]
     side = "below" if ratio else "above"
     beyond = sum(p["high"] < threshold if ratio else max(p["low"], -p["high"]) > threshold for p in pairs)
@@ -175,8 +178,20 @@ def pairs_section(findings: Findings) -> Markup | None:
         "The ratio of each pair" if ratio else "The gap of each pair",
         el("p", f"P({outcome}), {what}. The redder, the {'smaller' if ratio else 'larger'} against the threshold of "
            f"{threshold:g}. {told}"),
+        el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
+           "are in survey.json.", class_="note") if len(names) < len(every) else None,
         matrix(f"P({outcome}): {what}{together}", names, gaps, threshold, ratio=ratio),
     )  # fmt: skip
+
+
+def _of_the_widest(findings: Findings, names: list[str]) -> list[str]:
+    """Return the groups of the pairs that differ most, as many as the matrix holds, in their old order."""
+    chosen: set[str] = set()
+    for pair in sorted(findings.pairs, key=findings.size, reverse=True):
+        if len(chosen) >= MOST_IN_MATRIX:
+            break
+        chosen |= {pair["first"], pair["second"]}
+    return [each for each in names if each in chosen]
 
 
 def limits_paragraph(findings: Findings) -> Markup:

@@ -29,7 +29,7 @@ ADVICE = {
     "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
     "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
-    "guarantee.seed": "write a whole number from 0 to 2**63 - 1",
+    "guarantee.seed": "write a whole number from 0 to 2**63 - 1, or leave it out",
     "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',
     "guarantee.budget.rounds": "write a number from 1 up, for example rounds = 1e8",
     "guarantee.budget.seconds": "write a positive number, for example seconds = 60",
@@ -170,7 +170,7 @@ def _parse(text: bytes, suffix: str) -> dict[str, Any]:
         data = msgspec.json.decode(text)
     except UnicodeDecodeError:
         raise SpecError("not UTF-8 text; save it as UTF-8") from None
-    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
+    except ValueError as error:  # of either format, and a number of more digits than Python reads
         raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
     except RecursionError:
         raise SpecError("nested too deeply for a spec") from None

@@ -264,6 +264,10 @@ class Network(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=Tru
 
     path: Annotated[Text | None, Meta(description="A .bif, .json or .toml file with the nodes.")] = None
     nodes: Annotated[tuple[Node, ...], Meta(description="The nodes, if they stand here.")] = ()
+    name: Annotated[
+        Text | None,
+        Meta(description="What verdicts call the network; by default the name of its file."),
+    ] = None
 
 
 class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
@@ -298,7 +302,7 @@ class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, fro
 
 
 class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
-    """A Python function draws the people. A spec cannot name one: it is given in Python or on the command line."""
+    """A Python function draws the inputs. A spec cannot name one: it is given in Python or on the command line."""
 
 
 Population = Uniform | Marginals | Table | Network | Texts | Callable
@@ -404,8 +408,12 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         Meta(description="betting is sound; paper is the literature's rule, which is not."),
     ] = "betting"
     seed: Annotated[
-        int, Meta(ge=0, le=2**63 - 1, description="Seed of the random numbers; the same seed gives the same counts.")
-    ] = 0
+        Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
+        Meta(
+            description="Seed of the random numbers, chosen; without one it is derived from the network, the spec and "
+            "its data, so that the network cannot be fitted to it."
+        ),
+    ] = None
     budget: Annotated[Budget, Meta(description="Where to stop without a verdict.")] = Budget()
     allow_constant: Annotated[
         bool, Meta(description="Accept a model that gives one decision to every input that is tried.")

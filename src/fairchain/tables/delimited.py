@@ -108,18 +108,22 @@ def _decoded(path: Path, block: bytes, lines_before: int) -> str:
 def _columns(
     path: Path, lines: Iterator[str], separator: str | None, most_columns: int, most_cells: int
 ) -> dict[str, Texts]:
-    first = next((line for line in lines if line.strip()), None)
-    if first is None:
+    blank = 0
+    for first in lines:
+        if first.strip():
+            break
+        blank += 1
+    else:
         raise DataError(f"{path}: the file is blank; write a row with the names of the columns, then the rows")
     # strict: a quote that is never closed would otherwise swallow the rest of the file.
     reader = csv.reader(
         chain([first], lines), delimiter=separator or _separator(first), skipinitialspace=True, strict=True
     )
-    names = [name.strip() for name in _take(path, reader, 1)[0]]
+    names = [name.strip() for name in _take(path, reader, 1, blank)[0]]
     _check_header(path, names, most_columns)
     packed: list[list[str]] = [[] for _ in names]
     count = 0
-    while block := _take(path, reader, BLOCK):
+    while block := _take(path, reader, BLOCK, blank):
         block = [row for row in block if row]
         if set(map(len, block)) - {len(names)}:
             _refuse_ragged(path, names, block, count)
@@ -131,13 +135,13 @@ def _columns(
     return {name: Texts(tuple(_joined(column)), count) for name, column in zip(names, packed, strict=True)}
 
 
-def _take(path: Path, reader: Any, count: int) -> list[list[str]]:
-    """The next rows, blank ones as empty lists; fewer at the end."""
+def _take(path: Path, reader: Any, count: int, before: int) -> list[list[str]]:
+    """Return the next rows, blank ones as empty lists, fewer at the end; `before` lines came before the reader's."""
     try:
         return list(islice(reader, count))
     except csv.Error as error:
         remedy = next((text for sign, text in REMEDIES.items() if sign in str(error)), str(error))
-        raise DataError(f"{path}: line {reader.line_num}: {remedy}") from None
+        raise DataError(f"{path}: line {before + reader.line_num:,}: {remedy}") from None
 
 
 def _joined(parts: list[str]) -> Iterator[str]:

@@ -49,9 +49,19 @@ def column_of(values: Any, where: str, most_bytes: int) -> Column:
     raise DataError(f"{where}: found {_kind(values)}; a column is a list, an array or a series")
 
 
+def has_masked(values: Any) -> bool:
+    """Return whether this is a masked array with a masked cell, or the masked constant of numpy.
+
+    Any conversion to a plain array shows the number behind a mask as if it were a value.
+    """
+    return isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
+
+
 def _array_column(values: NDArray[Any], where: str) -> Column:
     if values.ndim != 1:
         raise DataError(f"{where}: an array of shape {values.shape}; a column has one dimension")
+    if isinstance(values, np.ma.MaskedArray):
+        values = _unmasked(values)
     if values.dtype.kind in "iuf":
         return Numbers(values)
     if values.dtype.kind == "b":
@@ -61,6 +71,17 @@ def _array_column(values: NDArray[Any], where: str) -> Column:
     if values.dtype.kind in "UTO":
         return _object_column(values.tolist(), where)
     raise DataError(f"{where}: an array of type {values.dtype}; a column holds texts or numbers")
+
+
+def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """Return a plain array in which masked cells are missing values."""
+    if not has_masked(values):
+        return values.data
+    if values.dtype.kind in "fM":
+        return np.asarray(values.filled(np.nan if values.dtype.kind == "f" else np.datetime64("NaT")))
+    plain = values.data.astype(object)
+    plain[np.ma.getmaskarray(values)] = None
+    return plain
 
 
 def _object_column(cells: list[Any], where: str) -> Column:
@@ -83,7 +104,7 @@ def _numbers(cells: list[Any]) -> NDArray[np.float64] | None:
         return None
     try:
         values = np.array(cells, np.float64)
-    except OverflowError:
+    except (OverflowError, ValueError):  # a fraction beyond all doubles, a signalling NaN
         return None
     return values if _is_exact(values) or not any(issubclass(kind, Integral) for kind in kinds) else None
 
@@ -110,13 +131,15 @@ def _text(cell: Any, where: str, row: int) -> str:
 def _number_text(cell: Any, where: str, row: int) -> str:
     try:
         return number_text(float(cell) if isinstance(cell, Decimal) else cell)
-    except ValueError:  # Python writes no number of more than some thousand digits
-        raise DataError(f"{where}: row {row:,} holds a number that is too long; make it a text or a float") from None
+    except (ValueError, OverflowError):  # some thousand digits, a fraction beyond all doubles, a signalling NaN
+        raise DataError(
+            f"{where}: row {row:,} holds {_kind(cell)} that is too long or no number; make it a text or a float"
+        ) from None
 
 
 def _is_missing_kind(kind: type) -> bool:
-    # The types of pandas.NA and pandas.NaT, of which these are the only values.
-    return kind.__name__ in ("NAType", "NaTType")
+    # The types of pandas.NA, pandas.NaT and numpy.ma.masked, of which these are the only values.
+    return kind.__name__ in ("NAType", "NaTType", "MaskedConstant")
 
 
 def _kind(value: Any) -> str:
@@ -193,10 +216,15 @@ def _polars_column(series: Any, where: str, most_bytes: int) -> Column:
     except polars.exceptions.PolarsError:
         raise DataError(f"{where}: {NESTED.format(dtype)}") from None
     # In a Parquet file equal cells share their memory; as texts of their own they do not.
-    if (texts.str.len_bytes().sum() or 0) > most_bytes:
-        raise DataError(f"{where}: more than {most_bytes:,} bytes of text; raise Limits.file_bytes if you trust it")
+    refuse_large(where, texts.str.len_bytes().cast(polars.UInt64).sum(), most_bytes)
     broken = texts.str.contains(SEPARATOR, literal=True)
     if broken.any():
         raise _nul(where, int(broken.arg_max()))
     parts = (texts.slice(start, PART).str.join(SEPARATOR)[0] for start in range(0, len(texts), PART))
     return Texts(tuple(parts), len(texts))
+
+
+def refuse_large(where: str, found: int, most: int) -> None:
+    """Refuse cells of too many bytes. Lengths of texts must be summed in 64 bits: in 32, four gigabytes are none."""
+    if found > most:
+        raise DataError(f"{where}: holds more than {most:,} bytes unpacked; raise Limits.file_bytes if you trust it")

@@ -1,34 +1,33 @@
-"""Starts a process of its own for each Parquet file, and reads what `parquet` says there."""
+"""Starts a process for each Parquet file, within limits of memory and time, and reads what `parquet` writes there."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from fairchain.errors import DataError
+from fairchain.isolation import new_interpreter
 from fairchain.tables.columns import Column, Numbers, Texts
-from fairchain.tables.parquet import HEAD
+from fairchain.tables.parquet import HEAD, THREADS
 
 MAGIC = b"PAR1"
-# The child finds packages where this process does.
-_CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); from fairchain.tables.parquet import main; main()"
-)
-_THREADS = "4"
+_CHILD = "from fairchain.tables.parquet import main; main()"
+_LAST_SECONDS = 1.0
 
 
 def read_parquet(path: Path, *limits: int) -> tuple[int, dict[str, Column | str]]:
-    """How many rows a file has, and its columns by name; for one that is no texts and no numbers, the message why.
+    """Return how many rows a file has, and its columns by name; for a column that is unusable, the message why.
 
-    `limits` are the largest numbers of bytes in the file, columns, cells, and bytes of memory.
+    `limits` are the largest numbers of bytes in the file, columns, cells, bytes of memory, and seconds.
     """
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
@@ -37,53 +36,97 @@ def read_parquet(path: Path, *limits: int) -> tuple[int, dict[str, Column | str]
         raise DataError(
             f"{path}: reading a Parquet file needs the package polars; install it, or save the table as .csv"
         )
-    answer = _unpacked(path, *map(str, limits))
-    try:
-        return _unfold(memoryview(answer))
-    except (ValueError, KeyError, TypeError):
+    *_, memory_bytes, seconds = limits
+    with _child(path, *map(str, limits)) as child, _ended_after(child, seconds) as late:
+        try:
+            return _read(_stream(child), memory_bytes)
+        except (ValueError, KeyError, TypeError, EOFError, MemoryError):
+            pass
+    if late.is_set():
         raise DataError(
-            f"{path}: damaged, or too large for the memory allowed; save it again, or as .csv, "
-            "or raise Limits.memory_bytes if you trust the file"
-        ) from None
+            f"{path}: unpacking takes more than {seconds:,} seconds; save it again, or raise Limits.seconds"
+        )
+    raise DataError(
+        f"{path}: damaged, or too large for the memory allowed; save it again, or as .csv, "
+        "or raise Limits.memory_bytes if you trust the file"
+    )
 
 
-def _unpacked(path: Path, *limits: str) -> bytes:
-    """What the child says; nothing if it did not end well."""
-    where = json.dumps([str(folder) for folder in sys.path])
+def _child(path: Path, *limits: str) -> subprocess.Popen[bytes]:
     try:
-        child = subprocess.run(
-            [sys.executable, "-c", _CHILD, where, path, *limits],
+        return subprocess.Popen(
+            new_interpreter(_CHILD, str(path), *limits),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            env={"POLARS_MAX_THREADS": _THREADS, **os.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"POLARS_MAX_THREADS": str(THREADS), **os.environ},
         )
     except OSError as error:
         raise DataError(
             f"{path}: no process can be started to unpack it ({error}); hand over what polars.read_parquet gives"
         ) from None
-    return b"" if child.returncode else child.stdout
 
 
-def _unfold(answer: memoryview) -> tuple[int, dict[str, Column | str]]:
-    start = HEAD + int.from_bytes(answer[:HEAD], "little")
-    header = json.loads(bytes(answer[HEAD:start]))
+@contextmanager
+def _ended_after(child: subprocess.Popen[bytes], seconds: int) -> Iterator[threading.Event]:
+    """End the child when this is left, or after so many seconds; the event tells that they have passed."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        child.kill()
+
+    watchdog = threading.Timer(seconds, end)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield late
+    finally:
+        watchdog.cancel()
+        # A child that wrote all it has ends by itself; one that is left early is of no further use.
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_LAST_SECONDS)
+        child.kill()
+
+
+def _stream(child: subprocess.Popen[bytes]) -> IO[bytes]:
+    if child.stdout is None:
+        raise EOFError
+    return child.stdout
+
+
+def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | str]]:
+    """Read the answer of `parquet`, each part straight into its place; it may be cut short at any byte."""
+    head = _header(stream)
+    found: dict[str, Column | str] = {}
+    for _ in range(head["columns"]):
+        described = _header(stream)
+        most_bytes -= sum(described["sizes"])
+        if most_bytes < 0:
+            raise MemoryError
+        parts = [_exactly(stream, size) for size in described["sizes"]]
+        found[described["name"]] = _column(described, head["count"], parts)
+    return head["count"], found
+
+
+def _header(stream: IO[bytes]) -> dict[str, Any]:
+    size = int.from_bytes(_exactly(stream, HEAD), "little")
+    header: dict[str, Any] = json.loads(_exactly(stream, size))
     if "error" in header:
         raise DataError(header["error"])
-    rest = _cut(answer, start, [size for column in header["columns"] for size in column.get("sizes", ())])
-    return header["count"], {column["name"]: _column(column, header["count"], rest) for column in header["columns"]}
+    return header
 
 
-def _cut(answer: memoryview, start: int, sizes: list[int]) -> Iterator[memoryview]:
-    for size in sizes:
-        yield answer[start : start + size]
-        start += size
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    read = stream.read(size)
+    if len(read) < size:
+        raise EOFError
+    return read
 
 
-def _column(described: dict[str, Any], count: int, rest: Iterator[memoryview]) -> Column | str:
+def _column(described: dict[str, Any], count: int, parts: list[bytes]) -> Column | str:
     if "refused" in described:
         return str(described["refused"])
-    parts = [next(rest) for _ in described["sizes"]]
     if described["kind"] == "text":
         return Texts(tuple(str(part, "utf-8") for part in parts), count)
     return Numbers(np.frombuffer(parts[0], described["kind"]))

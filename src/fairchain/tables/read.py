@@ -41,12 +41,15 @@ class Limits:
         Rows times columns.
     memory_bytes
         That unpacking a Parquet file may take, on systems that can limit it.
+    seconds
+        That unpacking a Parquet file may take.
     """
 
     file_bytes: int = 2_000_000_000
     columns: int = 10_000
     cells: int = 500_000_000
-    memory_bytes: int = 16 * 2**30
+    memory_bytes: int = 8 * 2**30
+    seconds: int = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,19 +163,20 @@ def _nth(frame: Any, place: int) -> Any:
 
 
 def _from_mapping(source: Mapping[Any, Any], limits: Limits) -> RawTable:
-    counts: dict[str, int] = {}
-    for name, values in source.items():
-        if not hasattr(values, "__len__"):
-            raise DataError(f"the table: column {shown(str(name))} is no list, array or series; make it one")
-        counts[str(name)] = len(values)
-    if len(set(counts.values())) > 1:
-        short, long = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+    names, counts = [str(name) for name in source], []
+    for name, values in zip(names, source.values(), strict=True):
+        try:
+            counts.append(len(values))
+        except TypeError:  # also of an array without dimensions
+            raise DataError(f"the table: column {shown(name)} is no list, array or series; make it one") from None
+    if len(set(counts)) > 1:
+        short, long = min(counts), max(counts)
         raise DataError(
-            f"the table: column {shown(short)} has {counts[short]:,} rows and column {shown(long)} {counts[long]:,}; "
-            "all columns must be equally long"
+            f"the table: column {shown(names[counts.index(short)])} has {short:,} rows and column "
+            f"{shown(names[counts.index(long)])} {long:,}; all columns must be equally long"
         )
-    count = next(iter(counts.values()), 0)
-    return _from_series("the table", list(counts), count, [partial(source.get, name) for name in source], limits)
+    series = [partial(source.__getitem__, name) for name in source]
+    return _from_series("the table", names, counts[0] if counts else 0, series, limits)
 
 
 def _from_series(

@@ -11,6 +11,7 @@ import msgspec
 
 from fairchain.errors import CertificateError, SpecError
 from fairchain.evidence import default_workers
+from fairchain.isolation import isolated
 from fairchain.model import Limits, Model, load_model
 from fairchain.population.inline import with_nodes
 from fairchain.spec import Marginals, Spec, Table, Texts, load_spec, revise
@@ -36,6 +37,7 @@ def verify(
     limits: Limits | None = None,
     progress: Report | None = None,
     certify: bool = False,
+    isolate: bool = False,
 ) -> Verdict:
     """Decide whether a network treats the groups of a spec alike.
 
@@ -52,9 +54,11 @@ def verify(
         Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
         from column names to cells. Of a question about texts the file of a corpus.
     population
-        A Python function that draws people, for a spec with `kind = "callable"`.
+        A Python function that draws inputs, for a spec with `kind = "callable"`: `f(rng, count)`,
+        `f(rng, count, group)`, or `Coupled(f, uniforms=m)` for `f(u, group)`, which needs fewer evaluations.
     seed
-        Instead of the spec's. The same spec and seed give the same counts, whatever the workers.
+        A chosen seed, instead of the spec's. Without one it is derived from the network, the spec and its data. The
+        same seed gives the same counts, whatever the workers.
     allow_constant
         Instead of the spec's: whether a model that gives one decision to every input may be called FAIR. Otherwise
         its `conclusion` is CONSTANT.
@@ -66,6 +70,9 @@ def verify(
         Called now and then with a `Progress`.
     certify
         Refuse at once what no certificate could be written for, rather than after the work.
+    isolate
+        Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
+        ending the caller (see `isolated`). For models that are files.
 
     Returns
     -------
@@ -73,12 +80,22 @@ def verify(
         FAIR or UNFAIR with its guarantee, or UNDECIDED with what is known so far. What a gate should act on is its
         `conclusion`, which is CONSTANT where FAIR only means that one decision is given to everybody.
 
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C before the first round, or while rows are counted: there is no verdict yet. From the first round
+        on Ctrl-C returns a verdict with what is known, and a second Ctrl-C raises.
+
     Examples
     --------
     >>> from fairchain.examples import example
     >>> verify(None, example("census")).decision.name
     'FAIR'
     """
+    if isolate:
+        given = {"table": table, "population": population, "seed": seed, "workers": workers, "limits": limits}
+        given["allow_constant"] = allow_constant
+        return isolated(verify, model, spec, weights=weights, certify=certify, progress=progress, **given)  # type: ignore[no-any-return]
     asked = spec if isinstance(spec, Spec) else load_spec(spec)
     asked = with_nodes(revise(asked, guarantee__seed=seed, guarantee__allow_constant=allow_constant))
     if workers is not None and workers < 1:

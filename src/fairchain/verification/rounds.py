@@ -6,13 +6,10 @@ the counts, until the rule has its answer, the budget is spent, or somebody pres
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED
@@ -32,6 +29,7 @@ from fairchain.evidence import (
 )
 from fairchain.evidence.paper import DEFAULT_EPSILON
 from fairchain.evidence.sampling import labels_in
+from fairchain.interrupts import first_interrupt
 from fairchain.model import Model
 from fairchain.population import build_population
 from fairchain.population.build import notes_of, sha256_of
@@ -39,6 +37,7 @@ from fairchain.population.sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.given import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.spec.seeds import seed_of
 from fairchain.verdict import Inquiry, Ledger, Look, Verdict, assemble, in_own_unit, limit_of
 from fairchain.verification.progress import Progress, Report, notes_on
 from fairchain.witnesses import find_witnesses
@@ -69,35 +68,40 @@ def verify_rounds(
     population = build_population(
         spec, comparison.arms, model.dtype, people=people, function=function, predicate=predicate_of(spec)
     )
+    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    seed = seed_of(spec, model.sha256, data_sha256)
     rule = _rule(spec, comparison)
     start = time.perf_counter()
-    with thread_pool(workers) as pool, _interruption() as interrupted:
-        sampler = Sampler(
-            model, population, spec.guarantee.seed, comparison, coupled=rule.coupled, pool=pool, workers=workers
+    interrupted = threading.Event()
+    # From here to the verdict: what is known when Ctrl-C comes is never lost.
+    with first_interrupt(interrupted.set):
+        with thread_pool(workers) as pool:
+            sampler = Sampler(
+                model, population, seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
+            )
+            entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
+            ledger = Ledger(seed, rule.coupled, comparison.rows, tuple(entries))
+            if len(ledger.labels) == 1:
+                deadline = start + spec.guarantee.budget.seconds
+                ledger = replace(ledger, look=_second_look(sampler, spec, comparison, ledger, deadline, interrupted))
+        evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
+        inquiry = Inquiry(
+            spec=spec,
+            comparison=comparison,
+            ledger=ledger,
+            rounds=sum(batch.rounds for _, batch in entries),
+            evaluations=evaluations,
+            tried=evaluations + (ledger.look.rounds * len(comparison.arms) if ledger.look is not None else 0),
+            stopped=stopped,
+            population=str(population),
+            model_sha256=model.sha256,
+            table_sha256=data_sha256,
+            witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
+            left_out=left_out,
+            notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
+            certifiable=model.certifiable and function is None,
         )
-        entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
-        ledger = Ledger(spec.guarantee.seed, rule.coupled, comparison.rows, tuple(entries))
-        if len(ledger.labels) == 1:
-            look = _second_look(sampler, spec, comparison, ledger, start + spec.guarantee.budget.seconds, interrupted)
-            ledger = replace(ledger, look=look)
-    evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
-    inquiry = Inquiry(
-        spec=spec,
-        comparison=comparison,
-        ledger=ledger,
-        rounds=sum(batch.rounds for _, batch in entries),
-        evaluations=evaluations,
-        tried=evaluations + (ledger.look.rounds * len(comparison.arms) if ledger.look is not None else 0),
-        stopped=stopped,
-        population=str(population),
-        model_sha256=model.sha256,
-        table_sha256=people.sha256 if people is not None else sha256_of(population),
-        witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
-        left_out=left_out,
-        notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
-        certifiable=model.certifiable and function is None,
-    )
-    return assemble(inquiry, rule, start)
+        return assemble(inquiry, rule, start)
 
 
 def _rule(spec: Spec, comparison: Comparison) -> Rule:
@@ -172,26 +176,3 @@ def _second_look(
         found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, arms))
         done += count
     return Look(done, tuple(sorted(found)))
-
-
-@contextmanager
-def _interruption() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that a batch ends between two chunks; a second one interrupts as usual."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:
-        yield event
-        return
-
-    def once(_number: int, _frame: FrameType | None) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, once)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -19,10 +19,12 @@ from fairchain.evidence import DIFFERENCE, RATIO, Interval, Sampler, Tally, defa
 from fairchain.evidence.interval import pair_bounds, probability_any_time
 from fairchain.model import Limits, Model, load_model
 from fairchain.population import build_population
+from fairchain.population.build import sha256_of
 from fairchain.population.inline import with_nodes
 from fairchain.population.sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of, load_spec, revise
 from fairchain.spec.given import predicate_of
+from fairchain.spec.seeds import seed_of
 from fairchain.tables import frequencies_from
 from fairchain.verdict import Verdict, kind_of, outcome_names
 
@@ -115,7 +117,9 @@ def survey(
     groups, _ = large_enough(asked, people)
     comparison = comparison_of(asked, groups)
     population = build_population(asked, comparison.arms, loaded.dtype, people=people, predicate=predicate_of(asked))
-    tally = _counted(loaded, population, asked, comparison, rounds, workers or default_workers(), progress)
+    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    seeded = seed_of(asked, loaded.sha256, data_sha256).value
+    tally = _counted(loaded, population, seeded, comparison, rounds, workers or default_workers(), progress)
     return _survey(asked, comparison, tally, rounds)
 
 
@@ -140,7 +144,7 @@ def survey_of_rows(verdict: Verdict) -> Survey:
 def _counted(
     model: Model,
     population: Any,
-    spec: Spec,
+    seed: int,
     comparison: Comparison,
     rounds: int,
     workers: int,
@@ -150,7 +154,7 @@ def _counted(
     tally = Tally.empty(len(everybody), len(comparison.rows))
     done, chunk = 0, FIRST_CHUNK
     with thread_pool(workers) as pool:
-        sampler = Sampler(model, population, spec.guarantee.seed, comparison, coupled=True, pool=pool, workers=workers)
+        sampler = Sampler(model, population, seed, comparison, coupled=True, pool=pool, workers=workers)
         while done < rounds:
             batch = sampler.run(chunk, min(BATCH, rounds - done), everybody, lambda: False)
             tally += Tally.of_batch(batch.rounds, batch.together, everybody, len(everybody))

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from fairchain.chain.chain import Chain
 from fairchain.chain.formats import dot, drn, explicit, json_file, prism
-from fairchain.chain.formats.files import write_text
+from fairchain.chain.formats.files import write_texts
 from fairchain.errors import ChainError
 
 __all__ = ["FORMS", "Form", "chain_text", "read_chain", "write_chain"]
@@ -78,12 +78,11 @@ def write_chain(
     path = Path(path)
     name = form_of(path, form)
     if name != "explicit":
-        write_text(path, chain_text(chain, name, intervals=intervals))
+        write_texts({path: chain_text(chain, name, intervals=intervals)})
         return (path,)
     check_intervals(name, intervals)
     files = files_of(path, name)
-    for file, text in zip(files, explicit.to_texts(chain).values(), strict=True):
-        write_text(file, text)
+    write_texts(dict(zip(files, explicit.to_texts(chain).values(), strict=True)))
     return files
 
 

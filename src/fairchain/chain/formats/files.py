@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fairchain.errors import ChainError
@@ -68,13 +68,15 @@ def read_bytes(path: Path) -> bytes:
     return content
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing."""
-    try:
-        content = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ChainError(f"{path}: cannot be written: {error.object[error.start]!r} is no character") from None
-    place({path: content})
+def write_texts(texts: Mapping[Path, str]) -> None:
+    """Write whole files, all of them or none."""
+    contents = {}
+    for path, text in texts.items():
+        try:
+            contents[path] = text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ChainError(f"{path}: cannot be written: {error.object[error.start]!r} is no character") from None
+    place(contents)
 
 
 def found(text: str, most: int = 40) -> str:

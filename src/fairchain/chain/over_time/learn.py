@@ -115,12 +115,7 @@ def learn_family_over_time(
     rounds = effort.rounds or ROUNDS
     counts = TimeCounter(subject, units, pool, moments=True).traces(0, rounds)
     fresh = TimeCounter(subject, units, pool, moments=False).traces(FRESH, rounds)
-    about = {
-        "population": str(subject.population),
-        "model_sha256": subject.probe.model.sha256,
-        "seed": subject.spec.guarantee.seed,
-        "rounds": rounds,
-    }
+    about = {**subject.about, "rounds": rounds}
     return {
         wish.text: _with_fidelity(build_over_time(one, made, {**about, "states": [wish.text]}), made, new)
         for wish, made, one, new in zip(subject.wishes, plans, counts, fresh, strict=True)

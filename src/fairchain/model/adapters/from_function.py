@@ -32,6 +32,7 @@ from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan
 from fairchain.model.feed import plan_feed
 from fairchain.model.frames import FrameModel, check_columns, make_frame
 from fairchain.spec import Spec, TextFeature
+from fairchain.tables.frames import has_masked
 from fairchain.text import lexicon_of
 from fairchain.user_code import user_code
 
@@ -138,7 +139,10 @@ class FunctionModel:
         shown = self._show(values.astype(self.dtype))
         with self._lock, user_code(self.name, f"failed on {_kind(shown)} with"):
             answer = self._function(shown)
+            masked = has_masked(answer)
             answer = answer.detach().cpu().numpy() if hasattr(answer, "detach") else np.asarray(answer)
+        if masked:
+            raise ModelError(f"{self.name}: answered with masked values; return a label or a score for every row")
         if answer.ndim == 0 or len(answer) != len(values) or not answer.size:
             raise ModelError(
                 f"{self.name}: answered with shape {answer.shape} for {len(values)} rows; "

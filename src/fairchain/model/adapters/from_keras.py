@@ -8,10 +8,12 @@ more than once.
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import sys
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -159,7 +161,15 @@ def check_keras_file(path: Path, limits: Limits) -> None:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); give a .keras file") from None
     except ModelError:
         raise
-    except (zipfile.BadZipFile, ValueError, RecursionError, NotImplementedError, RuntimeError, EOFError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        ValueError,
+        RecursionError,
+        RuntimeError,
+        EOFError,
+    ) as error:
         raise ModelError(f"{path}: not a .keras file, or a damaged one ({first_line(error)})") from None
     if isinstance(description, dict):
         description.pop("compile_config", None)  # what it was trained with is not loaded

@@ -62,6 +62,11 @@ def plain_bytes(model: Any) -> bytes:
     model.graph.name = "network"
     model.ClearField("metadata_props")
     model.ClearField("doc_string")
+    for part in (model, *model.functions):
+        # Exporters keep the versions of operators in sets, whose order differs between processes.
+        versions = sorted(part.opset_import, key=lambda version: version.domain)
+        del part.opset_import[:]
+        part.opset_import.extend(versions)
     for part in (model.graph, *model.functions):
         part.ClearField("doc_string")
         part.ClearField("metadata_props")

@@ -1,0 +1,195 @@
+"""The command line in a child process, so that a crash of native code ends in one message and exit code 2.
+
+The process forks before anything heavy is imported, and the first process only waits: it passes signals on, ends as
+the child ended, and says what happened if a signal ended it. Where a process cannot fork, or cannot tell a signal of
+the terminal from one that was sent to it alone (Windows, macOS), the command runs without a child.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from fairchain.interrupts import Interrupts, install, is_interruption
+from fairchain.isolation import NO_MEMORY, describe_end, die_with, out_of_memory, requested, tell_by
+
+BAD_INPUT, INTERRUPTED, OUR_BUG = 2, 130, 101
+# How siginfo marks a signal that the kernel sent, for a terminal to every process of its group.
+_BY_KERNEL = 0x80
+# Sent to the first process, these are meant for the child.
+_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2")
+
+
+def guarded(work: Callable[[], None]) -> None:
+    """Run the command line in a child process where that is possible, and end with its exit code."""
+    mask, watcher = _fork() if _can_fork() else (None, None)
+    handler = Interrupts()
+    try:
+        try:
+            install(handler)
+            if mask is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            work()
+            sys.exit(0)
+        except Exception as error:
+            handler.close()
+            _report(error)
+        except KeyboardInterrupt:
+            handler.close()
+            fail("interrupted", INTERRUPTED)
+    except SystemExit as end:
+        handler.close()
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if watcher is not None:
+            watcher.end(code)
+            if not any("python:" in argument for argument in sys.argv):
+                _leave(code)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End the child without unloading every module, which takes a tenth of the time of a short command.
+
+    Threads are waited for and functions of `atexit` are called, as Python does it. Code of the user's own may count on
+    more, such as files that are closed with their module, so this is not for it.
+    """
+    import atexit
+
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _report(error: Exception) -> None:
+    """Say why the command line could not begin; its own errors it reports itself."""
+    if is_interruption(error):
+        fail("interrupted", INTERRUPTED)
+    if out_of_memory(error):
+        fail(NO_MEMORY, BAD_INPUT)
+    if os.environ.get("FAIRCHAIN_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+        sys.exit(OUR_BUG)
+    fail(f"cannot start ({type(error).__name__}: {error}); install fairchain and its packages again", BAD_INPUT)
+
+
+def fail(message: str, code: int) -> None:
+    """Print one message, as a JSON object too where that is the output, and end with this exit code."""
+    message = "".join(letter if letter.isprintable() else " " for letter in message)
+    # Output that cannot be written must not change the exit code.
+    with suppress(OSError):
+        if "--json" in sys.argv:
+            import json
+
+            print(json.dumps({"error": message, "exit_code": code}), flush=True)
+    with suppress(OSError):
+        print(f"fairchain: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def _can_fork() -> bool:
+    return (
+        sys.platform not in ("win32", "darwin", "emscripten", "wasi")
+        and hasattr(signal, "sigwaitinfo")
+        and threading.current_thread() is threading.main_thread()
+        # In a process that did other things before, a fork could copy locks that are held.
+        and threading.active_count() == 1
+        and not {"numpy", "onnxruntime"} & sys.modules.keys()
+    )
+
+
+def _fork() -> tuple[Iterable[int], _Watcher]:
+    """Fork; return in the child only: the signals to block once it is ready for them, and whom to tell."""
+    passed_on = {getattr(signal, name) for name in _PASSED_ON}
+    # A process that ignores SIGCHLD never learns how its child ended.
+    former = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*passed_on, signal.SIGCHLD})
+    (alive, held), (told, tell) = os.pipe(), os.pipe()
+    first = os.getpid()
+    child = os.fork()
+    if child:
+        os.close(alive)
+        os.close(tell)
+        # `held` stays open: the system closes it when this process ends, however that comes.
+        _end_as(_wait(child, passed_on), told)
+    os.close(held)
+    os.close(told)
+    with suppress(OSError):
+        die_with(alive)
+    if os.getppid() != first:
+        os._exit(INTERRUPTED)
+    signal.signal(signal.SIGCHLD, former)
+    watcher = _Watcher(tell)
+    tell_by(watcher)
+    return mask, watcher
+
+
+class _Watcher:
+    """The first process, told through a pipe what the child works on and that it came to its end.
+
+    Without the second word no exit code is believed: native code and the code of models can end a process too.
+    """
+
+    def __init__(self, pipe: int) -> None:
+        os.set_blocking(pipe, False)
+        self._pipe, self._last = pipe, ""
+
+    def __call__(self, model: str) -> None:
+        """Tell which model a crash would be about."""
+        if model != self._last:
+            self._last = model
+            with suppress(OSError):
+                os.write(self._pipe, b"\0" + os.fsencode(model))
+
+    def end(self, code: int) -> None:
+        """Tell the exit code, which stays whatever happens while libraries are unloaded."""
+        with suppress(OSError):
+            os.write(self._pipe, b"\0\0%d" % (code & 0xFF))
+
+
+def _last_words(pipe: int) -> tuple[str, int | None]:
+    """Return the model that the child worked on, and its exit code if it came to its end."""
+    os.set_blocking(pipe, False)
+    told = b""
+    with suppress(OSError):
+        while part := os.read(pipe, 1 << 16):
+            told += part
+    words, end, code = told.rpartition(b"\0\0")
+    if not end:
+        words, code = told, b""
+    return os.fsdecode(words.rpartition(b"\0")[2]), int(code) if code else None
+
+
+def _wait(child: int, passed_on: set[signal.Signals]) -> int:
+    """Return the exit code of the child, or minus the signal that ended it."""
+    while True:
+        found = signal.sigwaitinfo({*passed_on, signal.SIGCHLD})
+        if found.si_signo != signal.SIGCHLD:
+            if found.si_code != _BY_KERNEL:
+                os.kill(child, found.si_signo)
+            continue
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _end_as(code: int, told: int) -> None:
+    """End this process as the child ended; if it ended without a result, with a message."""
+    model, result = _last_words(told)
+    if result is not None:
+        os._exit(result)
+    if code < 0 and requested(-code):
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+    with suppress(SystemExit):
+        fail(describe_end(code, model), BAD_INPUT)
+    os._exit(BAD_INPUT)

