@@ -259,3 +259,11 @@ def test_too_little_memory_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     code, _, err = cli("verify", example("census"))
     assert code == 2
     assert "memory ran out" in err
+
+
+@posix
+def test_code_that_ends_its_process_opens_no_gate_either(tmp_path: Path) -> None:
+    """The command runs in a child process, whose exit code counts only together with a result."""
+    (tmp_path / "own_exit.py").write_text("import os\ndef f(rows):\n    os._exit(0)\n")
+    found = ended("verify", example("census"), "--model", "python:own_exit:f", stdout=subprocess.PIPE, cwd=tmp_path)
+    assert (found.returncode, found.stdout) == (2, "")
