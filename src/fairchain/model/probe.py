@@ -18,7 +18,6 @@ from fairchain.errors import ModelError
 from fairchain.model.asking import random_people
 from fairchain.model.decision import Labels
 from fairchain.model.onnx_model import Hidden, OnnxModel
-from fairchain.model.untrusted import parse
 from fairchain.spec import Spec
 
 ACTIVATIONS = frozenset(
@@ -81,7 +80,7 @@ def resolve(model: OnnxModel, name: str) -> str:
     by_number = {f"layer{number}": tensor for number, tensor in enumerate(activations, start=1)}
     if name in by_number:
         return by_number[name]
-    graph = parse(model.path, model.content).graph
+    graph = model.network.model.graph
     every = [output for node in graph.node for output in node.output if output]
     if name in every:
         return name
@@ -92,7 +91,7 @@ def resolve(model: OnnxModel, name: str) -> str:
 
 def _activations(model: OnnxModel) -> list[tuple[str, str]]:
     """(tensor, operator) of every activation that is not an output of the network."""
-    graph = parse(model.path, model.content).graph
+    graph = model.network.model.graph
     outputs = {output.name for output in graph.output}
     return [
         (node.output[0], node.op_type)
