@@ -32,7 +32,7 @@ from fairchain.model.asking import (
 )
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
-from fairchain.model.row_independence import check_row_independence
+from fairchain.model.row_independence import Followed, check_row_independence, follow
 from fairchain.model.text_feed import TextFeed, plan_text
 from fairchain.model.untrusted import Limits, Network, check_bytes, read_network
 from fairchain.model.watchdog import Watchdog
@@ -99,7 +99,8 @@ class OnnxModel:
             self._feed = replace_field(self._feed, cut=True)
         fixed = self._feed.batch
         check_rows_apart(self.name, spec.described, self._ask, self.dtype, sizes=(fixed,) if fixed else PROVEN)
-        check_row_independence(network, self._feed.shapes(inputs), self._rule.output, fixed)
+        self._shapes = self._feed.shapes(inputs)
+        check_row_independence(network, self._shapes, self._rule.output, fixed)
 
     def _feeds(self, spec: Spec, inputs: Sequence[Any]) -> Sequence[Feed | TextFeed]:
         """The ways in which the inputs may be filled."""
@@ -169,6 +170,10 @@ class OnnxModel:
     def content(self) -> bytes:
         """The network as the bytes of one ONNX file."""
         return self.network.content
+
+    def followed(self) -> dict[str, Followed]:
+        """Return what the graph says of the shape of every tensor."""
+        return follow(self.network, self._shapes, self._feed.batch)
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this network was loaded for the same features and the same meaning of outputs."""

@@ -130,12 +130,7 @@ def check_row_independence(
     ModelError
         Names the operator because of which the answer for one row may depend on the others.
     """
-    walk = _Walk(network, batch)
-    for name, shape in inputs.items():
-        axes = tuple(_axis(BATCH if size is None else size) for size in shape)
-        walk.known[name] = Followed(axes, order="")
-    walk.run(network.model.graph.node, walk.known)
-    found = walk.known.get(output)
+    found = follow(network, inputs, batch).get(output)
     taint = found.taint if found is not None else "it does not depend on the inputs"
     if found is not None and not taint:
         if found.axes is None or found.axes[:1] != ((BATCH,),) or found.order not in ("", None):
@@ -145,6 +140,18 @@ def check_row_independence(
             f"{network.path}: the answer for one input depends on the others in its batch: {taint}; export the "
             "network for inference, with a free batch dimension first and no operator across it"
         )
+
+
+def follow(
+    network: Network, inputs: Mapping[str, Sequence[int | str | None]], batch: int | None = None
+) -> dict[str, Followed]:
+    """Return what is known of every tensor of a network; parameters as in `check_row_independence`."""
+    walk = _Walk(network, batch)
+    for name, shape in inputs.items():
+        axes = tuple(_axis(BATCH if size is None else size) for size in shape)
+        walk.known[name] = Followed(axes, order="")
+    walk.run(network.model.graph.node, walk.known)
+    return walk.known
 
 
 class _Walk:

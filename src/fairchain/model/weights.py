@@ -147,9 +147,10 @@ class _Draft:
         self._fresh: dict[str, Array] = {}
         self.blocks: list[Block] = []
         self.flows: dict[str, Units] = _inputs(model)
+        shapes = model.followed()
         for node in list(self._graph.node):
             if not self._read(node):
-                pass_on(node, self.flows, self._initial)
+                pass_on(node, self.flows, self._initial, shapes)
 
     def values(self) -> dict[str, Array]:
         """Every tensor of weights or biases that can be changed."""
