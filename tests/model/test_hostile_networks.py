@@ -243,3 +243,86 @@ def test_a_scalar_from_a_subgraph_is_no_way_around(tmp_path: Path) -> None:
     network = linear(hostile.WEIGHTS)
     network.graph.node.append(node("Identity", ["y"], ["z"], then_branch=body))
     assert "has a graph inside" in refused(network)
+
+
+def written_out(activation: str) -> ModelProto:
+    """A network whose hidden layer has an activation that older versions of ONNX write out, as `hidden`."""
+    network = linear(hostile.WEIGHTS)
+    network.graph.initializer.extend(
+        [constant("root", 2**0.5), constant("one", 1.0), constant("half", 0.5), constant("out", np.eye(2))]
+    )
+    nodes = {
+        "Swish": [node("Sigmoid", ["y"], ["gate"]), node("Mul", ["y", "gate"], ["hidden"])],
+        "Gelu": [
+            node("Div", ["y", "root"], ["scaled"]),
+            node("Erf", ["scaled"], ["erf"]),
+            node("Add", ["erf", "one"], ["gate"]),
+            node("Mul", ["y", "gate"], ["twice"]),
+            node("Mul", ["twice", "half"], ["hidden"]),
+        ],
+        "Mish": [
+            node("Softplus", ["y"], ["soft"]),
+            node("Tanh", ["soft"], ["gate"]),
+            node("Mul", ["gate", "y"], ["hidden"]),
+        ],
+    }
+    network.graph.node.extend([*nodes[activation], node("MatMul", ["hidden", "out"], ["z"])])
+    network.graph.output[0].name = "z"
+    return network
+
+
+@pytest.mark.parametrize("activation", ["Swish", "Gelu", "Mish"])
+def test_an_activation_that_is_written_out_is_one_layer_behind_its_last_operator(activation: str) -> None:
+    """Whether a unit is on was read off the gate, which is on for every input."""
+    model = OnnxModel.from_bytes(written_out(activation).SerializeToString(), "network", spec())
+    assert [(layer.tensor, layer.operator) for layer in layers_of(model, spec())] == [("hidden", activation)]
+
+
+def test_gates_that_multiply_something_else_are_layers_of_their_own() -> None:
+    network = linear(hostile.WEIGHTS)
+    nodes = [
+        node("Sigmoid", ["y"], ["gate"]),
+        node("Tanh", ["x"], ["other"]),
+        node("Mul", ["gate", "other"], ["hidden"]),
+        node("Identity", ["hidden"], ["z"]),
+    ]
+    network.graph.node.extend(nodes)
+    network.graph.output[0].name = "z"
+    model = OnnxModel.from_bytes(network.SerializeToString(), "network", spec())
+    assert [layer.tensor for layer in layers_of(model, spec())] == ["gate", "other"]
+
+
+@pytest.mark.parametrize(("axis", "keeps"), [(1, True), (2, False)])
+def test_units_are_followed_through_a_sum_only_along_another_axis(axis: int, keeps: bool) -> None:
+    """A sum over the units themselves was taken for one that leaves them in their places."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("Reshape", ["m", "steps"], ["s"]),
+        node("MatMul", ["s", "v"], ["u"]),
+        node("ReduceSum", ["u", "axis"], ["r"], keepdims=0),
+        node("MatMul", ["r", "last"], ["y"]),
+    ]
+    network = linear(hostile.WEIGHTS)
+    del network.graph.node[:], network.graph.initializer[:]
+    network.graph.node.extend(nodes)
+    units = 4 if keeps else 3
+    network.graph.initializer.extend(
+        [
+            constant("w", np.ones((2, 6))),
+            constant("steps", [0, 3, 2], np.int64),
+            constant("v", np.ones((2, 4))),
+            constant("axis", [axis], np.int64),
+            constant("last", np.ones((units, 2))),
+        ]
+    )
+    model = OnnxModel.from_bytes(network.SerializeToString(), "network", spec())
+    last = next(block for block in Weights(model).blocks if block.tensor == "last")
+    assert (last.incoming is not None) == keeps
+
+
+def test_the_third_row_of_real_features_lies_between_the_first_two() -> None:
+    from fairchain.model.asking import _varied
+    from fairchain.spec import RealFeature
+
+    high, low, middle = _varied([RealFeature(name="x", low=2.0, high=6.0)], 3)[:, 0]
+    assert (high, low, middle) == (6.0, 2.0, 4.0)
