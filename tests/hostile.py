@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
@@ -19,7 +20,7 @@ def external_tensor(location: str = "weights.bin") -> TensorProto:
     return tensor
 
 
-def _function(domain: str, name: str, nodes: list[NodeProto], **more: object) -> FunctionProto:
+def _function(domain: str, name: str, nodes: list[NodeProto], **more: Any) -> FunctionProto:
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
     return helper.make_function(domain, name, ["a"], ["b"], nodes, opsets, **more)
 
@@ -148,7 +149,12 @@ def decides_by_batch_size(how: str = "Shape") -> ModelProto:
     ways = {
         "Shape": [shape, node("Gather", ["shape", "first"], ["n"])],
         "Size": [node("Size", ["x"], ["both"]), node("Div", ["both", "two"], ["n"])],
-        "ReduceSum": [shape, ones, node("ReduceSum", ["ones"], ["both"], keepdims=0), node("Identity", ["both"], ["n"])],
+        "ReduceSum": [
+            shape,
+            ones,
+            node("ReduceSum", ["ones"], ["both"], keepdims=0),
+            node("Identity", ["both"], ["n"]),
+        ],
         "NonZero": [shape, ones, node("NonZero", ["ones"], ["at"]), node("ReduceMax", ["at"], ["n"], keepdims=0)],
         "Slice": [
             shape,

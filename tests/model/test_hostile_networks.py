@@ -1,4 +1,4 @@
-"""Promises about hostile files: one hash is one network, built-ins cannot be shadowed, and every row counts by itself."""
+"""Promises about hostile files: one hash is one network, built-ins cannot be shadowed, every row counts by itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_external_data_in_the_working_directory_is_never_read(
     monkeypatch.chdir(tmp_path)
     network = hostile.EXTERNAL[place]()
     path = save(network, tmp_path / "model" / "network.onnx")
-    with pytest.raises(ModelError, match="save the network as one file|has a graph inside"):
+    with pytest.raises(ModelError, match=r"save the network as one file|has a graph inside"):
         OnnxModel(path, spec())
     assert "another file" in refused(network) or "has a graph inside" in refused(network)
 
@@ -231,9 +231,7 @@ def test_rows_that_are_merged_with_other_axes_and_split_again_are_allowed() -> N
     network = linear(hostile.WEIGHTS)
     del network.graph.node[:]
     network.graph.node.extend(nodes)
-    network.graph.initializer.extend(
-        [constant("merged", [-1, 1], np.int64), constant("split", [-1, 2], np.int64)]
-    )
+    network.graph.initializer.extend([constant("merged", [-1, 1], np.int64), constant("split", [-1, 2], np.int64)])
     assert OnnxModel.from_bytes(network.SerializeToString(), "network", spec()).predict(ROWS).tolist() == [0, 1]
 
 

@@ -67,9 +67,10 @@ def test_damaged_members_and_members_that_come_twice_are_refused() -> None:
     with pytest.raises(ModelError, match="damaged"):
         unpacked(Path("model.keras"), bytes(content), 100_000, "a .keras file")
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file, pytest.warns(UserWarning, match="Duplicate"):
+    with zipfile.ZipFile(buffer, "w") as file:
         file.writestr("config.json", b"{}")
-        file.writestr("config.json", b"[]")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            file.writestr("config.json", b"[]")
     with pytest.raises(ModelError, match="twice"):
         unpacked(Path("model.keras"), buffer.getvalue(), 100_000, "a .keras file")
 
@@ -195,9 +196,7 @@ def test_a_keras_file_that_is_replaced_after_its_check_is_not_opened_again(
         return Keras
 
     path = tmp_path / "model.keras"
-    path.write_bytes(
-        archive({"config.json": described(), "model.weights.h5": weights(w=np.zeros((4, 3), np.float32))})
-    )
+    path.write_bytes(archive({"config.json": described(), "model.weights.h5": weights(w=np.zeros((4, 3), np.float32))}))
     monkeypatch.setattr(from_keras, "_keras", swap)
     with pytest.raises(ModelError, match="seen"):
         from_keras.from_keras_file(path, spec())

@@ -129,7 +129,7 @@ def _dependent(name: str) -> ModelError:
 
 
 def _varied(features: Described, count: int) -> NDArray[Any]:
-    """Return three rows as different as they can be and then random ones; of three texts one is full, one has one word."""
+    """Return three rows as different as they can be, then random ones; a full text and one of a single word first."""
     rows = random_people(features, max(count, 3))
     if text_of(features) is not None:
         rows[2, rows.shape[1] // 2 :] = 0

@@ -44,8 +44,8 @@ def pass_on(
         place = next(i for i, each in enumerate(known) if each is not None)
         units = known[place] if all(n in constants for i, n in enumerate(node.input) if i != place) else None
     elif node.op_type in REDUCING and known[0] is not None:
-        place, reduced = _unit_axis(node.input[0], known[0], shapes), _reduced(node, shapes)
-        units = known[0] if place is not None and reduced is not None and place not in reduced else None
+        axis, reduced = _unit_axis(node.input[0], known[0], shapes), _reduced(node, shapes)
+        units = known[0] if axis is not None and reduced is not None and axis not in reduced else None
     elif node.op_type in ("Concat", "FeatureVectorizer") and all(each is not None for each in known):
         units = _joined(node, [each or () for each in known], shapes)
     if units is not None:

@@ -102,7 +102,7 @@ def _activations(model: OnnxModel) -> list[tuple[str, str]]:
     graph = model.network.model.graph
     outputs = {output.name for output in graph.output}
     gates = _Gates(graph)
-    found = {}
+    found: dict[str, str] = {}
     for node in graph.node:
         if node.op_type not in ACTIVATIONS:
             continue
@@ -147,7 +147,7 @@ class _Gates:
 
     def _sources(self, tensor: str) -> set[str]:
         """Return the tensors that a gate is computed from element by element, and those times constants."""
-        found, pending = set(), [tensor]
+        found, pending = set[str](), [tensor]
         while pending and len(found) < 50:
             name = pending.pop()
             if name in found or name in self._constants:

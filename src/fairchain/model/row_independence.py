@@ -2,16 +2,16 @@
 
 Each tensor is followed from the inputs to the output that decides: where its batch axis is, and which whole numbers it
 holds if they describe a shape. A shape is kept as factors, so that a reshape that merges the batch with other axes and
-splits it again is understood. A tensor is *tainted* as soon as it may depend on more than its own row: an operator works
-across the batch axis, the number of rows or a row's position becomes a value, or the operator is unknown here. The
-network is refused if the output that decides is tainted. Sizes that only build the shape for Reshape or Expand, and
+splits it again is understood. A tensor is *tainted* as soon as it may depend on more than its own row: an operator
+works across the batch axis, the number of rows or a row's position becomes a value, or the operator is unknown here.
+The network is refused if the output that decides is tainted. Sizes that only build the shape for Reshape or Expand, and
 sequences that are sorted by length and put back, are understood.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -41,8 +41,8 @@ ELEMENTWISE = frozenset(
     """
     Abs Acos Acosh Add And Asin Asinh Atan Atanh Binarizer BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast
     CategoryMapper Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid
-    HardSwish Identity IsInf IsNaN LabelEncoder LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu
-    Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh
+    HardSwish Identity IsInf IsNaN LabelEncoder LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or
+    PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh
     ThresholdedRelu Where Xor
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
@@ -132,9 +132,9 @@ def check_row_independence(
     """
     found = follow(network, inputs, batch).get(output)
     taint = found.taint if found is not None else "it does not depend on the inputs"
-    if found is not None and not taint:
-        if found.axes is None or found.axes[:1] != ((BATCH,),) or found.order not in ("", None):
-            taint = "its rows are not those of the input, in their order"
+    own = found is None or ((found.axes or ())[:1] == ((BATCH,),) and found.order in ("", None))
+    if not taint and not own:
+        taint = "its rows are not those of the input, in their order"
     if taint:
         raise ModelError(
             f"{network.path}: the answer for one input depends on the others in its batch: {taint}; export the "
@@ -169,7 +169,9 @@ class _Walk:
         self._opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
         self._attributes: dict[str, Any] = {}
 
-    def run(self, nodes: Iterable[NodeProto], known: dict[str, Followed], given: Mapping[str, Any] | None = None) -> None:
+    def run(
+        self, nodes: Iterable[NodeProto], known: dict[str, Followed], given: Mapping[str, Any] | None = None
+    ) -> None:
         """Follow these operators; `given` are the attributes of the function that they are in."""
         for node in nodes:
             inputs = [known.get(name) if name else None for name in node.input]
@@ -344,13 +346,13 @@ class _Walk:
             places = [_place(self._int("axis", -1), data.rank)]
         return [self._across(data, places)]
 
-    def _across(self, data: Followed, places: Iterable[int]) -> Followed:
+    def _across(self, data: Followed, places: Collection[int]) -> Followed:
         """Return the tensor after an operator of the same shape that works along these axes."""
         if data.batch in places:
             raise _TaintedError("works across the rows of a batch")
         return replace(data, entries=None, permutation="", alike=False)
 
-    def _top(self, node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
+    def _top(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         """Sort along an axis; of all rows by a number for each, it gives the order in which they come."""
         data = _axed(inputs[0])
         place = _place(self._int("axis", -1), data.rank)
@@ -365,7 +367,10 @@ class _Walk:
                 raise _TaintedError("sorts the rows of a batch")
             (name,) = self._new()
             taint = "operator TopK sorts the rows of a batch, and their order is used as a number"
-            return [replace(data, order=str(name), entries=None), Followed(data.axes, taint=taint, permutation=str(name))]
+            return [
+                replace(data, order=str(name), entries=None),
+                Followed(data.axes, taint=taint, permutation=str(name)),
+            ]
         known = count[0] if count is not None and len(count) == 1 else None
         if known is not None and BATCH in known[1]:
             raise _TaintedError("chooses as many elements as there are rows")
@@ -440,12 +445,13 @@ class _Walk:
         pool, count = "Pool" in operator, len(axes) - 2
         if operator.startswith("Global"):
             return [axes[1], *[()] * count]
-        weights = inputs[3 if operator == "QLinearConv" else 1].axes if not pool and operator[-4:] == "Conv" else None
+        weighted = inputs[3 if operator == "QLinearConv" else 1] if not pool and operator[-4:] == "Conv" else None
+        weights = weighted.axes if weighted is not None else None
         sizes = [_size(axis, None) for axis in (weights or ())]
         kernel = self._ints("kernel_shape") or [size[0] if size and not size[1] else 0 for size in sizes[2:]]
         steps, spread = self._ints("strides") or [1] * count, self._ints("dilations") or [1] * count
-        pads = self._ints("pads") or [0] * (2 * count)
         automatic = self._attributes.get("auto_pad")
+        pads = (self._ints("pads") if automatic is None or automatic.s == b"NOTSET" else None) or [0] * (2 * count)
         channels = axes[1] if pool else weights[0] if weights else self._new()
         if (not pool and not weights) or (automatic is not None and automatic.s not in (b"NOTSET", b"VALID")):
             return [channels, *(self._new() for _ in axes[2:])]
@@ -470,8 +476,14 @@ class _Walk:
     def _columns(self, operator: str) -> Axis:
         """Return how many scores an operator gives for each row, where that follows from its attributes."""
         labels = ("classlabels_int64s", "classlabels_strings", "classlabels_ints")
-        classes = max((len(self._attributes[key].ints or self._attributes[key].strings) for key in labels
-                       if key in self._attributes), default=0)
+        classes = max(
+            (
+                len(self._attributes[key].ints or self._attributes[key].strings)
+                for key in labels
+                if key in self._attributes
+            ),
+            default=0,
+        )
         if operator == "TreeEnsembleClassifier" and classes:
             return _axis(classes)
         if operator == "LinearClassifier" and "intercepts" in self._attributes:
@@ -587,7 +599,9 @@ class _Walk:
         data = _axed(inputs[0])
         axes = self._axes_of(inputs, 1)
         own = data.axes or ()
-        places = [_place(axis, data.rank) for axis in axes] if axes is not None else [i for i, a in enumerate(own) if not a]
+        places = (
+            [_place(axis, data.rank) for axis in axes] if axes is not None else [i for i, a in enumerate(own) if not a]
+        )
         if data.batch in places:
             raise _TaintedError("removes the batch dimension")
         return [replace(data, axes=tuple(axis for place, axis in enumerate(own) if place not in places))]
@@ -703,7 +717,9 @@ class _Walk:
             count = max((len(each) for each in entries if each is not None), default=0)
             given = [each if each is not None else (None,) * count for each in entries]
             bounds = list(zip(*given, strict=True))
-            axes = _numbers(optional[3], "with axes that are computed") if optional[3] is not None else list(range(count))
+            axes = (
+                _numbers(optional[3], "with axes that are computed") if optional[3] is not None else list(range(count))
+            )
             known = optional[4] is None or optional[4].entries is not None
             steps = _numbers(optional[4], "") if optional[4] is not None and known else [1 if known else 0] * count
         made = list(data.axes or ())
@@ -723,9 +739,9 @@ class _Walk:
             if any(bound is None or BATCH in bound[1] for bound in (start, end)):
                 taint = taint or _taint(inputs[1:])
             made[place] = self._cut(size, start, end, step)
-        entries = self._cut_entries(data, bounds, steps)
-        if entries is not None:
-            return [_whole(entries)]
+        kept = self._cut_entries(data, bounds, steps)
+        if kept is not None:
+            return [_whole(kept)]
         return [_followed(tuple(made), data.order, taint, alike=data.alike)]
 
     def _cut(self, size: Size, start: Size, end: Size, step: int) -> Axis:
@@ -768,7 +784,7 @@ class _Walk:
         data, index = _axed(inputs[0]), _axed(inputs[1])
         place = _place(self._int("axis", 0), data.rank)
         updates = inputs[2] if node.op_type == "ScatterElements" else None
-        if data.batch == place or index.batch == place:
+        if place in (data.batch, index.batch):
             inverted = updates is not None and updates.permutation == "rows" and updates.axes == index.axes
             if inverted and index.permutation and index.axes == ((BATCH,),):
                 return [replace(index, permutation=_inverse(index.permutation))]
@@ -813,7 +829,7 @@ class _Walk:
             for axis, times in zip(data.axes or (), sizes, strict=True):
                 if BATCH in axis and times != (1, ()):
                     raise _TaintedError("repeats the rows of a batch")
-                axes.append(((_factors(times) if times is not None else self._new()) + axis))
+                axes.append((_factors(times) if times is not None else self._new()) + axis)
             return [_followed(tuple(axes), data.order, data.taint, alike=data.alike)]
         target = Followed(self._target(wanted))
         if self._batch is not None and data.batch is not None:
@@ -953,7 +969,8 @@ def _factors(size: Size) -> Axis:
 
 
 def _product(sizes: Iterable[Size]) -> Size:
-    number, symbols = 1, []
+    number = 1
+    symbols: list[str] = []
     for size in sizes:
         if size is None:
             return None
@@ -980,11 +997,11 @@ def _sum(axes: Sequence[Axis]) -> Axis:
 
 def _split(factors: Sequence[Factor], sizes: Sequence[Size], batch: int | None) -> list[Axis]:
     """Return the factors of each of these sizes, in order, as far as they can be told."""
-    rest, axes = list(factors), []
+    rest, axes = list(factors), list[Axis]()
     for size in sizes:
         if size is None:
             return axes
-        number, symbols, taken = size[0], list(size[1]), []
+        number, symbols, taken = size[0], list(size[1]), list[Factor]()
         if number < 1:
             return axes
         while number != 1 or symbols:
@@ -1077,7 +1094,8 @@ def _order(inputs: Iterable[Followed | None]) -> str | None:
 
 
 def _inverse(permutation: str) -> str:
-    return permutation.removeprefix("back from ") if permutation.startswith("back from ") else f"back from {permutation}"
+    back = "back from "
+    return permutation.removeprefix(back) if permutation.startswith(back) else back + permutation
 
 
 def _reordered(order: str, permutation: str) -> str:
@@ -1128,6 +1146,11 @@ def _either(test: Size, one: Size, other: Size) -> Size:
     return None if test is None or test[1] else one if test[0] else other
 
 
+def _modulo(one: Size, other: Size) -> Size:
+    known = one is not None and other is not None and not one[1] and not other[1] and one[0] >= 0 and other[0] > 0
+    return (one[0] % other[0], ()) if known and one is not None and other is not None else None
+
+
 def _over(one: Size, other: Size) -> Size:
     return _quotient(one, other)
 
@@ -1138,5 +1161,6 @@ ARITHMETIC: dict[str, Callable[..., Size]] = {
     "Mul": lambda one, other: _product([one, other]),
     "Div": _over,
     "Equal": _equal,
+    "Mod": _modulo,
     "Where": _either,
 }

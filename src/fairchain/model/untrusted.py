@@ -1,8 +1,8 @@
 """Checks of an untrusted network file before any of it runs.
 
-A file is read once, within a size limit, into a `Network`: the checked bytes, their hash and the parsed graph. Everything
-later (sessions, probes, cuts, repairs) works on that object, so that what was checked is what runs. Operators come from
-an allow-list (no loops, no conditionals, no custom libraries), and external weights only from plain files in the
+A file is read once, within a size limit, into a `Network`: the checked bytes, their hash and the parsed graph. All
+later steps (sessions, probes, cuts, repairs) work on that object, so that what was checked is what runs. Operators come
+from an allow-list (no loops, no conditionals, no custom libraries), and external weights only from plain files in the
 model's own folder. Limits on memory and time while it runs are in `onnx_model` and `watchdog`.
 """
 
@@ -160,7 +160,7 @@ def read_file(path: Path, most: int, kind: str = "an ONNX file") -> bytes:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(descriptor, "rb") as file:
+        with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ModelError(f"{path}: not a plain file; the path must name {kind}")
             content = file.read(most + 1)

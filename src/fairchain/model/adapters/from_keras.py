@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.model.adapters import from_torch
+from fairchain.model.adapters.archives import unpacked
 from fairchain.model.adapters.converting import converted_or_asked, same_scores
 from fairchain.model.adapters.from_function import FunctionModel, flat_array
 from fairchain.model.adapters.graph import plain_bytes
@@ -35,7 +36,6 @@ from fairchain.model.adapters.torch_call import Arrays, Call, text_calls
 from fairchain.model.asking import MisfitError, first_line, random_people
 from fairchain.model.encode import widths
 from fairchain.model.onnx_model import OnnxModel
-from fairchain.model.adapters.archives import unpacked
 from fairchain.model.untrusted import Limits, read_file
 from fairchain.spec import Spec
 
@@ -163,7 +163,7 @@ def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> Onn
 
 
 def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
-    """Return the parts of a Keras archive, or raise a ModelError unless its layers are on the list and within limits."""
+    """Return the parts of a Keras archive whose layers are on the list, or raise a ModelError."""
     content = read_file(path, limits.file_bytes, "a .keras file")
     try:
         parts = unpacked(path, content, limits.file_bytes, "a .keras file", KERAS_PARTS)

@@ -128,8 +128,8 @@ def _check_types(path: Path, module: Any, state: dict[str, Any]) -> None:
         # More digits than the module has are rounded by torch as well, which is no other network.
         if not (value.dtype.is_floating_point and wanted.is_floating_point):
             raise ModelError(
-                f"{path}: tensor {ascii(name)[1:-1][:80]} is {str(value.dtype).removeprefix('torch.')} and the module's "
-                f"is {str(wanted).removeprefix('torch.')}; save the state of a module of the same type"
+                f"{path}: tensor {ascii(name)[1:-1][:80]} is {str(value.dtype).removeprefix('torch.')} and the "
+                f"module's is {str(wanted).removeprefix('torch.')}; save the state of a module of the same type"
             )
 
 
