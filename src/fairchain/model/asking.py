@@ -95,8 +95,8 @@ def check_rows_apart(
 ) -> None:
     """Refuse a model whose answer for one row depends on the others: it has no P(Y | group).
 
-    The same rows are evaluated in batches of these sizes, each batch in its order and shuffled, and single rows in
-    batches of their own copies. Sizes after one that takes longer than `slow` seconds are left out.
+    The same rows are evaluated in batches of these sizes, larger ones also shuffled, and single rows in batches of
+    their own copies. Sizes after one that takes longer than `slow` seconds are left out.
     """
     rows = _varied(features, max(sizes)).astype(dtype)
     shuffle = np.random.Generator(np.random.Philox(2)).permutation(len(rows))
@@ -106,7 +106,9 @@ def check_rows_apart(
         order = shuffle[shuffle < size]
         try:
             answers = known if size == sizes[0] else ask(rows[:size])
-            pairs = [(known, answers[: len(known)]), (answers[order], ask(rows[order]))]
+            pairs = [(known, answers[: len(known)])]
+            if size > 3 or len(sizes) == 1:
+                pairs.append((answers[order], ask(rows[order])))
         except (ModelError, NoDecisionError):
             # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
             return
@@ -115,7 +117,7 @@ def check_rows_apart(
         known = answers
         if clock() - start > slow:
             break
-    for row in range(min(len(known), 3)):
+    for row in range(int(sizes[0] == 1), min(len(known), 3)):
         copies = ask(np.repeat(rows[row : row + 1], sizes[0], axis=0))
         if not all(same_answers(known[row : row + 1], copies[place : place + 1]) for place in {0, len(copies) - 1}):
             raise _dependent(name)

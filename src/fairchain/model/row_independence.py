@@ -616,10 +616,10 @@ class _Walk:
 
     def _reshaped(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data, wanted = inputs[0], inputs[1]
-        if data is None or wanted is None or data.taint:
+        if data is None or wanted is None or (data.taint and data.axes is None):
             return [Followed(None, taint=data.taint if data is not None else "")]
         if data.axes is None or wanted.entries is None:
-            if data.batch is not None or wanted.taint:
+            if data.batch is not None or wanted.taint or data.taint:
                 raise _TaintedError("has a shape that is computed in a way that is not analysed")
             rank = _factors(_size(wanted.axes[0], None)) if wanted.axes else ()
             known = len(rank) == 1 and isinstance(rank[0], int)
@@ -1033,7 +1033,7 @@ def _followed(axes: tuple[Axis, ...], order: str | None, taint: str, *, alike: b
 
 
 def _whole(entries: tuple[Size, ...], axes: tuple[Axis, ...] | None = None, tainted: bool = False) -> Followed:
-    """Return what is known of a tensor of whole numbers; its values depend on the number of rows if one of them does."""
+    """Return what is known of a tensor of whole numbers, which is tainted if one of them depends on the batch."""
     depends = any(BATCH in entry[1] if entry is not None else tainted for entry in entries)
     taint = "the number of rows is used as a value" if depends else ""
     kept = entries if len(entries) <= MOST_ENTRIES else None
