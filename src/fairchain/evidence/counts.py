@@ -98,46 +98,80 @@ def gap_bounds(
     measure: str,
     delta: float,
     method: Bounds,
-    shares: Floats | None = None,
+    overall: NDArray[np.bool_] | None = None,
     *,
     disjoint: bool = False,
 ) -> tuple[float, float, float]:
-    """Estimate, lower and upper bound of the largest gap; each bound fails with probability at most delta/2.
+    """Return the estimate, the lower and the upper bound of the largest gap; each bound fails at most at delta/2.
 
-    `shares` says how the arms divide what the lower bound may spend, if not equally; they sum to at most 1. Arms that
-    are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
+    Parameters
+    ----------
+    overall
+        (arms,): which arms hold all rows and not those of a group; None for none of them.
+    disjoint
+        Whether compared arms share no row, so that a fixed sample of them can be judged pair by pair.
     """
     estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
     if disjoint and method is fixed_sample:
-        _, high = pair_bounds(counts.asked, counts.got, np.argwhere(compared), measure, delta / 2)
+        _, above = pair_bounds(counts.asked, counts.got, np.argwhere(compared), measure, delta / 2)
         low = surely(counts, compared, measure, delta, disjoint=True)
-        return max(0.0, estimate), max(0.0, min(float(low[compared].max()), estimate)), max(float(high.max()), estimate)
-    # The widest pair, whichever it is, fails through its own bounds only: three of them, since which side of everybody
-    # it needs may depend on which groups were large enough.
-    low, high = counts.bounds(delta / 6, method)
+        below = float(low[compared].max())
+        return max(0.0, estimate), max(0.0, min(below, estimate)), max(float(above.max()), estimate)
+    low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
-    low, high = simultaneous(counts, compared, delta, method, shares)
+    low, high = simultaneous(counts, compared, delta / 2, method, overall)
     below = _largest(gaps_of(low, high, measure), compared)
     return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+
+
+def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
+    """(outcomes, arms): levels at which the upper bound of the widest pair fails with probability at most `spend`.
+
+    Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
+    sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
+    every outcome, is paid for (docs/mathematics.md, "Rates counted apart").
+    """
+    shared = _marked(compared, overall)
+    return np.where(shared, spend / 4 / max(int(shared.sum()), 1), spend / 2)
 
 
 def simultaneous(
     counts: ArmCounts,
     compared: NDArray[np.bool_],
-    delta: float,
+    spend: float,
     method: Bounds,
-    shares: Floats | None = None,
+    overall: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Bounds of the rates of all arms that are compared, which together fail with probability at most delta/2."""
-    used = int(compared.any(axis=2).sum())
-    each = delta / 4 / max(used, 1) if shares is None else delta / 4 * shares / len(compared)
+    """Return bounds of the rates of all compared arms that together fail with probability at most `spend`.
+
+    The level of all rows together does not depend on how many groups there are: which of them are large enough may be
+    seen in these rows.
+    """
+    shared = _marked(compared, overall)
+    own = compared.any(axis=2) & ~shared
+    half = spend / 2 if shared.any() else spend
+    each = np.where(shared, half / 2 / max(int(shared.sum()), 1), half / 2 / max(int(own.sum()), 1))
     return counts.bounds(each, method)
 
 
-def surely(counts: ArmCounts, compared: NDArray[np.bool_], measure: str, delta: float, *, disjoint: bool) -> Floats:
+def _marked(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """(outcomes, arms): the compared rates of all rows together."""
+    used: NDArray[np.bool_] = compared.any(axis=2)
+    return np.zeros_like(used) if overall is None else used & overall
+
+
+def surely(
+    counts: ArmCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    delta: float,
+    overall: NDArray[np.bool_] | None = None,
+    *,
+    disjoint: bool,
+) -> Floats:
     """(outcomes, arms, arms): lower bounds of all gaps of a fixed sample, which together fail at most at delta/2."""
     if not disjoint:
-        low, high = simultaneous(counts, compared, delta, fixed_sample)
+        low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
         return gaps_of(low, high, measure)
     pairs = np.argwhere(compared)
     below = np.full(compared.shape, -np.inf)
@@ -187,6 +221,7 @@ def rows_needed(
     measure: str,
     threshold: float,
     delta: float,
+    overall: NDArray[np.bool_] | None = None,
     *,
     disjoint: bool = False,
 ) -> int | None:
@@ -196,7 +231,7 @@ def rows_needed(
 
     def decided(times: int) -> bool:
         more = ArmCounts(counts.asked * times, counts.got * times, counts.weights)
-        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, disjoint=disjoint)
+        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint)
         return high < threshold or low > threshold
 
     return _fewest(decided)
