@@ -21,7 +21,11 @@ from fairchain.wording import exact_statement, headline, rows_scope, scope, stat
 
 @dataclass(frozen=True)
 class GroupProbability:
-    """P(outcome | group) with its interval; all intervals of a verdict hold together with probability 1 - delta."""
+    """P(outcome | group) with its interval.
+
+    The intervals of all groups of a verdict hold together with probability 1 - delta. The verdict and the interval of
+    its gap keep a delta of their own, except in estimate mode, where one delta covers groups and gaps.
+    """
 
     name: str
     outcome: str
@@ -309,7 +313,7 @@ def _statement(inquiry: Inquiry, answer: Answer) -> str:
         delta=spec.guarantee.delta,
         population=inquiry.population,
         sound=answer.sound,
-        within=spec.guarantee.epsilon if inquiry.stopped == "decided" else None,
+        within=spec.guarantee.epsilon if inquiry.stopped == "epsilon" else None,
         kind=kind,
         inputs=spec.inputs,
         run="sample" if isinstance(population, Table) else "run",

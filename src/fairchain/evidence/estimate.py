@@ -3,7 +3,7 @@
 Half of delta goes to the gaps, whose betting intervals may be looked at any time; the verdict follows from them.
 Half goes to the probabilities: a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact
 Clopper-Pearson interval at 80% of the share is read off. Should it be too wide, 1.7 times as many fresh rounds are
-tried at 10%, then 5%, and so on.
+tried at 5%, then 2.5%, and so on. The last 10% are for a run that is cut short: its intervals hold at any time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ PILOT = 1024
 AGAIN = 1.7
 
 
+# What the intervals of a run that is cut short may spend. Tries and they can both fail, so that both are paid for.
+CUT_SHORT = 0.1
+
+
 def share_of_try(number: int) -> float:
-    """What the n-th try may spend: 0.8, 0.1, 0.05, 0.025, ...; they sum to 1."""
-    return 0.8 if number == 1 else 0.2 * 0.5 ** (number - 1)
+    """Return what the n-th try may spend: 0.8, 0.05, 0.025, ...; with `CUT_SHORT` they sum to 1."""
+    return 0.8 if number == 1 else 0.1 * 0.5 ** (number - 1)
 
 
 class EstimateRule:
@@ -135,11 +139,12 @@ class EstimateRule:
         return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Exact bounds when done; bounds that hold at any time when cut short."""
+        """Return exact bounds when done; bounds that hold at any time, at a share of their own, when cut short."""
         if self._known is not None:
             return self._known
         successes = self.tally.successes
-        return probability_any_time(successes, np.broadcast_to(self.tally.trials, successes.shape), self._each)
+        trials = np.broadcast_to(self.tally.trials, successes.shape)
+        return probability_any_time(successes, trials, self._each * CUT_SHORT)
 
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`: from the fresh rounds when done."""

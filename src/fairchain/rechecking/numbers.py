@@ -97,7 +97,9 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
 
 def _why_it_ended(replay: Replay, asked: Spec, decision: str, reached: bool, said: str) -> str:
     """An answer or a budget of rounds can be seen in the counts; of a clock or a key we only have the word."""
-    if reached or (replay.question.epsilon is None and decision != "UNDECIDED"):
+    if reached:
+        return "epsilon"
+    if replay.question.epsilon is None and decision != "UNDECIDED":
         return "decided"
     if replay.rounds >= asked.guarantee.budget.rounds:
         return "rounds"
@@ -172,7 +174,8 @@ def _group_claims(
     comparison, names = sources.comparison, list(sources.comparison.counted)
     trials = np.diag(replay.asked)
     share = question.delta / (question.groups * question.outcomes)
-    alpha = share / 2 if question.epsilon is not None else share
+    # In estimate mode half of delta is for the gaps, and nine tenths of the rest for tries that were not cut short.
+    alpha = share / 2 / 10 if question.epsilon is not None else share
     exact = replay.exact_bounds() if replay.known else None
     numbers: list[tuple[float, float, float]] = []
     for outcome, group in np.ndindex(question.outcomes, question.groups):
