@@ -330,9 +330,7 @@ def _scope(inquiry: Inquiry) -> str:
     return rows_scope(inquiry.model_sha256, sha256, exact=exact, recorded=population.prediction)
 
 
-def _probabilities(
-    answer: Answer, gap: Interval, spec: Spec, comparison: Comparison
-) -> tuple[GroupProbability, ...]:
+def _probabilities(answer: Answer, gap: Interval, spec: Spec, comparison: Comparison) -> tuple[GroupProbability, ...]:
     """Return every arm and outcome that is compared; of two labels the other one follows.
 
     Of individual discrimination the one rate is the gap itself, so that it has the gap's interval and no other.

@@ -125,14 +125,14 @@ def gap_bounds(
 
 
 def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
-    """(outcomes, arms): levels at which the upper bound of the widest pair fails with probability at most `spend`.
+    """(arms,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
 
     Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
     sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
     every outcome, is paid for (docs/mathematics.md, "Rates counted apart").
     """
-    shared = _marked(compared, overall)
-    return np.where(shared, spend / 4 / max(int(shared.sum()), 1), spend / 2)
+    overall, shared, _ = _numbers(compared, overall)
+    return np.where(overall, spend / 4 / max(shared, 1), spend / 2)
 
 
 def simultaneous(
@@ -147,17 +147,16 @@ def simultaneous(
     The level of all rows together does not depend on how many groups there are: which of them are large enough may be
     seen in these rows.
     """
-    shared = _marked(compared, overall)
-    own = compared.any(axis=2) & ~shared
-    half = spend / 2 if shared.any() else spend
-    each = np.where(shared, half / 2 / max(int(shared.sum()), 1), half / 2 / max(int(own.sum()), 1))
-    return counts.bounds(each, method)
+    overall, shared, own = _numbers(compared, overall)
+    half = spend / 2 if shared else spend
+    return counts.bounds(np.where(overall, half / 2 / max(shared, 1), half / 2 / max(own, 1)), method)
 
 
-def _marked(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """(outcomes, arms): the compared rates of all rows together."""
-    used: NDArray[np.bool_] = compared.any(axis=2)
-    return np.zeros_like(used) if overall is None else used & overall
+def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
+    """Which arms hold all rows, how many compared rates they have over all outcomes, and how many the others have."""
+    used = compared.any(axis=2)
+    overall = np.zeros(used.shape[1], bool) if overall is None else overall
+    return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
 
 
 def surely(

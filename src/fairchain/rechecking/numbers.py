@@ -167,9 +167,7 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     return max(0.0, float(replay.gaps()[off].max())), max(0.0, low), high
 
 
-def _group_claims(
-    replay: Replay, sources: Sources, gap: tuple[float, float, float]
-) -> list[dict[str, Any]]:
+def _group_claims(replay: Replay, sources: Sources, gap: tuple[float, float, float]) -> list[dict[str, Any]]:
     question = replay.question
     comparison, names = sources.comparison, list(sources.comparison.counted)
     trials = np.diag(replay.asked)

@@ -44,7 +44,9 @@ class RowCount:
         rates = [Fraction(self.got[outcome][part], self.asked[part]) for part in self.parts[arm]]
         return sum(rates, start=Fraction(0)) / len(rates)
 
-    def bounds(self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()) -> Bounds:
+    def bounds(
+        self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
+    ) -> Bounds:
         """Bounds of every arm's rate; each fails with at most `level`, those of `shared` with `shared_level`."""
         found = {}
         for outcome in range(len(self.got)):
@@ -360,7 +362,9 @@ def _group_claims(count: RowCount, asked: Spec, gaps: _Gaps) -> list[dict[str, A
             if not comparison.compared[outcome, arm].any():
                 continue
             rate = float(count.rate(outcome, arm))
-            low, high = bounds[outcome, arm] if bounds else gaps.largest()[1:] if comparison.individual else (rate, rate)
+            low, high = (
+                bounds[outcome, arm] if bounds else gaps.largest()[1:] if comparison.individual else (rate, rate)
+            )
             tried = sum(count.asked[part] for part in count.parts[arm])
             claims.append(
                 {"name": name, "outcome": word, "probability": rate, "low": low, "high": high, "evaluations": tried}
