@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairchain.evidence.combined import pair_bounds
+from fairchain.evidence.combined import largest_lower, largest_upper, lower_beyond
 from fairchain.evidence.interval import Floats, clopper_pearson, probability_any_time
 from fairchain.evidence.tally import Counts
 
@@ -104,19 +104,14 @@ def gap_bounds(
 ) -> tuple[float, float, float]:
     """Return the estimate, the lower and the upper bound of the largest gap; each bound fails at most at delta/2.
 
-    Parameters
-    ----------
-    overall
-        (arms,): which arms hold all rows and not those of a group; None for none of them.
-    disjoint
-        Whether compared arms share no row, so that a fixed sample of them can be judged pair by pair.
+    `overall` (arms,) marks the arms that hold all rows and not those of a group. Arms that are `disjoint` share no
+    row, so that a fixed sample of them can be judged pair by pair.
     """
     estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
     if disjoint and method is fixed_sample:
-        _, above = pair_bounds(counts.asked, counts.got, np.argwhere(compared), measure, delta / 2)
-        low = surely(counts, compared, measure, delta, disjoint=True)
-        below = float(low[compared].max())
-        return max(0.0, estimate), max(0.0, min(below, estimate)), max(float(above.max()), estimate)
+        above = largest_upper(counts.asked, counts.got, compared, measure, delta / 2)
+        below = largest_lower(counts.asked, counts.got, compared, measure, delta / 2 / int(compared.sum()))
+        return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
     low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
     low, high = simultaneous(counts, compared, delta / 2, method, overall)
@@ -132,7 +127,7 @@ def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, sp
     every outcome, is paid for (docs/mathematics.md, "Rates counted apart").
     """
     overall, shared, _ = _numbers(compared, overall)
-    return np.where(overall, spend / 4 / max(shared, 1), spend / 2)
+    return np.asarray(np.where(overall, spend / 4 / max(shared, 1), spend / 2))
 
 
 def simultaneous(
@@ -154,28 +149,30 @@ def simultaneous(
 
 def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
     """Which arms hold all rows, how many compared rates they have over all outcomes, and how many the others have."""
-    used = compared.any(axis=2)
+    used = np.asarray(compared.any(axis=2))
     overall = np.zeros(used.shape[1], bool) if overall is None else overall
     return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
 
 
-def surely(
+def pairs_beyond(
     counts: ArmCounts,
     compared: NDArray[np.bool_],
     measure: str,
     delta: float,
+    limit: Fraction,
     overall: NDArray[np.bool_] | None = None,
     *,
     disjoint: bool,
-) -> Floats:
-    """(outcomes, arms, arms): lower bounds of all gaps of a fixed sample, which together fail at most at delta/2."""
-    if not disjoint:
+) -> list[tuple[int, int, int]]:
+    """Return the pairs (i, j, outcome) of a fixed sample that are above the limit, together except at delta/2."""
+    if disjoint:
+        level = delta / 2 / int(compared.sum())
+        found = lower_beyond(counts.asked, counts.got, compared, measure, level, limit)
+    else:
         low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
-        return gaps_of(low, high, measure)
-    pairs = np.argwhere(compared)
-    below = np.full(compared.shape, -np.inf)
-    below[compared] = pair_bounds(counts.asked, counts.got, pairs, measure, delta / 2 / len(pairs))[0]
-    return below
+        gaps = np.where(compared, gaps_of(low, high, measure), -np.inf)
+        found = np.array([place for place in np.argwhere(gaps > float(limit) - NEAR) if gaps[tuple(place)] > limit])
+    return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
 
 
 def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:

@@ -14,7 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence.bets import Floats, log_wealth
+from fairchain.evidence.bets import PAIRS_AT_ONCE, Floats, reaches
+from fairchain.evidence.betting import pairs_above
 from fairchain.evidence.interval import clopper_pearson, largest_above, largest_below, probability_any_time
 from fairchain.evidence.payoff import DIFFERENCE
 from fairchain.evidence.rule import Decision, Leader, Plan, every_pair, next_batch
@@ -124,17 +125,22 @@ class EstimateRule:
 
         Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
         """
-        above = self.tally.gaps + self._epsilon
-        tested = self._compared & (above < 1)
-        growths = DIFFERENCE.against_at_least(above[tested])
-        return bool((log_wealth(self.tally.cells[tested], growths) >= self._bar).all())
+        for part, some in self.tally.parts():
+            above = some.gaps + self._epsilon
+            tested = self._compared[part] & (above < 1)
+            cells, gaps = some.cells[tested], above[tested]
+            for start in range(0, len(cells), PAIRS_AT_ONCE):
+                those = slice(start, start + PAIRS_AT_ONCE)
+                if not reaches(cells[those], DIFFERENCE.against_at_least(gaps[those]), self._bar).all():
+                    return False
+        return True
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap, from the simultaneous bounds of all pairs."""
         if self._gap is None or self._gap[0] is not self.tally:
-            cells = self.tally.cells[self._compared]
-            low, high = largest_below(cells, self._bar), largest_above(cells, self._bar)
-            estimate = float(self.tally.gaps[self._compared].max())
+            low = largest_below(self.tally, self._compared, self._bar)
+            high = largest_above(self.tally, self._compared, self._bar)
+            estimate = DIFFERENCE.gap(self.tally, self.widest())
             self._gap = self.tally, (max(0.0, estimate), max(0.0, low), high)
         return self._gap[1]
 
@@ -152,8 +158,7 @@ class EstimateRule:
 
     def violators(self) -> list[Leader]:
         """Pairs whose own lower bound is above the threshold."""
-        above = log_wealth(self.tally.cells, DIFFERENCE.against_at_most(self._threshold)) >= self._bar
-        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above & self._compared)]
+        return pairs_above(self.tally, self._compared, DIFFERENCE, self._threshold, self._bar)
 
     @property
     def trials(self) -> Counts:

@@ -19,10 +19,10 @@ from fairchain.evidence.counts import (
     fixed_sample,
     gap_bounds,
     gaps_of,
+    pairs_beyond,
     proportion_needed,
     rows_needed,
     simultaneous,
-    surely,
     widest_of,
 )
 from fairchain.evidence.rule import Decision, Leader
@@ -134,19 +134,16 @@ class RowsAnswer:
 
     def violators(self) -> list[Leader]:
         """Pairs that are above the limit: for sure, or for a sample all together at delta."""
-        gaps = gaps_of(self.counts.rates, self.counts.rates, self._measure)
         if self._delta and self._single:
             return [(0, 1, 0)] if self._gap[1] > self._limit else []
+        counts, compared, measure = self.counts, self._compared, self._measure
         if self._delta:
-            gaps = surely(
-                self.counts, self._compared, self._measure, self._delta, self._overall, disjoint=self._disjoint
+            return pairs_beyond(
+                counts, compared, measure, self._delta, self._limit, self._overall, disjoint=self._disjoint
             )
-        above = [
-            (int(i), int(j), int(o)) for o, i, j in np.argwhere((gaps > float(self._limit) - NEAR) & self._compared)
-        ]
-        if self._delta:
-            return [(i, j, o) for i, j, o in above if gaps[o, i, j] > self._limit]
-        return [(i, j, o) for i, j, o in above if exact_pair(self.counts, self._measure, (i, j, o)) > self._limit]
+        gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
+        above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]
+        return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]
 
     def forecast(self) -> int | None:
         """About how many times as many rows would decide it; None if that cannot be said."""

@@ -284,7 +284,7 @@ class Watch:
 
 
 def _nearly_the_same(one: str, other: str) -> bool:
-    """Return whether two texts are one number, or differ in case, in spaces, or by one letter more, less or replaced."""
+    """Return whether two texts are one number, or differ in case, in spaces or by one letter."""
     with suppress(ValueError):
         return float(one) == float(other)
     one, other = ("".join(text.casefold().split()) for text in (one, other))

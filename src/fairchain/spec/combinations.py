@@ -38,7 +38,7 @@ def _check_individual(spec: Spec) -> None:
             "decisions cannot be asked; remove population.prediction and give the network"
         )
     if isinstance(population, Table) and population.reading == "sample" and spec.property.min_size is not None:
-        # Left out silently, more groups than the user wants would be compared; kept, the rows would choose the question.
+        # Ignored, more groups than the user wants would be compared; used, the rows would choose their own question.
         raise SpecError(
             'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these rows '
             "must not choose the groups; remove min_size, and name the groups to compare in groups of the [[feature]]"
