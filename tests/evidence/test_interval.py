@@ -79,6 +79,7 @@ def test_bounds_of_a_gap_hold_at_all_times(chances: tuple[float, float, float]) 
 def test_the_largest_bounds_are_those_of_the_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by looking at few pairs; whole or in parts, of groups that are alike, and of some that were asked less."""
     rng = np.random.default_rng(3)
+    monkeypatch.setattr("fairchain.evidence.payoff.FEW_PAIRS", 0)
     for run, payoff in product(range(6), (DIFFERENCE, RATIO)):
         rates = np.full((7, 1), 0.3) if run == 1 else rng.random((7, 1))
         labels = (rng.random((7, 500)) < rates) * rng.integers(1, 4, (1, 500))

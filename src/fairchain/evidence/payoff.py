@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from fairchain.evidence.bets import Floats, growth, reaches
 from fairchain.evidence.tally import Counts, Tally
 
+# Up to so many pairs looking at each is quicker than passing some over.
+FEW_PAIRS = 2**12
+
 
 @dataclass(frozen=True)
 class Payoff:
@@ -33,9 +36,10 @@ class Payoff:
     def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
         """(3,): the cells of one pair (i, j, outcome)."""
         i, j, outcome = pair
-        plus, minus = tally.only[outcome, i, j], tally.only[outcome, j, i]
-        middle = tally.both[outcome, i, j] if self.relative else tally.asked[i, j] - plus - minus
-        return np.array([plus, middle, minus], np.int64)
+        two = np.ix_((i, j), (i, j))
+        alone = Tally(tally.asked[two], tally.both[outcome][two][None], tally.only[outcome][two][None])
+        cells: Counts = self.cells(alone)[0, 0, 1]
+        return cells
 
     def values(self, gap: ArrayLike) -> Floats:
         """(..., 3): the payoff in each of the cells."""
@@ -87,7 +91,7 @@ class Payoff:
         disagreed as rarely as it can (docs/mathematics.md, "Many pairs").
         """
         rounds = tally.asked.max()
-        if (tally.asked != rounds).any():
+        if tally.both.size <= FEW_PAIRS or (tally.asked != rounds).any():
             return np.ones(tally.both.shape, bool)
         rates, growths = tally.successes, (self.against_at_least if at_least else self.against_at_most)(gap)
         highest, lowest = (np.broadcast_to(f(axis=1)[:, None], rates.shape) for f in (rates.max, rates.min))
