@@ -150,32 +150,5 @@ def _sample(
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
             progress(Progress(rounds, evaluations, now - start, in_own_unit(spec, rule)))
-<<<<<<< HEAD
-    return entries, "decided"
-=======
     # Estimate mode ends where everything is within epsilon, whatever that says about the threshold.
     return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
-
-
-@contextmanager
-def _interruption() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that a batch ends between two chunks; a second one interrupts as usual."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:
-        yield event
-        return
-
-    def once(_number: int, _frame: FrameType | None) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, once)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)
->>>>>>> 581ecab (Estimate mode pays for a run cut short; a paper verdict gets no certificate; a rare outcome can be monitored)
