@@ -243,6 +243,8 @@ def _notes(found: dict[str, Any]) -> list[str]:
         notes.append(f"{found['skipped']:,} lines could not be read and are not counted.")
     if found["left_out"]:
         notes.append(f"{found['left_out']:,} rows belong to groups that were not named.")
+    if found["verdict"] == "FAIR" and not found["outcome_seen"]:
+        notes.append("No row has the outcome yet: is --outcome what is meant?")
     empty = [group["name"] for group in found["groups"] if not group["rows"]]
     notes += [f"Group {name} has no rows yet: is it spelled so?" for name in empty]
     if len(found["groups"]) < 2:
