@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-FLOAT, DOUBLE, INT64, INT32 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.INT32
+FLOAT, DOUBLE, INT64, INT32, BOOL = (
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.INT64,
+    TensorProto.INT32,
+    TensorProto.BOOL,
+)
 
 
 def node(

@@ -69,6 +69,14 @@ def test_a_budget_of_rounds_is_kept_to_the_round_and_ends_undecided_with_a_forec
     assert "No verdict" in verdict.statement
 
 
+@pytest.mark.parametrize("threshold", [0.0091, 0.2])
+def test_an_estimate_says_why_it_ended_and_an_undecided_verdict_is_never_decided(threshold: float) -> None:
+    """The threshold lies within the interval, or far outside; either way sampling ends at the accuracy asked for."""
+    verdict = verify(None, question("census", property__threshold=threshold, guarantee__epsilon=0.02))
+    assert (verdict.decision is Decision.UNDECIDED) == (threshold < 0.1)
+    assert verdict.stopped == verdict.to_dict()["stopped"] == "epsilon"
+
+
 def test_a_budget_of_seconds_ends_a_run_that_would_go_on() -> None:
     spec = question("census", property__threshold=0.0091, guarantee__delta=1e-9, guarantee__budget__seconds=0.2)
     verdict = verify(None, spec)

@@ -30,10 +30,11 @@ from benchmarks.calibration.questions import (
     spec_of,
     with_rounds,
 )
-from fairchain import load_model, verify
+from fairchain import Coupled, load_model, verify
 from fairchain.evidence import estimate
 from fairchain.evidence.interval import clopper_pearson
 from fairchain.model import Model
+from fairchain.population import function
 from fairchain.spec import Spec
 from fairchain.verification import survey as surveys
 
@@ -204,21 +205,22 @@ def _apart(values: Values) -> Labels:
     return as_labels(np.where(values[:, 0] == 0, values[:, 1] < 0.55, values[:, 1] >= 0.55))
 
 
+def _far_apart(values: Values) -> Labels:
+    """Say yes to 0.75 of group 0 and to the other 0.25 of group 1."""
+    return as_labels(np.where(values[:, 0] == 0, values[:, 1] < 0.75, values[:, 1] >= 0.75))
+
+
 def _nested(values: Values) -> Labels:
     """Say yes to 0.55 of group 0 and to 0.45 of group 1: a tenth of all inputs change with the group."""
     return as_labels(values[:, 1] < np.where(values[:, 0] == 0, 0.55, 0.45))
 
 
-def _of_group(rng: np.random.Generator, count: int, group: str) -> NDArray[np.float64]:
+def _of_group(rng: np.random.Generator, count: int, group: str | None) -> NDArray[np.float64]:
     """Draw one number before the inputs of group 1: a shared stream is shifted against that of the other group."""
     second = group == "g=g1"
     if second:
         rng.random()
     return np.column_stack([np.full(count, second), rng.random(count)])
-
-
-def _of_group_repeated(rng: np.random.Generator, count: int, group: str) -> NDArray[np.float64]:
-    return np.repeat(_of_group(rng, -(-count // REPEATED), group), REPEATED, axis=0)[:count]
 
 
 def _of_all(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
@@ -229,23 +231,62 @@ def _of_all_repeated(rng: np.random.Generator, count: int) -> NDArray[np.float64
     return np.repeat(_of_all(rng, -(-count // REPEATED)), REPEATED, axis=0)[:count]
 
 
+def _of_uniforms(u: NDArray[np.float64], group: str | None) -> NDArray[np.float64]:
+    return np.column_stack([np.full(len(u), group == "g=g1"), u[:, 0]])
+
+
+def _of_few_uniforms(u: NDArray[np.float64], group: str | None) -> NDArray[np.float64]:
+    """Take several inputs from the same row of uniforms, which is what the check refuses."""
+    return _of_uniforms(np.repeat(u[::REPEATED], REPEATED, axis=0)[: len(u)], group)
+
+
+def _one_stream() -> Any:
+    """Return a context in which all groups draw from generators in the same state."""
+    own = function._generator
+
+    def shared(address: Any, _lane: int) -> np.random.Generator:
+        return own(address, 0)
+
+    return exchanged(function, "_generator", shared)
+
+
+def _unchecked() -> Any:
+    """Return a context in which rows of a coupled function may depend on other rows."""
+    return exchanged(function.FunctionPopulation, "_check_rows", lambda *_: None)
+
+
 def function_modes() -> list[Mode]:
     """Return populations that a Python function draws."""
     features = [category("g", 2), {"name": "x", "kind": "real", "low": 0, "high": 1}]
+    coupled, few = (Coupled(each, uniforms=1) for each in (_of_uniforms, _of_few_uniforms))
+    repeated = f"function returns every input {REPEATED} times", nullcontext
+    unchecked = "inputs that depend on the uniforms of other rows, not checked", _unchecked
+    population = {"kind": "callable"}
+    questions: list[tuple[str, str, Any, Any, Any, tuple[str, Breaking]]] = [
+        ("f(rng, count, group)", "individual", _nested, _of_group, _of_group, AGAIN),
+        ("f(rng, count)", "difference", _apart, _of_all, _of_all_repeated, repeated),
+        ("f(rng, count)", "individual", _nested, _of_all, _of_all_repeated, repeated),
+        ("Coupled f(u, group)", "difference", _apart, coupled, few, unchecked),
+        ("Coupled f(u, group)", "individual", _nested, coupled, few, unchecked),
+    ]
     modes = []
-    for asked, model in (("difference", _apart), ("individual", _nested)):
-        spec = spec_of(features, {"kind": asked, "threshold": 0.1}, {"kind": "callable"})
+    for form, asked, model, draw, wrongly, (variant, breaking) in questions:
+        spec = spec_of(features, {"kind": asked, "threshold": 0.1}, population)
         truth = Truth(0.1, {("g=g0", "yes"): 0.55, ("g=g1", "yes"): 0.45})
-        forms: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-            "f(rng, count, group)": (_of_group, _of_group_repeated),
-            "f(rng, count)": (_of_all, _of_all_repeated),
-        }
-        for form, (draw, repeated) in forms.items():
-            ask, broken = (Drawing(spec, model, truth, function) for function in (draw, repeated))
-            variant = f"function returns every input {REPEATED} times"
-            modes.append(
-                Mode(f"callable {form}", asked, "betting", AT_THRESHOLD, DELTA, ask.play, variant, broken.play)
-            )
+        sound, broken = (Drawing(spec, model, truth, each) for each in (draw, wrongly))
+        unsound = partial(broken.play, breaking=breaking)
+        modes.append(Mode(f"callable {form}", asked, "betting", AT_THRESHOLD, DELTA, sound.play, variant, unsound))
+    # Streams that are shared only double the variance of a sum of rounds: that takes a smaller delta, longer runs and
+    # more of them to be seen.
+    spec = spec_of(features, {"threshold": 0.5}, population, delta=0.01)
+    truth = Truth(0.5, {("g=g0", "yes"): 0.75, ("g=g1", "yes"): 0.25})
+    sound, longer = (Drawing(spec, _far_apart, truth, _of_group, rounds) for rounds in (None, 2000))
+    unsound = partial(longer.play, breaking=_one_stream)
+    variant = "one stream for all groups"
+    by_group = "callable f(rng, count, group)"
+    modes.insert(
+        0, Mode(by_group, "difference", "betting", AT_THRESHOLD, 0.01, sound.play, variant, unsound, share=2.5)
+    )
     return modes
 
 

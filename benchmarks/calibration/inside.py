@@ -33,8 +33,8 @@ GAP_OF_GROUPS = 0.2
 TRUE_EFFECTS = {"layer1[0]": 0.2, "layer1[1]": 0.0}
 # P(yes) times the largest difference of P(on) between groups, since both neurons are on or off.
 TRUE_SENSITIVITIES = {"layer1[0]": 0.5 / 3, "layer1[1]": 0.0}
-# How often each round is counted by a program that takes evaluations for rounds.
-TIMES = 24
+# How often each round is counted by the unsound variant: doubled so many times.
+DOUBLED = 7
 # Candidates that a repair puts before the judge.
 CANDIDATES = 3
 
@@ -92,10 +92,9 @@ def _counted_often() -> Any:
 
     def often(*arguments: Any) -> Any:
         look = count(*arguments)
-        total = look
-        for _ in range(TIMES - 1):
-            total = total + look
-        return total
+        for _ in range(DOUBLED):
+            look = look + look
+        return look
 
     return exchanged(front, "_count", often)
 
@@ -177,7 +176,7 @@ def inside_modes() -> list[Mode]:
             known,
             DELTA,
             _explained,
-            f"every round counted {TIMES} times",
+            f"every round counted {2**DOUBLED} times",
             partial(_explained, breaking=_counted_often),
             share=0.2,
         ),

@@ -45,7 +45,7 @@ def intervals(found: Measured) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in found.wrong.items() if kind != VERDICT) or "-"
 
 
-def tests_of(findings: Sequence[Finding]) -> int:
+def statements_of(findings: Sequence[Finding]) -> int:
     """Return the number of statements that could each have raised a false alarm."""
     return sum(len(finding.sound.wrong) for finding in findings if finding.mode.delta)
 
@@ -86,7 +86,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 def page(findings: Sequence[Finding], effort: Effort, about: About) -> str:
     """Return the Markdown page."""
-    tests = tests_of(findings)
+    kinds = statements_of(findings)
     lines = [
         "# Calibration",
         "",
@@ -100,7 +100,7 @@ def page(findings: Sequence[Finding], effort: Effort, about: About) -> str:
         "each family of intervals that hold together may each be wrong with probability delta. *Chance* is the",
         "probability that a mode whose error probability is exactly delta makes at least so many wrong statements of",
         f"one kind, the smallest over its kinds. Below {ALARM:g} the mode fails. If all modes keep their promise, one",
-        f"of the {tests} kinds of statements here raises a false alarm with probability at most {tests * ALARM:.1g}.",
+        f"of the {kinds} kinds of statements here raises a false alarm with probability at most {kinds * ALARM:.1g}.",
         "",
         "The unsound variant of a mode differs in one rule, level or assumption and goes through the same",
         "measurement, until an alarm is certain. It shows that the measurement can fail. An exact mode (delta 0)",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,9 @@ from benchmarks.calibration.questions import (
     spec_of,
 )
 from fairchain import Decision, Interval, Verdict, metrics, verify
+from fairchain.errors import SpecError
 from fairchain.evidence import counts
-from fairchain.evidence.counts import fixed_sample
+from fairchain.evidence.counts import ArmCounts, fixed_sample
 from fairchain.evidence.rows import RowsAnswer
 from fairchain.monitoring import Monitor
 from fairchain.monitoring.bounds import gap_bounds
@@ -202,30 +203,33 @@ class SmallGroups:
     labels
         Whether every small group has a label of its own, which all its rows get, and is compared with all rows; else
         the share of rows is asked for whose decision changes with the group, and those of a small group do.
+    by_hand
+        Whether the small groups are left out of the spec after a look at the rows, in place of `min_size`.
     """
 
     ROWS, SHARE = 2000, 0.01
 
-    def __init__(self, rare: int, delta: float, *, labels: bool, by_hand: bool = False) -> None:
-        self.rare, self._labels, self._delta, self._by_hand = rare, labels, delta, by_hand
+    def __init__(self, rare: int, delta: float, *, labels: bool) -> None:
+        self.rare, self._labels, self._delta = rare, labels, delta
         self.groups = rare + 2
         self.wrong = Decision.FAIR if labels else Decision.UNFAIR
 
-    @cached_property
-    def least(self) -> int:
+    @cache  # noqa: B019  # few objects, which live as long as the process
+    def least(self, breaking: Breaking) -> int:
         """The smallest size at which a single small group that has it brings the wrong verdict; bisection."""
         few, many = int(self.ROWS * self.SHARE), 8 * int(self.ROWS * self.SHARE)
         while many - few > 1:
             middle = (few + many) // 2
             sizes = np.array([(self.ROWS - middle) // 2, (self.ROWS - middle + 1) // 2, middle, *[0] * (self.rare - 1)])
-            found = self._ask(np.repeat(np.arange(self.groups), sizes), middle)
+            with breaking():
+                found = self._ask(np.repeat(np.arange(self.groups), sizes), middle, by_hand=not self._labels)
             few, many = (few, middle) if found.decision is self.wrong else (middle, many)
         return many
 
-    def _spec(self, least: int, kept: Sequence[int]) -> Spec:
+    def _spec(self, least: int, kept: Sequence[int] | None) -> Spec:
         group = category("g", self.groups)
         asked: Plain = {"min_size": least}
-        if self._by_hand:
+        if kept is not None:
             group, asked = {**group, "groups": {f"g{i}": f"g{i}" for i in kept}}, {}
         population = {"kind": "table", "as": "sample"}
         if self._labels:
@@ -235,24 +239,28 @@ class SmallGroups:
         asked |= {"kind": "individual", "threshold": self.SHARE + 5e-6}
         return spec_of([group, number("z", self.groups - 1)], asked, population, delta=self._delta)
 
-    def _ask(self, group: NDArray[np.int64], least: int) -> Verdict:
+    def _ask(self, group: Labels, least: int, *, by_hand: bool) -> Verdict:
         kept = np.flatnonzero(np.bincount(group, minlength=self.groups) >= least).tolist()
-        spec, names = self._spec(least, kept), [f"g{i}" for i in group]
+        spec, names = self._spec(least, kept if by_hand else None), [f"g{i}" for i in group]
         if self._labels:
             return asked_once(None, spec, {"g": names, "d": np.maximum(group - 1, 0).tolist()})
         return asked_once(_own_number, spec, {"g": names, "z": group.tolist()})
 
-    def play(self, seed: int, _: Effort) -> Wrong:
-        """Draw group sizes and ask once; what is true depends on which groups are compared."""
+    def play(self, seed: int, _: Effort, breaking: Breaking = nullcontext, *, by_hand: bool = False) -> Wrong:
+        """Draw group sizes and ask once; what is true depends on which groups are compared.
+
+        A question that is refused is never answered wrongly.
+        """
         rng = np.random.default_rng((seed, 3))
         large = (1 - self.rare * self.SHARE) / 2
         group = np.sort(rng.choice(self.groups, self.ROWS, p=[large] * 2 + [self.SHARE] * self.rare))
-        verdict = self._ask(group, self.least)
-        sizes = np.bincount(group, minlength=self.groups)
-        left_out = {name for name, _ in verdict.left_out}
-        compared = sum(f"g=g{i}" not in left_out for i in range(2, self.groups))
-        if self._by_hand:
-            compared = int((sizes[2:] >= self.least).sum())
+        least = self.least(breaking)
+        try:
+            with breaking():
+                verdict = self._ask(group, least, by_hand=by_hand)
+        except SpecError:
+            return {VERDICT: False, GAP: False}
+        compared = int((np.bincount(group, minlength=self.groups)[2:] >= least).sum())
         if self._labels:
             gap = 1 - self.SHARE if compared else self.rare * self.SHARE
             fair = not compared
@@ -270,33 +278,22 @@ def _own_number(values: Values) -> Labels:
 
 def selected_modes() -> list[Mode]:
     """Return the modes in which `min_size` selects groups by the rows that are then counted."""
-    delta, labels = 0.02, 25
-    overall, changes = SmallGroups(labels, delta, labels=True), SmallGroups(30, delta, labels=False)
-    no_union = SmallGroups(labels, delta * labels, labels=True)
-    by_hand = SmallGroups(30, delta, labels=False, by_hand=True)
+    delta, rare = 0.02, 30
+    overall, changes = (SmallGroups(rare, delta, labels=labels) for labels in (True, False))
     truth = "known for every set of compared groups"
+    bounds = ArmCounts.bounds
+
+    def at_delta(arms: ArmCounts, _: Any, method: Any) -> Any:
+        return bounds(arms, delta, method)
+
+    no_union = partial(overall.play, breaking=partial(exchanged, ArmCounts, "bounds", at_delta))
+    by_hand = partial(changes.play, by_hand=True)
+    removed = "small groups removed by hand after a look at the rows"
+    to_overall, individual = f"difference to overall, min_size, {rare + 1} labels", "individual, min_size (refused)"
     engine = "fixed-sample bounds"
     return [
-        Mode(
-            RECORDED,
-            "difference to overall, min_size, 26 labels",
-            engine,
-            truth,
-            delta,
-            overall.play,
-            "no union over labels",
-            no_union.play,
-        ),
-        Mode(
-            SAMPLE,
-            "individual, min_size",
-            engine,
-            truth,
-            delta,
-            changes.play,
-            "small groups removed by hand after a look at the rows",
-            by_hand.play,
-        ),
+        Mode(RECORDED, to_overall, engine, truth, delta, overall.play, "every bound at delta: no union", no_union),
+        Mode(SAMPLE, individual, engine, truth, delta, changes.play, removed, by_hand),
     ]
 
 

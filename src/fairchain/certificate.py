@@ -23,11 +23,13 @@ from fairchain.errors import CertificateError
 from fairchain.placing import place
 from fairchain.spec.files import files_of
 from fairchain.verdict import Ledger, RowLedger, Verdict
-from fairchain.wording import NO_CERTIFICATE
+from fairchain.wording import NO_CERTIFICATE, NO_PAPER_CERTIFICATE
 
 
 def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     """Everything needed to check a verdict again, as plain JSON values; without times the same bytes in every run."""
+    if not verdict.sound:
+        raise CertificateError(NO_PAPER_CERTIFICATE)
     if not verdict.certifiable:
         raise CertificateError(NO_CERTIFICATE)
     spec = msgspec.to_builtins(verdict.spec)

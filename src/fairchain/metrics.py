@@ -247,7 +247,8 @@ def _bounded(rows: Rows, truths: Sequence[Truth], measure: Measure, method: Meth
     counts = ArmCounts(
         np.concatenate([part.asked for part in parts]), np.concatenate([part.got for part in parts], axis=1)
     )
-    _, low, high = gap_bounds(counts, compared, measure, delta, fixed_sample, disjoint=not overall)
+    everybody = np.tile(np.arange(len(pairs)) == len(pairs) - 1, len(parts)) if overall else None
+    _, low, high = gap_bounds(counts, compared, measure, delta, fixed_sample, everybody, disjoint=not overall)
     each = [_estimate(part.rates[0], measure, overall) for part in parts]
     if measure == "difference":
         return _around(max(each), low, high)

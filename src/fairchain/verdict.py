@@ -31,7 +31,11 @@ from fairchain.wording import (
 
 @dataclass(frozen=True)
 class GroupProbability:
-    """P(outcome | group) with its interval; all intervals of a verdict hold together with probability 1 - delta."""
+    """P(outcome | group) with its interval.
+
+    The intervals of all groups of a verdict hold together with probability 1 - delta. The verdict and the interval of
+    its gap keep a delta of their own, except in estimate mode, where one delta covers groups and gaps.
+    """
 
     name: str
     outcome: str
@@ -297,7 +301,7 @@ def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
         decision=answer.decision,
         gap=gap,
         widest=pair(*answer.widest()),
-        groups=_probabilities(answer, spec, comparison),
+        groups=_probabilities(answer, gap, spec, comparison),
         violators=tuple(pair(*violator) for violator in answer.violators()),
         witnesses=inquiry.witnesses,
         rounds=inquiry.rounds,
@@ -372,7 +376,7 @@ def _statement(inquiry: Inquiry, answer: Answer) -> str:
         delta=spec.guarantee.delta,
         population=inquiry.population,
         sound=answer.sound,
-        within=spec.guarantee.epsilon if inquiry.stopped == "decided" else None,
+        within=spec.guarantee.epsilon if inquiry.stopped == "epsilon" else None,
         kind=kind,
         inputs=spec.inputs,
         run="sample" if isinstance(population, Table) else "run",
@@ -389,11 +393,17 @@ def _scope(inquiry: Inquiry) -> str:
     return rows_scope(inquiry.model_sha256, sha256, exact=exact, recorded=population.prediction)
 
 
-def _probabilities(answer: Answer, spec: Spec, comparison: Comparison) -> tuple[GroupProbability, ...]:
-    """Every arm and outcome that is compared; of two labels the other one follows."""
+def _probabilities(answer: Answer, gap: Interval, spec: Spec, comparison: Comparison) -> tuple[GroupProbability, ...]:
+    """Return every arm and outcome that is compared; of two labels the other one follows.
+
+    Of individual discrimination the one rate is the gap itself, so that it has the gap's interval and no other.
+    """
+    if comparison.individual:
+        (outcome,) = outcome_names(spec, comparison)
+        return (GroupProbability(comparison.counted[0], outcome, gap, int(answer.trials[0])),)
     low, high = answer.probabilities()
     rates: NDArray[np.float64] = answer.rates()
-    names = comparison.counted[:1] if comparison.individual else comparison.counted
+    names = comparison.counted
     found = [
         GroupProbability(
             name,

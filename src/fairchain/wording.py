@@ -16,6 +16,9 @@ NO_CERTIFICATE = (
     "no certificate: it would speak of a Python function, which nobody else could check; "
     "save the network as ONNX (fairchain.to_onnx), and describe the people in the spec"
 )
+NO_PAPER_CERTIFICATE = (
+    'guarantee.rule: "paper" carries no valid guarantee, so no certificate can be written; use rule = "betting"'
+)
 
 # What a network may be shown, and what alone differs between one of them as one group and as another.
 ALONE = {"people": "the protected features", "texts": "the terms"}

@@ -28,7 +28,7 @@ from benchmarks.calibration.measure import (
     runs_of,
 )
 from benchmarks.calibration.modes import MODES
-from benchmarks.calibration.page import About, page, summary, tests_of
+from benchmarks.calibration.page import About, page, statements_of, summary
 
 ABOUT = About("2000-01-01", 1.0, "0", "a processor", 2)
 
@@ -102,7 +102,7 @@ def test_the_page_says_what_fails_and_how_likely_a_false_alarm_is() -> None:
     assert "2 of 3 modes keep to delta; 2 of 3 unsound variants are caught. Above delta: a | b | c." in summary(
         findings
     )
-    assert tests_of(findings) == 3
+    assert statements_of(findings) == 3
     assert f"with probability at most {3 * ALARM:.1g}." in text
 
 

@@ -104,10 +104,10 @@ MISTAKES: dict[str, tuple[list[object], bytes, list[str]]] = {
         as_csv(people(900, EQUAL)),
         ["line 502", "sex=", "one more than 500 groups", "--group"],
     ),
-    "nobody has the outcome": (
+    "an outcome misspelled": (
         ["--outcome", "yess"],
         as_csv(people(4000, EQUAL)),
-        ['has the outcome "yess"', 'there is "no", "yes"', "check --outcome"],
+        ['has the outcome "yess"', 'some have "yes"', "check --outcome"],
     ),
 }
 

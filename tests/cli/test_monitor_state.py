@@ -64,6 +64,26 @@ class TestState:
         assert codes[-1] == whole.code
         assert many.read_bytes() == one.read_bytes()
 
+    @pytest.mark.parametrize("outcome", ["yes", "granted"])
+    def test_a_rare_outcome_is_watched_before_its_first_row_and_after_every_restart(
+        self, outcome: str, tmp_path: Path, monitor: Command
+    ) -> None:
+        """FAIR is established before the first such row; it comes much later, in the same block or never."""
+        data = as_csv([("Female" if n % 2 else "Male", "White", "yes" if n == 900 else "no") for n in range(1000)])
+        path, one, many = tmp_path / "d.csv", tmp_path / "one.json", tmp_path / "many.json"
+        ask = (path, *ASK, "--outcome", outcome)
+        path.write_bytes(data)
+        first = monitor(*ask, "--json")
+        found = json.loads(first.out.splitlines()[-1])
+        assert (first.code, found["verdict"], found["outcome_seen"]) == (0, "FAIR", False)
+        assert "No row has the outcome yet" in monitor(*ask).out
+        whole = monitor(*ask, "--keep-going", "--state", one)
+        for end in (100, 4000, len(data)):
+            path.write_bytes(data[: data.index(b"\n", end - 1) + 1])
+            assert monitor(*ask, "--keep-going", "--state", many).code in (0, 3)
+        assert (whole.code, many.read_bytes()) == (0, one.read_bytes())
+        assert monitor(*ask, "--state", many).code == 0
+
     def test_a_stream_adds(self, tmp_path: Path, monitor: Command) -> None:
         rows, state = people(900, EQUAL), tmp_path / "s.json"
         for part in (rows[:400], rows[400:401], rows[401:]):

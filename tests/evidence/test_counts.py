@@ -138,7 +138,7 @@ def ever_missed(method: Bounds, measure: str, runs: int = 300) -> int:
     for look in LOOKS:
         # One run is one outcome here, so that a look at all of them is one call.
         counts = ArmCounts(np.full(2, look), got[:, :, :look].sum(axis=2))
-        low, high = counts.bounds(DELTA / 6, method)
+        low, high = counts.bounds(DELTA / 4, method)
         above = gaps_of(high, low, measure)[:, ~np.eye(2, dtype=bool)].max(axis=1)
         low, high = counts.bounds(DELTA / 8, method)
         below = gaps_of(low, high, measure)[:, ~np.eye(2, dtype=bool)].max(axis=1)

@@ -6,6 +6,8 @@ probability is exactly what is promised.
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -16,9 +18,14 @@ from fairchain.evidence.interval import (
     clopper_pearson,
     largest_above,
     largest_below,
+    lower_bound,
+    pair_bounds,
     probability_any_time,
+    upper_bound,
 )
-from fairchain.evidence.payoff import DIFFERENCE
+from fairchain.evidence.payoff import DIFFERENCE, RATIO
+from fairchain.evidence.rule import every_pair
+from fairchain.evidence.tally import Tally, count_together
 
 against_at_least, against_at_most = DIFFERENCE.against_at_least, DIFFERENCE.against_at_most
 
@@ -69,23 +76,39 @@ def test_bounds_of_a_gap_hold_at_all_times(chances: tuple[float, float, float]) 
     assert missed <= binom.ppf(1 - 1e-6, runs, alpha)
 
 
-def test_the_largest_bounds_are_those_of_the_pairs() -> None:
-    cells = np.random.default_rng(3).integers(0, 400, (2, 20, 3))
-    each = cells.reshape(-1, 1, 3)
-    assert largest_above(cells, 5.0) == pytest.approx(max(largest_above(pair, 5.0) for pair in each), abs=1e-9)
-    assert largest_below(cells, 5.0) == pytest.approx(max(largest_below(pair, 5.0) for pair in each), abs=1e-9)
+def test_the_largest_bounds_are_those_of_the_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by looking at few pairs; whole or in parts, of groups that are alike, and of some that were asked less."""
+    rng = np.random.default_rng(3)
+    monkeypatch.setattr("fairchain.evidence.payoff.FEW_PAIRS", 0)
+    for run, payoff in product(range(6), (DIFFERENCE, RATIO)):
+        rates = np.full((7, 1), 0.3) if run == 1 else rng.random((7, 1))
+        labels = (rng.random((7, 500)) < rates) * rng.integers(1, 4, (1, 500))
+        tally = Tally.of_batch(500, count_together(labels, [1, 2, 3]), range(7), 7)
+        if run > 3:
+            tally += Tally.of_batch(500, count_together(labels[:5], [1, 2, 3]), range(5), 7)
+        compared = every_pair(7, 3)
+        below, above = pair_bounds(payoff.cells(tally)[compared], 5.0, payoff)
+        monkeypatch.setattr("fairchain.evidence.tally.PAIRS_IN_PART", 10**6 if run % 2 else 1)
+        assert largest_above(tally, compared, 5.0, payoff=payoff) == pytest.approx(above.max(), abs=1e-9)
+        assert largest_below(tally, compared, 5.0, payoff) == pytest.approx(below.max(), abs=1e-9)
+        limit = float(np.median(above))
+        known = np.zeros_like(compared)
+        known[compared] = above > np.quantile(above, 0.8)
+        expected = np.where(known[compared], np.minimum(above, limit), above).max()
+        found = largest_above(tally, compared, 5.0, known, limit=limit, payoff=payoff)
+        assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_bound_of_a_gap_is_where_the_evidence_turns() -> None:
     cells, bar = np.array([60, 900, 40]), 5.0
-    high, low = largest_above(cells, bar), largest_below(cells, bar)
+    high, low = upper_bound(cells, bar), lower_bound(cells, bar)
     assert log_wealth(cells, against_at_least(high + 1e-6)) >= bar > log_wealth(cells, against_at_least(high - 1e-6))
     assert log_wealth(cells, against_at_most(low - 1e-6)) >= bar > log_wealth(cells, against_at_most(low + 1e-6))
 
 
 def test_bounds_of_a_gap_are_not_vacuous() -> None:
     cells = np.array([500, 9000, 500])
-    assert -0.03 < largest_below(cells, np.log(1e6)) < 0 < largest_above(cells, np.log(1e6)) < 0.03
+    assert -0.03 < lower_bound(cells, np.log(1e6)) < 0 < upper_bound(cells, np.log(1e6)) < 0.03
 
 
 @pytest.mark.parametrize("p", [0.005, 0.2, 0.5])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaln
 from scipy.stats import binom
 
-from fairchain.evidence import BettingRule, Decision, EstimateRule, PaperRule, Plan, Tally
-from fairchain.evidence.estimate import share_of_try
+from fairchain.evidence import BettingRule, Decision, EstimateRule, PaperRule, Plan, Tally, count_together
 from tests.evidence.simulation import simulate
 
 
@@ -116,9 +116,51 @@ def test_estimates_cost_little_more_than_knowing_the_answer_would() -> None:
     assert 40_000 < int(rule.tally.trials[0]) < 75_000
 
 
-def test_the_shares_of_the_tries_sum_to_one() -> None:
-    assert sum(share_of_try(n) for n in range(1, 60)) == pytest.approx(1)
-    assert [share_of_try(n) for n in (1, 2, 3)] == pytest.approx([0.8, 0.1, 0.05])
+def _spent_at_any_time(successes: int, trials: int, low: float) -> float:
+    """The level whose any-time interval of this count begins at `low`: the likelihood there over the mixture."""
+    failures = trials - successes
+    likelihood = successes * np.log(low) + failures * np.log1p(-low)
+    return float(np.exp(likelihood - betaln(successes + 1, failures + 1)))
+
+
+def _spent_exactly(successes: int, trials: int, low: float) -> float:
+    """The level, both sides together, whose Clopper-Pearson interval of this count begins at `low`."""
+    return 2 * float(binom.sf(successes - 1, trials, low))
+
+
+def test_the_intervals_of_all_tries_and_of_a_run_cut_short_spend_one_share_together() -> None:
+    """What each interval spends is read off its ends; a run may show the one or the other, so they must sum up.
+
+    Every third round has the outcome, so that the interval of a rate of 1/3 at epsilon 0.01 is never good enough
+    early; tries are made to end by setting what they want.
+    """
+    delta, groups = 0.1, 2
+    share = delta / 2 / groups
+
+    def played(rule: EstimateRule, rounds: int) -> EstimateRule:
+        got = np.tile(np.arange(rounds) % 3 == 0, (groups, 1)).astype(np.uint8)
+        plan = rule.plan()
+        assert plan is not None
+        rule.observe(plan, Tally.of_batch(rounds, count_together(got, [1]), (0, 1), groups))
+        return rule
+
+    cut = played(EstimateRule(groups, 1, 0.1, delta, 0.01), 900)
+    low, _ = cut.probabilities()
+    spent = [_spent_at_any_time(300, 900, low[0, 0])]
+    for tries in range(1, 8):
+        rule = played(EstimateRule(groups, 1, 0.1, delta, 0.01), 1024)
+        for _ in range(tries - 1):
+            played(rule, rule._wanted // 3)
+            rule._wanted = int(rule._fresh.asked.max())
+            rule._finish_try()
+        played(rule, 3 * 40_000)
+        low, high = rule.probabilities()
+        assert rule.rates()[0, 0] == pytest.approx(1 / 3)
+        assert high[0, 0] - low[0, 0] < 0.02
+        spent.append(_spent_exactly(40_000, 120_000, low[0, 0]))
+    # Each later try spends half of the one before it.
+    assert spent[-1] == pytest.approx(spent[-2] / 2, rel=1e-3)
+    assert 0.9 * share < sum(spent) + spent[-1] <= share * (1 + 1e-3)
 
 
 def test_the_papers_rule_stops_at_its_constant_whatever_the_data() -> None:

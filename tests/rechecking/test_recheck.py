@@ -250,8 +250,23 @@ def test_any_name_can_be_written_down(tmp_path: Path) -> None:
 
 
 def test_the_papers_rule_certifies_nothing(tmp_path: Path) -> None:
-    content = certificate_of(guarantee__rule="paper", guarantee__delta=0.1)
-    assert failing(check(tmp_path, content)) == {"verdict", "intervals"}
+    """Nothing is written, and what somebody writes all the same does not hold."""
+    spec = revise(load_spec(example("credit")), guarantee__rule="paper", guarantee__delta=0.1)
+    verdict = verify(None, spec)
+    assert not verdict.certifiable
+    with pytest.raises(CertificateError, match=r'guarantee\.rule: "paper" carries no valid guarantee'):
+        make_certificate(verdict)
+    content = certificate_of(guarantee__delta=0.1)
+    content["spec"]["guarantee"]["rule"] = content["claims"]["rule"] = "paper"
+    content["evidence"]["coupled"] = False
+    assert failing(check(tmp_path, content)) >= {"verdict", "intervals"}
+
+
+def test_a_certificate_of_the_papers_rule_is_refused_before_the_work() -> None:
+    """Before the network is even looked for."""
+    spec = revise(load_spec(example("credit")), guarantee__rule="paper")
+    with pytest.raises(CertificateError, match='use rule = "betting"'):
+        verify("nowhere.onnx", spec, certify=True)
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_every_column_is_on_the_screen_and_on_the_paper(visit: Any, groups: int,
         assert seen.page.eval_on_selector_all(".scroll", cut) == []
     seen.page.set_viewport_size({"width": A4, "height": 1000})
     seen.page.emulate_media(media="print", color_scheme="dark")
-    keep(seen, f"print-{groups}-groups-{font.split()[0]}")
+    keep(seen, f"print-{groups}-groups-{font.split(maxsplit=1)[0]}")
     assert seen.page.eval_on_selector_all(".scroll, .matrix td", cut) == []
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= A4
     assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

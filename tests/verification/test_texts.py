@@ -16,6 +16,7 @@ from fairchain.certificate import make_certificate, write_certificate
 from fairchain.errors import CertificateError, SpecError
 from fairchain.model import load_model
 from fairchain.rechecking.files import Given
+from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
 from fairchain.verdict import Verdict
 from tests.questions import changed
@@ -143,6 +144,18 @@ def test_a_certificate_names_files_and_holds_their_hash(certified: tuple[Path, V
     # The terms themselves stand inside, so that nobody needs their file.
     assert '"moonies"' in content
     assert "starry" not in content
+
+
+@pytest.mark.parametrize(("key", "value"), [("length", 3), ("unknown", "good")])
+def test_texts_that_are_read_otherwise_are_other_texts(key: str, value: Any, tmp_path: Path) -> None:
+    """How many words are read, and what an unknown word becomes, decides which texts mention a group."""
+    data = asked(tmp_path)
+    two = [
+        make_certificate(verify(None, parse_spec(each))) for each in (data, changed(data, f"feature.0.{key}", value))
+    ]
+    found = compare(*two)
+    assert not found.comparable
+    assert found.differences == ("the features or groups", "the table")
 
 
 def test_a_certificate_about_texts_holds(certified: tuple[Path, Verdict]) -> None:

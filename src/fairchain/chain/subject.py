@@ -106,8 +106,8 @@ def subject_of(
         asked, arms_of_groups(groups), loaded.dtype, people=people, predicate=predicate_of(asked)
     )
     data_sha256 = people.sha256 if people is not None else sha256_of(population)
-    seed = seed_of(asked, loaded.sha256, data_sha256)
-    return Subject(asked, probe, population, groups, seed, tuple(wishes), left_out=left_out)
+    derived = seed_of(asked, loaded.sha256, data_sha256)
+    return Subject(asked, probe, population, groups, derived, tuple(wishes), left_out=left_out)
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:

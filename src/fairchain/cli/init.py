@@ -32,7 +32,10 @@ DECISIONS = ["argmax", "logit", "probability", "label"]
 @click.option("--outcome", help="The label looked at; by default one that people hope for.")
 @click.option("--threshold", type=float, default=0.1, show_default=True, help="Largest difference that is fair.")
 @click.option(
-    "--as", "reading", type=click.Choice(["population", "sample"]), help="What the rows are.  [default: sample]"
+    "--as",
+    "reading",
+    type=click.Choice(["population", "sample"]),
+    help="What the rows are.  [default: sample; population if ranges of a number were cut from them]",
 )
 @click.option("--uniform", is_flag=True, help="Take ranges and names from the table, and draw people uniformly.")
 @click.option("--ignore", multiple=True, help="Column that is no input of the model; repeatable.")
@@ -62,7 +65,7 @@ def init(
     if uniform and reading:
         raise click.UsageError("--uniform draws people and --as says what rows are; give one of them")
     must_be_free(out, force=force)
-    wishes = Wishes(reading="uniform" if uniform else reading or "sample", output=model_output, **known)
+    wishes = Wishes(reading="uniform" if uniform else reading, output=model_output, **known)
     draft = _drafted(model, table, wishes, ask=sys.stdin.isatty() and not as_json)
     save_spec(draft, out, force=force)
     _show(draft, model, out, as_json=as_json, quiet=quiet)

@@ -133,7 +133,7 @@ def _advice(verdict: Verdict) -> str:
             "decide it if the rates stay as they are. Looking again at a table that grew spends delta again; for "
             "decisions that keep coming use fairchain monitor."
         )
-    if verdict.stopped == "decided":
+    if verdict.stopped == "epsilon":
         return "Undecided: the threshold lies inside the interval; ask for a smaller epsilon, or leave epsilon out."
     more = (
         f"about {verdict.forecast:,} more rounds would decide it (--rounds, --seconds)"

@@ -14,7 +14,7 @@ from fairchain.drafting.names import like_protected
 from fairchain.drafting.profile import Profile
 from fairchain.drafting.protect import Protection, candidates, protect
 from fairchain.drafting.trial import Trial, spec_of
-from fairchain.drafting.wishes import Wishes
+from fairchain.drafting.wishes import Reading, Wishes
 from fairchain.errors import SpecError
 from fairchain.spec import Difference, Spec, Table, Uniform, parse_spec
 from fairchain.spec.schema import Population
@@ -41,6 +41,7 @@ def assemble(ground: Ground, trial: Trial, told: tuple[Guess, ...]) -> Draft:
     outcome, hoped = find_outcome(trial.reading.model.labels, ground.wishes.outcome)
     who, dropped, about = _who(ground, trial)
     uniform = ground.wishes.reading == "uniform"
+    reading, chosen = _reading(ground, who)
     spec = Spec(
         model=msgspec.structs.replace(trial.reading.model, path=ground.model_path),
         described=who.features,
@@ -50,17 +51,51 @@ def assemble(ground: Ground, trial: Trial, told: tuple[Guess, ...]) -> Draft:
             threshold=ground.wishes.threshold,
             min_size=None if uniform else who.min_size,
         ),
-        population=_population(ground, drop_missing=dropped > 0),
+        population=_population(ground, reading, drop_missing=dropped > 0),
     )
-    told += (*who.guesses, *about, *_about_rows(ground, who, dropped), *((hoped,) if hoped else ()))
+    told += (*who.guesses, *about, *chosen, *_about_rows(ground, who, dropped), *((hoped,) if hoped else ()))
     if uniform:
         told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
     order = sorted(told, key=lambda guess: _TABLES.index(guess.key.partition(".")[0]))
     return Draft(parse_spec(msgspec.to_builtins(spec)), tuple(order), tuple(like_protected(ground.raw.names)))
 
 
-def _population(ground: Ground, *, drop_missing: bool) -> Population:
-    reading = ground.wishes.reading
+def _reading(ground: Ground, who: Protection) -> tuple[Reading, tuple[Guess, ...]]:
+    """What the rows are, and what is to be said about that.
+
+    Given which row has which single value, decisions within a group are independent draws: groups of single values,
+    and a least size, may be read off a sample. Ranges whose ends follow the rows may not
+    (docs/mathematics.md, "Rates counted apart").
+    """
+    wanted = ground.wishes.reading
+    by_name = {feature.name: feature for feature in who.features}
+    ranges = [
+        name
+        for name in who.protected
+        if any(isinstance(members, tuple) for members in getattr(by_name[name], "groups", {}).values())
+    ]
+    if not ranges or wanted not in (None, "sample"):
+        return wanted or "sample", ()
+    cut = f"The ranges of {shown(ranges[0])} were cut by looking at these rows"
+    if wanted is None:
+        return "population", (
+            Guess(
+                "population.as",
+                f"{cut}, so the verdict is about these rows alone. To speak about their source, state ranges of your "
+                'own, chosen without these rows, or give other rows of it, and write as = "sample".',
+            ),
+        )
+    return wanted, (
+        Guess(
+            "population.as",
+            f"{cut}: the guarantee of a sample does not hold for the same rows. State ranges of your own, chosen "
+            "without these rows, or give other rows of the same source.",
+            loud=True,
+        ),
+    )
+
+
+def _population(ground: Ground, reading: Reading, *, drop_missing: bool) -> Population:
     if reading == "uniform":
         return Uniform()
     people = ground.people

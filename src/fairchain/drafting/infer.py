@@ -37,7 +37,7 @@ def infer_spec(
     protected: str | Sequence[str] | None = None,
     outcome: str | None = None,
     threshold: float = 0.1,
-    reading: Reading = "sample",
+    reading: Reading | None = None,
     ignore: Sequence[str] = (),
     decision: Decision | None = None,
     output: str | None = None,
@@ -62,7 +62,9 @@ def infer_spec(
         The largest difference that still counts as fair.
     reading
         `"sample"`: the verdict is about the people that the rows were drawn from; `"population"`: the rows are
-        everybody; `"uniform"`: the table gives ranges and names only, and people are drawn uniformly.
+        everybody; `"uniform"`: the table gives ranges and names only, and people are drawn uniformly. By default
+        a sample, unless the protected groups are ranges of a number: where these were cut by looking at the rows, the
+        bounds of a sample do not hold for the same rows.
     ignore
         Columns that are no input of the model.
     decision, output

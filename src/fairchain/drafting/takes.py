@@ -20,10 +20,9 @@ from fairchain.model.adapters.from_keras import is_keras
 from fairchain.model.adapters.from_sklearn import is_estimator
 from fairchain.model.adapters.from_torch import is_module
 from fairchain.model.frames import FrameModel
-from fairchain.model.in_memory import check_bytes
 from fairchain.model.load import PYTHON, import_named
 from fairchain.model.time_axis import RECURRENT
-from fairchain.model.untrusted import read_network
+from fairchain.model.untrusted import check_bytes, read_network
 
 Class = int | str
 # TensorProto.DataType of ONNX.

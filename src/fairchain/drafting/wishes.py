@@ -19,7 +19,7 @@ class Wishes:
     protected: tuple[str, ...] = ()
     outcome: str | None = None
     threshold: float = 0.1
-    reading: Reading = "sample"
+    reading: Reading | None = None
     ignore: tuple[str, ...] = ()
     decision: Decision | None = None
     output: str | None = None

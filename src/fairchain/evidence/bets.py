@@ -37,6 +37,35 @@ def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
     return total
 
 
+# Pairs whose stakes are computed at once: as many as stay in the cache.
+PAIRS_AT_ONCE = 2**12
+
+
+def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.bool_]:
+    """Return where log wealth reaches the bar, (pairs,) from (pairs, payoffs); cheaper than the wealth itself.
+
+    One stake that wins for most pairs is looked at first, then the best of all. That is less than the wealth, by a
+    factor of at most the number of stakes, so that only pairs in between are summed up. Growths are the same for all
+    pairs, or (pairs, payoffs, stakes).
+    """
+    cells = np.asarray(cells, float)
+    found = np.zeros(len(cells), bool)
+    for start in range(0, len(cells), PAIRS_AT_ONCE):
+        places = np.arange(start, min(start + PAIRS_AT_ONCE, len(cells)))
+        if growths.ndim == 2 and len(places) > len(BETS):
+            likely = int((_weigh(cells[places[:: len(BETS)]], growths) + LOG_SHARES).sum(axis=0).argmax())
+            found[places] = cells[places] @ growths[:, likely] + LOG_SHARES[likely] >= log_bar
+            places = places[~found[places]]
+        each = _weigh(cells[places], growths if growths.ndim == 2 else growths[places]) + LOG_SHARES
+        best = each.max(axis=-1)
+        reached = best >= log_bar
+        near = np.flatnonzero(~reached & (best >= log_bar - np.log(len(BETS)) - 1e-9))
+        if len(near):
+            reached[near] = np.log(np.exp(each[near] - best[near, None]).sum(axis=-1)) + best[near] >= log_bar
+        found[places] = reached
+    return found
+
+
 def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
     """Log growth of each stake after these counts: (..., stakes) from (..., payoffs)."""
     cells = np.asarray(cells, float)

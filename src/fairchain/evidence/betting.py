@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence.bets import Floats, log_wealth, rounds_to_go
-from fairchain.evidence.interval import largest_above, largest_below, probability_any_time
+from fairchain.evidence.bets import PAIRS_AT_ONCE, Floats, log_wealth, reaches, rounds_to_go
+from fairchain.evidence.interval import largest_above, lower_bound, probability_any_time
 from fairchain.evidence.payoff import DIFFERENCE, Payoff
 from fairchain.evidence.rule import Decision, Leader, Plan, every_pair, next_batch
 from fairchain.evidence.tally import Counts, Tally
@@ -66,7 +66,6 @@ class BettingRule:
         self._fair_growth = payoff.against_at_least(threshold)
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
-        self._wealth = np.zeros((outcomes, groups, groups))
         self._lead_wealth: Floats = np.zeros(())
 
     def plan(self) -> Plan | None:
@@ -74,7 +73,8 @@ class BettingRule:
         if self.decision is not Decision.UNDECIDED:
             return None
         everybody = tuple(range(self._groups))
-        rounds = next_batch(self._rounds, self._groups, self._outcomes, self._to_go())
+        to_go = self._to_go(enough=self._rounds / 10)
+        rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go)
         if not self._rounds:
             return Plan(rounds, everybody)
         leader = self.widest()
@@ -82,13 +82,14 @@ class BettingRule:
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
         """Groups in a pair that may be the largest, if that is above the threshold; else in one not yet cleared."""
-        i, j, outcome = leader
-        gaps = self._payoff.gaps(self.tally)
-        if gaps[outcome, i, j] > self._threshold:
-            matter = gaps + FOCUS * self._payoff.errors(self.tally) >= gaps[outcome, i, j]
-        else:
-            matter = ~self.cleared
-        matter = (matter & self._compared).any(axis=0)
+        largest = self._payoff.gap(self.tally, leader)
+        matter = np.zeros((self._groups, self._groups), bool)
+        for part, some in self.tally.parts():
+            if largest > self._threshold:
+                may = self._payoff.gaps(some) + FOCUS * self._payoff.errors(some) >= largest
+            else:
+                may = ~self.cleared[part]
+            matter |= (may & self._compared[part]).any(axis=0)
         return tuple(np.flatnonzero(matter.any(axis=0) | matter.any(axis=1)).tolist())
 
     def observe(self, plan: Plan, tally: Tally) -> None:
@@ -97,12 +98,17 @@ class BettingRule:
         self._rounds += int(tally.asked.max())
         if plan.leader is not None:
             i, j, outcome = plan.leader
-            self.lead = self.lead + self._payoff.cells(tally)[outcome, i, j]
+            self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
         if self.decision is not Decision.UNDECIDED:
             return
-        self._wealth = log_wealth(self._payoff.cells(self.tally), self._fair_growth)
         self._lead_wealth = log_wealth(self.lead, self._unfair_growth)
-        self.cleared |= self._wealth >= self._bar
+        for part, some in self.tally.parts():
+            unclear = self._payoff.open_pairs(some, self._threshold, self._bar, at_least=True)
+            self.cleared[part] |= ~unclear
+            unclear &= ~self.cleared[part]
+            if unclear.any():
+                cells = self._payoff.cells(some)[unclear]
+                self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
         if self._lead_wealth >= self._bar:
             self.decision = Decision.UNFAIR
         elif self.cleared.all():
@@ -110,18 +116,19 @@ class BettingRule:
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
-        estimate = max(0.0, float(self._payoff.gaps(self.tally)[self._compared].max()))
-        low = max(0.0, largest_below(self.lead, self._bar, self._payoff))
+        estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
+        low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
         return estimate, low, self._gap_above()
 
     def _gap_above(self) -> float:
-        """The smallest c for which every pair refutes "gap >= c"; one bisection serves all pairs.
+        """The smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
 
         A pair once cleared stays below the threshold: both claims fail only if the pair's own wealth at its true
         gap ever reaches the bar, so the guarantee is spent once.
         """
-        cells, cleared = self._payoff.cells(self.tally)[self._compared], self.cleared[self._compared]
-        return largest_above(cells, self._bar, cleared, self._threshold, self._payoff)
+        return largest_above(
+            self.tally, self._compared, self._bar, self.cleared, limit=self._threshold, payoff=self._payoff
+        )
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """All bounds hold together, at all times, with probability 1 - delta."""
@@ -137,8 +144,7 @@ class BettingRule:
     def violators(self) -> list[Leader]:
         """Pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
         bar = self._bar + math.log(int(self._compared.sum()))
-        beaten = log_wealth(self._payoff.cells(self.tally), self._unfair_growth) >= bar
-        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(beaten & self._compared)]
+        return pairs_above(self.tally, self._compared, self._payoff, self._threshold, bar)
 
     @property
     def trials(self) -> Counts:
@@ -154,15 +160,43 @@ class BettingRule:
         rounds = self._to_go()
         return math.ceil(rounds) if math.isfinite(rounds) else None
 
-    def _to_go(self) -> float:
-        """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared."""
+    def _to_go(self, enough: float = math.inf) -> float:
+        """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared.
+
+        More than `enough` rounds need not be known exactly.
+        """
         if not self._rounds:
             return math.inf
-        i, j, outcome = self.widest()
-        every, asked = self._payoff.cells(self.tally), np.broadcast_to(self.tally.asked, self.cleared.shape)
-        if self._payoff.gaps(self.tally)[outcome, i, j] > self._threshold:
-            seen = every[outcome, i, j]
+        i, j, _ = widest = self.widest()
+        if self._payoff.gap(self.tally, widest) > self._threshold:
+            seen = self._payoff.cells_of(self.tally, widest)
             return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.asked[i, j]))
-        waiting = ~self.cleared
-        left = rounds_to_go(self._wealth[waiting], every[waiting], self._fair_growth, self._bar, asked[waiting])
-        return float(left.max(initial=1))
+        most = 1.0
+        for part, some in self.tally.parts():
+            waiting = ~self.cleared[part]
+            if most > enough or not waiting.any():
+                continue
+            cells, asked = self._payoff.cells(some)[waiting], np.broadcast_to(some.asked, waiting.shape)[waiting]
+            for start in range(0, len(cells), PAIRS_AT_ONCE):
+                those = slice(start, start + PAIRS_AT_ONCE)
+                wealth = log_wealth(cells[those], self._fair_growth)
+                left = rounds_to_go(wealth, cells[those], self._fair_growth, self._bar, asked[those])
+                most = max(most, float(left.max()))
+                if most > enough:
+                    break
+        return most
+
+
+def pairs_above(
+    tally: Tally, compared: NDArray[np.bool_], payoff: Payoff, threshold: float, log_bar: float
+) -> list[Leader]:
+    """Return the compared pairs whose own wealth against "my gap is at most the threshold" reaches the bar."""
+    found: list[Leader] = []
+    for part, some in tally.parts():
+        may = compared[part] & payoff.open_pairs(some, threshold, log_bar, at_least=False)
+        if not may.any():
+            continue
+        places = np.argwhere(may)
+        beaten = reaches(payoff.cells(some)[may], payoff.against_at_most(threshold), log_bar)
+        found += [(int(i), int(j), part.start + int(outcome)) for outcome, i, j in places[beaten]]
+    return found

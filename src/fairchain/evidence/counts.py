@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairchain.evidence.combined import pair_bounds
+from fairchain.evidence.combined import largest_lower, largest_upper, lower_beyond
 from fairchain.evidence.interval import Floats, clopper_pearson, probability_any_time
 from fairchain.evidence.tally import Counts
 
@@ -98,51 +98,81 @@ def gap_bounds(
     measure: str,
     delta: float,
     method: Bounds,
-    shares: Floats | None = None,
+    overall: NDArray[np.bool_] | None = None,
     *,
     disjoint: bool = False,
 ) -> tuple[float, float, float]:
-    """Estimate, lower and upper bound of the largest gap; each bound fails with probability at most delta/2.
+    """Return the estimate, the lower and the upper bound of the largest gap; each bound fails at most at delta/2.
 
-    `shares` says how the arms divide what the lower bound may spend, if not equally; they sum to at most 1. Arms that
-    are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
+    `overall` (arms,) marks the arms that hold all rows and not those of a group. Arms that are `disjoint` share no
+    row, so that a fixed sample of them can be judged pair by pair.
     """
     estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
     if disjoint and method is fixed_sample:
-        _, high = pair_bounds(counts.asked, counts.got, np.argwhere(compared), measure, delta / 2)
-        low = surely(counts, compared, measure, delta, disjoint=True)
-        return max(0.0, estimate), max(0.0, min(float(low[compared].max()), estimate)), max(float(high.max()), estimate)
-    # The widest pair, whichever it is, fails through its own bounds only: three of them, since which side of everybody
-    # it needs may depend on which groups were large enough.
-    low, high = counts.bounds(delta / 6, method)
+        above = largest_upper(counts.asked, counts.got, compared, measure, delta / 2)
+        below = largest_lower(counts.asked, counts.got, compared, measure, delta / 2 / int(compared.sum()))
+        return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+    low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
-    low, high = simultaneous(counts, compared, delta, method, shares)
+    low, high = simultaneous(counts, compared, delta / 2, method, overall)
     below = _largest(gaps_of(low, high, measure), compared)
     return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+
+
+def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
+    """(arms,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
+
+    Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
+    sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
+    every outcome, is paid for (docs/mathematics.md, "Rates counted apart").
+    """
+    overall, shared, _ = _numbers(compared, overall)
+    return np.asarray(np.where(overall, spend / 4 / max(shared, 1), spend / 2))
 
 
 def simultaneous(
     counts: ArmCounts,
     compared: NDArray[np.bool_],
-    delta: float,
+    spend: float,
     method: Bounds,
-    shares: Floats | None = None,
+    overall: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Bounds of the rates of all arms that are compared, which together fail with probability at most delta/2."""
-    used = int(compared.any(axis=2).sum())
-    each = delta / 4 / max(used, 1) if shares is None else delta / 4 * shares / len(compared)
-    return counts.bounds(each, method)
+    """Return bounds of the rates of all compared arms that together fail with probability at most `spend`.
+
+    The level of all rows together does not depend on how many groups there are: which of them are large enough may be
+    seen in these rows.
+    """
+    overall, shared, own = _numbers(compared, overall)
+    half = spend / 2 if shared else spend
+    return counts.bounds(np.where(overall, half / 2 / max(shared, 1), half / 2 / max(own, 1)), method)
 
 
-def surely(counts: ArmCounts, compared: NDArray[np.bool_], measure: str, delta: float, *, disjoint: bool) -> Floats:
-    """(outcomes, arms, arms): lower bounds of all gaps of a fixed sample, which together fail at most at delta/2."""
-    if not disjoint:
-        low, high = simultaneous(counts, compared, delta, fixed_sample)
-        return gaps_of(low, high, measure)
-    pairs = np.argwhere(compared)
-    below = np.full(compared.shape, -np.inf)
-    below[compared] = pair_bounds(counts.asked, counts.got, pairs, measure, delta / 2 / len(pairs))[0]
-    return below
+def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
+    """Which arms hold all rows, how many compared rates they have over all outcomes, and how many the others have."""
+    used = np.asarray(compared.any(axis=2))
+    overall = np.zeros(used.shape[1], bool) if overall is None else overall
+    return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
+
+
+def pairs_beyond(
+    counts: ArmCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    delta: float,
+    limit: Fraction,
+    overall: NDArray[np.bool_] | None = None,
+    *,
+    disjoint: bool,
+) -> list[tuple[int, int, int]]:
+    """Return the pairs (i, j, outcome) of a fixed sample that are above the limit, together except at delta/2."""
+    if disjoint:
+        level = delta / 2 / int(compared.sum())
+        found = lower_beyond(counts.asked, counts.got, compared, measure, level, limit)
+    else:
+        low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
+        gaps = np.where(compared, gaps_of(low, high, measure), -np.inf)
+        found = np.array([place for place in np.argwhere(gaps > float(limit) - NEAR) if gaps[tuple(place)] > limit])
+    return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
 
 
 def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
@@ -187,6 +217,7 @@ def rows_needed(
     measure: str,
     threshold: float,
     delta: float,
+    overall: NDArray[np.bool_] | None = None,
     *,
     disjoint: bool = False,
 ) -> int | None:
@@ -196,7 +227,7 @@ def rows_needed(
 
     def decided(times: int) -> bool:
         more = ArmCounts(counts.asked * times, counts.got * times, counts.weights)
-        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, disjoint=disjoint)
+        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint)
         return high < threshold or low > threshold
 
     return _fewest(decided)

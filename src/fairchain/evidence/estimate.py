@@ -3,7 +3,7 @@
 Half of delta goes to the gaps, whose betting intervals may be looked at any time; the verdict follows from them.
 Half goes to the probabilities: a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact
 Clopper-Pearson interval at 80% of the share is read off. Should it be too wide, 1.7 times as many fresh rounds are
-tried at 10%, then 5%, and so on.
+tried at 5%, then 2.5%, and so on. The last 10% are for a run that is cut short: its intervals hold at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence.bets import Floats, log_wealth
+from fairchain.evidence.bets import PAIRS_AT_ONCE, Floats, reaches
+from fairchain.evidence.betting import pairs_above
 from fairchain.evidence.interval import clopper_pearson, largest_above, largest_below, probability_any_time
 from fairchain.evidence.payoff import DIFFERENCE
 from fairchain.evidence.rule import Decision, Leader, Plan, every_pair, next_batch
@@ -24,9 +25,13 @@ PILOT = 1024
 AGAIN = 1.7
 
 
+# What the intervals of a run that is cut short may spend. Tries and they can both fail, so that both are paid for.
+CUT_SHORT = 0.1
+
+
 def share_of_try(number: int) -> float:
-    """What the n-th try may spend: 0.8, 0.1, 0.05, 0.025, ...; they sum to 1."""
-    return 0.8 if number == 1 else 0.2 * 0.5 ** (number - 1)
+    """Return what the n-th try may spend: 0.8, 0.05, 0.025, ...; with `CUT_SHORT` they sum to 1."""
+    return 0.8 if number == 1 else 0.1 * 0.5 ** (number - 1)
 
 
 class EstimateRule:
@@ -120,26 +125,32 @@ class EstimateRule:
 
         Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
         """
-        above = self.tally.gaps + self._epsilon
-        tested = self._compared & (above < 1)
-        growths = DIFFERENCE.against_at_least(above[tested])
-        return bool((log_wealth(self.tally.cells[tested], growths) >= self._bar).all())
+        for part, some in self.tally.parts():
+            above = some.gaps + self._epsilon
+            tested = self._compared[part] & (above < 1)
+            cells, gaps = some.cells[tested], above[tested]
+            for start in range(0, len(cells), PAIRS_AT_ONCE):
+                those = slice(start, start + PAIRS_AT_ONCE)
+                if not reaches(cells[those], DIFFERENCE.against_at_least(gaps[those]), self._bar).all():
+                    return False
+        return True
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap, from the simultaneous bounds of all pairs."""
         if self._gap is None or self._gap[0] is not self.tally:
-            cells = self.tally.cells[self._compared]
-            low, high = largest_below(cells, self._bar), largest_above(cells, self._bar)
-            estimate = float(self.tally.gaps[self._compared].max())
+            low = largest_below(self.tally, self._compared, self._bar)
+            high = largest_above(self.tally, self._compared, self._bar)
+            estimate = DIFFERENCE.gap(self.tally, self.widest())
             self._gap = self.tally, (max(0.0, estimate), max(0.0, low), high)
         return self._gap[1]
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Exact bounds when done; bounds that hold at any time when cut short."""
+        """Return exact bounds when done; bounds that hold at any time, at a share of their own, when cut short."""
         if self._known is not None:
             return self._known
         successes = self.tally.successes
-        return probability_any_time(successes, np.broadcast_to(self.tally.trials, successes.shape), self._each)
+        trials = np.broadcast_to(self.tally.trials, successes.shape)
+        return probability_any_time(successes, trials, self._each * CUT_SHORT)
 
     def rates(self) -> Floats:
         """The estimates that belong to `probabilities`: from the fresh rounds when done."""
@@ -147,8 +158,7 @@ class EstimateRule:
 
     def violators(self) -> list[Leader]:
         """Pairs whose own lower bound is above the threshold."""
-        above = log_wealth(self.tally.cells, DIFFERENCE.against_at_most(self._threshold)) >= self._bar
-        return [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(above & self._compared)]
+        return pairs_above(self.tally, self._compared, DIFFERENCE, self._threshold, self._bar)
 
     @property
     def trials(self) -> Counts:

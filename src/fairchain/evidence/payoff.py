@@ -12,8 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairchain.evidence.bets import Floats, growth
+from fairchain.evidence.bets import Floats, growth, reaches
 from fairchain.evidence.tally import Counts, Tally
+
+# Up to so many pairs looking at each is quicker than passing some over.
+FEW_PAIRS = 2**12
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,14 @@ class Payoff:
             return tally.cells
         cells = np.empty((*tally.only.shape, 3), np.int64)
         cells[..., 0], cells[..., 1], cells[..., 2] = tally.only, tally.both, tally.only.swapaxes(1, 2)
+        return cells
+
+    def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
+        """(3,): the cells of one pair (i, j, outcome)."""
+        i, j, outcome = pair
+        two = np.ix_((i, j), (i, j))
+        alone = Tally(tally.asked[two], tally.both[outcome][two][None], tally.only[outcome][two][None])
+        cells: Counts = self.cells(alone)[0, 0, 1]
         return cells
 
     def values(self, gap: ArrayLike) -> Floats:
@@ -63,9 +74,48 @@ class Payoff:
 
     def widest(self, tally: Tally, compared: NDArray[np.bool_]) -> tuple[int, int, int]:
         """(i, j, outcome) of the largest gap among the pairs that are compared; the first of equals."""
-        gaps = np.where(compared, self.gaps(tally), -np.inf)
-        outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
-        return int(i), int(j), int(outcome)
+        best, found = -np.inf, (0, 1, 0)
+        for part, some in tally.parts():
+            gaps = np.where(compared[part], self.gaps(some), -np.inf)
+            outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+            if gaps[outcome, i, j] > best:
+                best, found = float(gaps[outcome, i, j]), (int(i), int(j), part.start + int(outcome))
+        return found
+
+    def open_pairs(self, tally: Tally, gap: float, log_bar: float, *, at_least: bool) -> NDArray[np.bool_]:
+        """(outcomes, k, k): pairs whose rates alone do not say whether they refute "at least" (or "at most") a gap.
+
+        For given rates, wealth against "at least" is smallest where two groups disagree as often as they can, and it
+        falls with the first rate and rises with the second; so a group that refutes it against the smallest rate, or
+        with the largest, does so in every pair. Against "at most" no pair refutes it that would not even if it
+        disagreed as rarely as it can (docs/mathematics.md, "Many pairs").
+        """
+        rounds = tally.asked.max()
+        if tally.both.size <= FEW_PAIRS or (tally.asked != rounds).any():
+            return np.ones(tally.both.shape, bool)
+        rates, growths = tally.successes, (self.against_at_least if at_least else self.against_at_most)(gap)
+        highest, lowest = (np.broadcast_to(f(axis=1)[:, None], rates.shape) for f in (rates.max, rates.min))
+        first, second = (
+            reaches(self._extreme(int(rounds), *pair, apart=at_least), growths, log_bar).reshape(rates.shape)
+            for pair in ((rates, lowest), (highest, rates))
+        )
+        if at_least:
+            return ~(first[:, :, None] | second[:, None, :])
+        return first[:, :, None] & second[:, None, :]
+
+    def _extreme(self, rounds: int, more: Counts, less: Counts, *, apart: bool) -> Counts:
+        """(pairs, 3): the cells of pairs with these successes that disagree as often, or as rarely, as they can."""
+        both = np.maximum(more + less - rounds, 0) if apart else np.minimum(more, less)
+        plus, minus = more - both, less - both
+        middle = both if self.relative else rounds - plus - minus
+        return np.stack([plus.ravel(), middle.ravel(), minus.ravel()], axis=1)
+
+    def gap(self, tally: Tally, pair: tuple[int, int, int]) -> float:
+        """The estimated gap of one pair (i, j, outcome)."""
+        i, j, outcome = pair
+        lead = int(tally.only[outcome, i, j] - tally.only[outcome, j, i])
+        base = tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.asked[i, j]
+        return lead / max(int(base), 1)
 
 
 DIFFERENCE, RATIO = Payoff(), Payoff(relative=True)

@@ -19,9 +19,10 @@ from fairchain.evidence.counts import (
     fixed_sample,
     gap_bounds,
     gaps_of,
+    pairs_beyond,
     proportion_needed,
     rows_needed,
-    surely,
+    simultaneous,
     widest_of,
 )
 from fairchain.evidence.rule import Decision, Leader
@@ -39,6 +40,8 @@ class RowsAnswer:
         The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
     delta
         Probability of a wrong verdict about the source of a sample; 0 for rows that are everybody.
+    overall
+        (arms,): which arms hold all rows and not those of a group; None for none of them.
     disjoint
         Whether arms that are compared share no row.
     single
@@ -54,12 +57,14 @@ class RowsAnswer:
         measure: str,
         limit: Fraction,
         delta: float,
+        overall: NDArray[np.bool_] | None = None,
         *,
         disjoint: bool = False,
         single: bool = False,
     ) -> None:
         self.counts, self._disjoint, self._single = counts, disjoint, single
         self._compared, self._measure, self._limit, self._delta = compared, measure, limit, delta
+        self._overall = overall
         self._gap = self._bounds()
 
     def _bounds(self) -> tuple[float, float, float]:
@@ -68,7 +73,13 @@ class RowsAnswer:
             return float(self.counts.rates[0, 0]), float(low), float(high)
         if self._delta:
             return gap_bounds(
-                self.counts, self._compared, self._measure, self._delta, fixed_sample, disjoint=self._disjoint
+                self.counts,
+                self._compared,
+                self._measure,
+                self._delta,
+                fixed_sample,
+                self._overall,
+                disjoint=self._disjoint,
             )
         rates = self.counts.rates
         largest = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
@@ -109,8 +120,9 @@ class RowsAnswer:
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Bounds of the rates, (outcomes, arms); of a sample all hold together with probability 1 - delta."""
-        rates = self.counts.rates
-        return self.counts.bounds(self._delta / 2 / rates.size, fixed_sample) if self._delta else (rates, rates)
+        if not self._delta:
+            return self.counts.rates, self.counts.rates
+        return simultaneous(self.counts, self._compared, self._delta, fixed_sample, self._overall)
 
     def rates(self) -> Floats:
         """The rates as counted, (outcomes, arms)."""
@@ -122,21 +134,22 @@ class RowsAnswer:
 
     def violators(self) -> list[Leader]:
         """Pairs that are above the limit: for sure, or for a sample all together at delta."""
-        gaps = gaps_of(self.counts.rates, self.counts.rates, self._measure)
         if self._delta and self._single:
             return [(0, 1, 0)] if self._gap[1] > self._limit else []
+        counts, compared, measure = self.counts, self._compared, self._measure
         if self._delta:
-            gaps = surely(self.counts, self._compared, self._measure, self._delta, disjoint=self._disjoint)
-        above = [
-            (int(i), int(j), int(o)) for o, i, j in np.argwhere((gaps > float(self._limit) - NEAR) & self._compared)
-        ]
-        if self._delta:
-            return [(i, j, o) for i, j, o in above if gaps[o, i, j] > self._limit]
-        return [(i, j, o) for i, j, o in above if exact_pair(self.counts, self._measure, (i, j, o)) > self._limit]
+            return pairs_beyond(
+                counts, compared, measure, self._delta, self._limit, self._overall, disjoint=self._disjoint
+            )
+        gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
+        above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]
+        return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]
 
     def forecast(self) -> int | None:
         """About how many times as many rows would decide it; None if that cannot be said."""
         limit = float(self._limit)
         if self._single:
             return proportion_needed(int(self.counts.got[0, 0]), int(self.counts.asked[0]), limit, self._delta)
-        return rows_needed(self.counts, self._compared, self._measure, limit, self._delta, disjoint=self._disjoint)
+        return rows_needed(
+            self.counts, self._compared, self._measure, limit, self._delta, self._overall, disjoint=self._disjoint
+        )

@@ -6,7 +6,7 @@ asked, in how many both got the outcome, and in how many only i did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
+# Pairs and outcomes of a part of a large tally.
+PAIRS_IN_PART = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,17 @@ class Tally:
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, and holds arrays
+
+    def parts(self) -> Iterator[tuple[slice, Tally]]:
+        """Yield the tally in parts of some outcomes each, so that what is computed for its pairs fits into memory."""
+        outcomes, groups, _ = self.both.shape
+        size = max(1, PAIRS_IN_PART // (groups * groups))
+        if size >= outcomes:
+            yield slice(0, outcomes), self
+            return
+        for start in range(0, outcomes, size):
+            part = slice(start, start + size)
+            yield part, Tally(self.asked, self.both[part], self.only[part])
 
     @cached_property
     def cells(self) -> Counts:

@@ -82,7 +82,7 @@ def largest_gap(look: Look, pair: Interval, delta: float) -> Interval:
     """
     groups = look.together.shape[1]
     tally = Tally.of_batch(look.rounds, look.together, range(groups), groups)
-    high = largest_above(tally.cells, math.log(3 / delta))
+    high = largest_above(tally, np.ones(tally.both.shape, bool), math.log(3 / delta))
     return Interval(float(tally.gaps.max()), max(pair.low, 0.0), max(high, pair.high))
 
 

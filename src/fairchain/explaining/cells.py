@@ -18,7 +18,6 @@ from fairchain.model.asking import random_people
 from fairchain.model.probe import Layer
 from fairchain.model.recurrent import RecurrentLayer, steps_of
 from fairchain.model.time_axis import RECURRENT
-from fairchain.model.untrusted import parse
 from fairchain.spec import Spec
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ FEW = 5
 
 def cell_layers(model: OnnxModel, spec: Spec) -> tuple[Layer, ...]:
     """For every recurrent layer the tensor that the network goes on with, if it has a row for each input."""
-    graph = parse(model.path, model.content).graph
+    graph = model.network.model.graph
     found = []
     for layer in steps_of(model):
         tensor = _read_tensor(model, spec, layer, _leaving(graph, layer))

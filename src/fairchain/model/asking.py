@@ -27,6 +27,10 @@ Described = Sequence[Feature | TextFeature]
 # Sizes of the batches that are asked twice, and the seconds for one of them after which no larger one is asked.
 ASKED_TWICE = (16, 64, 250, 1000)
 SLOW = 0.25
+# Sizes of the batches in which rows must have the same answer: alone, odd, and as large as those of a run. If the
+# graph proves that rows are independent, the first ones suffice.
+BATCHES = (1, 3, 17, 100, 256, 1000, 4096, 8192)
+PROVEN = BATCHES[:3]
 # Differences of scores that are rounding, as a share of the largest: sums of threads come in any order.
 ROUNDING = 1e-5
 
@@ -85,32 +89,60 @@ def check_rows_apart(
     features: Described,
     ask: Callable[[NDArray[Any]], Answer],
     dtype: np.dtype[Any],
-    size: int = 3,
+    *,
+    sizes: Sequence[int] = BATCHES,
+    slow: float = SLOW,
+    clock: Callable[[], float] = perf_counter,
 ) -> None:
-    """Refuse a model whose answer for one row depends on the others: it has no P(Y | group) to speak of.
+    """Refuse a model whose answer for one row depends on the others: it has no P(Y | group).
 
-    Three people are asked together, and then each in a batch of its own copies.
+    The same rows are evaluated in batches of these sizes, larger ones also shuffled, and single rows in batches of
+    their own copies. Sizes after one that takes longer than `slow` seconds are left out.
     """
-    corners = _corners(features).astype(dtype)
-    people = np.resize(corners, (size, corners.shape[1]))
-    together = ask(people)
-    for row in range(min(size, 3)):
-        alone = ask(np.repeat(people[row : row + 1], size, axis=0))
-        if not same_answers(together[row : row + 1], alone[row : row + 1]):
-            raise ModelError(
-                f"{name}: the answer for one input depends on the others in its batch, or on chance; make it ready for "
-                "inference: a free batch dimension first, no operator across it, and no dice"
-            )
+    rows = _varied(features, max(sizes)).astype(dtype)
+    shuffle = np.random.Generator(np.random.Philox(2)).permutation(len(rows))
+    known = ask(rows[: sizes[0]])
+    for size in sizes:
+        start = clock()
+        order = shuffle[shuffle < size]
+        try:
+            answers = known if size == sizes[0] else ask(rows[:size])
+            pairs = [(known, answers[: len(known)])]
+            if size > 3 or len(sizes) == 1:
+                pairs.append((answers[order], ask(rows[order])))
+        except (ModelError, NoDecisionError):
+            # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
+            return
+        if not all(same_answers(*pair) for pair in pairs):
+            raise _dependent(name)
+        known = answers
+        if clock() - start > slow:
+            break
+    for row in range(int(sizes[0] == 1), min(len(known), 3)):
+        copies = ask(np.repeat(rows[row : row + 1], sizes[0], axis=0))
+        if not all(same_answers(known[row : row + 1], copies[place : place + 1]) for place in {0, len(copies) - 1}):
+            raise _dependent(name)
 
 
-def _corners(features: Described) -> NDArray[Any]:
-    """Three people as different as they can be; of texts one that is full, one of a single word and one between."""
+def _dependent(name: str) -> ModelError:
+    return ModelError(
+        f"{name}: the answer for one input depends on the others in its batch, or on chance; make it ready for "
+        "inference: a free batch dimension first, no operator across it, and no random numbers"
+    )
+
+
+def _varied(features: Described, count: int) -> NDArray[Any]:
+    """Return three rows as different as they can be, then random ones; a full text and one of a single word first."""
+    rows = random_people(features, max(count, 3))
     if text_of(features) is not None:
-        short, full, middle, *_ = random_people(features, 3)
-        middle[len(middle) // 2 :] = 0
-        return np.array([full, short, middle])
+        rows[2, rows.shape[1] // 2 :] = 0
+        rows[:2] = rows[1::-1]
+        return rows[:count]
     domains = [domain_of(feature) for feature in features if not isinstance(feature, TextFeature)]
-    return np.array([[d.high for d in domains], [d.low for d in domains], [d.low + d.size // 2 for d in domains]])
+    rows[0] = [domain.high for domain in domains]
+    rows[1] = [domain.low for domain in domains]
+    rows[2] = [(d.low + d.high) / 2 if d.real else d.low + d.size // 2 for d in domains]
+    return rows[:count]
 
 
 def text_of(features: Described) -> TextFeature | None:
@@ -164,7 +196,9 @@ def _changed(one: Answer, other: Answer) -> int:
 
 def same_answers(one: Answer, other: Answer) -> bool:
     """Whether two answers to the same rows are the same but for rounding, which goes with the largest of them."""
-    if np.object_ in (one.dtype, other.dtype):
+    if one.shape != other.shape:
+        return False
+    if one.dtype.kind != "f" or other.dtype.kind != "f":
         return np.array_equal(one, other)
     largest = np.max(np.abs(one), where=np.isfinite(one), initial=1.0)
     return bool(np.allclose(one, other, rtol=1e-3, atol=1e-5 * largest, equal_nan=True))

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.model.asking import check_shape, first_line
 from fairchain.model.decision import Labels, NoDecisionError
-from fairchain.model.in_memory import check_bytes
 from fairchain.model.onnx_model import OnnxModel, open_session
-from fairchain.model.untrusted import parse
+from fairchain.model.untrusted import check_bytes
 from fairchain.model.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -39,9 +38,9 @@ class Opened:
     """
 
     def __init__(self, model: OnnxModel, network: ModelProto, problem: str) -> None:
-        content = check_bytes(model.path, network.SerializeToString(), model.limits)
+        part = check_bytes(model.path, network.SerializeToString(), model.limits)
         self._model, self._problem = model, problem
-        self._session = open_session(model.path, content, model.limits)
+        self._session = open_session(part, model.limits)
         self._watchdog = Watchdog(model.limits.seconds)
 
     def run(self, feed: dict[str, NDArray[Any]], output: str) -> NDArray[Any]:
@@ -83,7 +82,7 @@ class Cut:
                 "inputs; only layers of numbers with the batch first can be intervened on"
             )
         self._shape, self._dtype = sample.shape[1:], sample.dtype
-        network = parse(model.path, model.content)
+        network = model.network.copy()
         kept = behind(network.graph, tensor, model._rule.output)
         read = {name for node in kept for name in _reads(node)}
         self.reaches = tensor in read

@@ -64,6 +64,13 @@ class Feed:
             return {self.slots[0].name: values}
         return {slot.name: self._fill(slot, values) for slot in self.slots}
 
+    def shapes(self, _inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
+        """Return the shape of each of the network's inputs, None for the batch."""
+        return {
+            slot.name: (slot.shape[0], None, *slot.shape[1:]) if slot.steps_first else (None, *slot.shape)
+            for slot in self.slots
+        }
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Number type in which values are drawn: single precision if that gives the network all that it can take."""

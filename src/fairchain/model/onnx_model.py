@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError, UnansweredError
 from fairchain.isolation import at_work_on
 from fairchain.model.asking import (
+    PROVEN,
     Answer,
     MisfitError,
     check_rows_apart,
@@ -31,9 +32,9 @@ from fairchain.model.asking import (
 )
 from fairchain.model.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.model.feed import Feed, plan_feed
-from fairchain.model.in_memory import check_bytes
+from fairchain.model.row_independence import Followed, check_row_independence, follow
 from fairchain.model.text_feed import TextFeed, plan_text
-from fairchain.model.untrusted import Limits, TrustedBytes, parse, read_network
+from fairchain.model.untrusted import Limits, Network, check_bytes, read_network
 from fairchain.model.watchdog import Watchdog
 from fairchain.spec import Spec
 
@@ -62,8 +63,7 @@ class OnnxModel:
 
     def __init__(self, path: str | Path, spec: Spec, limits: Limits | None = None) -> None:
         limits = limits or Limits()
-        self._open(Path(path), read_network(Path(path), limits), spec, limits)
-        self._content: bytes | None = None
+        self._open(read_network(Path(path), limits), spec, limits)
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
@@ -73,17 +73,18 @@ class OnnxModel:
         """
         limits = limits or Limits()
         model = cls.__new__(cls)
-        model._open(Path(name), check_bytes(Path(name), content, limits), spec, limits)
-        model._content, model.note = content, note
+        model._open(check_bytes(Path(name), content, limits), spec, limits)
+        model.note = note
         return model
 
-    def _open(self, path: Path, network: TrustedBytes, spec: Spec, limits: Limits) -> None:
-        self.path, self.limits, self.sha256, self.note = path, limits, network.sha256, ""
+    def _open(self, network: Network, spec: Spec, limits: Limits) -> None:
+        self.network, self.limits, self.note = network, limits, ""
+        self.path, self.sha256 = network.path, network.sha256
         self._spec = spec
         at_work_on(self.name)
         self._new_options = _run_options()
         self._has_rnn = "RNN" in network.makers.values()
-        self._session = open_session(self.path, network, self.limits)
+        self._session = open_session(network, self.limits)
         try:
             inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
             feeds = self._feeds(spec, inputs)
@@ -94,9 +95,12 @@ class OnnxModel:
             ) from None
         self._watchdog = Watchdog(self.limits.seconds)
         self._feed: Feed | TextFeed = self._chosen(feeds)
-        if isinstance(self._feed, TextFeed) and self._padding_is_idle(network.content, self._feed):
+        if isinstance(self._feed, TextFeed) and self._padding_is_idle(self._feed):
             self._feed = replace_field(self._feed, cut=True)
-        check_rows_apart(self.name, spec.described, self._ask, self.dtype, self._feed.batch or 3)
+        fixed = self._feed.batch
+        check_rows_apart(self.name, spec.described, self._ask, self.dtype, sizes=(fixed,) if fixed else PROVEN)
+        self._shapes = self._feed.shapes(inputs)
+        check_row_independence(network, self._shapes, self._rule.output, fixed)
 
     def _feeds(self, spec: Spec, inputs: Sequence[Any]) -> Sequence[Feed | TextFeed]:
         """The ways in which the inputs may be filled."""
@@ -108,8 +112,13 @@ class OnnxModel:
 
     def _chosen(self, feeds: Sequence[Feed | TextFeed]) -> Feed | TextFeed:
         """The way to fill the inputs to which the network answers with one row for each row."""
-        if any(feed.batch == 0 for feed in feeds):
-            raise ModelError(f"{self.path}: the batch dimension is 0; export the network with a free one")
+        for feed in feeds:
+            # 0 rows are none, and a batch is filled by us, outside of the runtime's memory limit.
+            if feed.batch is not None and not 0 < feed.batch <= self.limits.batch:
+                raise ModelError(
+                    f"{self.path}: the batch dimension is {feed.batch}, outside of 1 to {self.limits.batch:,}; export "
+                    "the network with a free one"
+                )
         if len(feeds) == 1:
             return feeds[0]
         problems = []
@@ -124,7 +133,7 @@ class OnnxModel:
                 return feed
         raise problems[0]
 
-    def _padding_is_idle(self, content: bytes, feed: TextFeed) -> bool:
+    def _padding_is_idle(self, feed: TextFeed) -> bool:
         """Whether leaving out steps behind the longest text changes nothing, by the graph and by trying.
 
         A network that knows no lengths reads the padding, and one that fills up in front begins with it.
@@ -135,7 +144,7 @@ class OnnxModel:
             return False
         mask = [feed.mask.name] if feed.mask is not None else []
         zeros = [*mask, *([feed.name] if feed.table.ndim == 1 and feed.table[0] == 0 else [])]
-        if not padding_is_idle(parse(self.path, content), [feed.name, *mask], zeros, self._rule.output):
+        if not padding_is_idle(self.network.model, [feed.name, *mask], zeros, self._rule.output):
             return False
         texts = random_people(self._spec.described, 24)
         cut = replace_field(feed, cut=True)
@@ -160,7 +169,11 @@ class OnnxModel:
     @property
     def content(self) -> bytes:
         """The network as the bytes of one ONNX file."""
-        return self._content if self._content is not None else read_network(self.path, self.limits).content
+        return self.network.content
+
+    def followed(self) -> dict[str, Followed]:
+        """Return what the graph says of the shape of every tensor."""
+        return follow(self.network, self._shapes, self._feed.batch)
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this network was loaded for the same features and the same meaning of outputs."""
@@ -234,7 +247,7 @@ class OnnxModel:
 
     def with_outputs(self, tensors: Sequence[str]) -> OnnxModel:
         """The same network, which can also show these inner tensors."""
-        network = parse(self.path, self.content)
+        network = self.network.copy()
         known = {output.name for output in network.graph.output}
         for tensor in tensors:
             if tensor not in known:
@@ -314,7 +327,7 @@ def _run_options() -> type[RunOptions]:
     return RunOptions  # type: ignore[no-any-return]
 
 
-def open_session(path: Path, network: TrustedBytes, limits: Limits) -> InferenceSession:
+def open_session(network: Network, limits: Limits) -> InferenceSession:
     """A session for a network that was looked at, within its limits."""
     import onnxruntime as ort
 
@@ -332,7 +345,7 @@ def open_session(path: Path, network: TrustedBytes, limits: Limits) -> Inference
             enable_fallback=0,
         )
     except Exception as error:  # see _run
-        raise ModelError(f"{path}: onnxruntime does not take this network: {first_line(error)}") from None
+        raise ModelError(f"{network.path}: onnxruntime does not take this network: {first_line(error)}") from None
 
 
 _memory_cap = threading.Lock()

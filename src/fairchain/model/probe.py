@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -18,13 +18,17 @@ from fairchain.errors import ModelError
 from fairchain.model.asking import random_people
 from fairchain.model.decision import Labels
 from fairchain.model.onnx_model import Hidden, OnnxModel
-from fairchain.model.untrusted import parse
 from fairchain.spec import Spec
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
 
 ACTIVATIONS = frozenset(
     {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "PRelu", "Softplus", "Softsign", "Clip"}
     | {"HardSigmoid", "HardSwish", "Swish", "Mish", "ThresholdedRelu", "Erf"}
 )
+# Gates, and the activations that multiply x by one of them.
+GATED = {"Sigmoid": "Swish", "HardSigmoid": "HardSwish", "Erf": "Gelu", "Tanh": "Gelu", "Softplus": "Mish"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def resolve(model: OnnxModel, name: str) -> str:
     by_number = {f"layer{number}": tensor for number, tensor in enumerate(activations, start=1)}
     if name in by_number:
         return by_number[name]
-    graph = parse(model.path, model.content).graph
+    graph = model.network.model.graph
     every = [output for node in graph.node for output in node.output if output]
     if name in every:
         return name
@@ -91,11 +95,68 @@ def resolve(model: OnnxModel, name: str) -> str:
 
 
 def _activations(model: OnnxModel) -> list[tuple[str, str]]:
-    """(tensor, operator) of every activation that is not an output of the network."""
-    graph = parse(model.path, model.content).graph
+    """(tensor, operator) of every activation that is not an output of the network.
+
+    An activation that is written out as several operators (GELU, SiLU) is the tensor that the last of them makes.
+    """
+    graph = model.network.model.graph
     outputs = {output.name for output in graph.output}
-    return [
-        (node.output[0], node.op_type)
-        for node in graph.node
-        if node.op_type in ACTIVATIONS and node.output[0] not in outputs
-    ]
+    gates = _Gates(graph)
+    found: dict[str, str] = {}
+    for node in graph.node:
+        if node.op_type not in ACTIVATIONS:
+            continue
+        tensor = gates.behind(node)
+        # The error function by itself switches nothing on or off.
+        if (tensor or node.op_type != "Erf") and (tensor or node.output[0]) not in outputs:
+            operator = GATED.get(node.op_type, node.op_type) if tensor else node.op_type
+            found.setdefault(tensor or node.output[0], operator)
+    return list(found.items())
+
+
+class _Gates:
+    """Activations of the form x * gate(x), such as GELU and SiLU, that a file writes out operator by operator."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        self._makers = {name: node for node in graph.node for name in node.output if name}
+        self._users: dict[str, list[NodeProto]] = {}
+        for node in graph.node:
+            for name in node.input:
+                self._users.setdefault(name, []).append(node)
+        self._constants = {tensor.name for tensor in graph.initializer}
+        self._constants |= {name for name, node in self._makers.items() if node.op_type == "Constant"}
+
+    def behind(self, node: NodeProto) -> str:
+        """Return the tensor x * gate(x) if this operator makes a gate, possibly times constants; "" if it does not."""
+        if node.op_type not in GATED:
+            return ""
+        sources, at, closed = self._sources(node.input[0]), node.output[0], ""
+        while len(self._users.get(at, ())) == 1:
+            user = self._users[at][0]
+            others = [name for name in user.input if name != at and name not in self._constants]
+            if not others and user.op_type in ("Add", "Mul", "Div", *(() if closed else GATED)):
+                at = user.output[0]
+                closed = at if closed and user.op_type != "Add" else closed
+            elif len(others) == 1 and user.op_type == "Mul" and not closed and others[0] in sources:
+                at = closed = user.output[0]
+            else:
+                break
+            if closed and at != closed:
+                break
+        return closed
+
+    def _sources(self, tensor: str) -> set[str]:
+        """Return the tensors that a gate is computed from element by element, and those times constants."""
+        found, pending = set[str](), [tensor]
+        while pending and len(found) < 50:
+            name = pending.pop()
+            if name in found or name in self._constants:
+                continue
+            found.add(name)
+            maker = self._makers.get(name)
+            if maker is not None and maker.op_type in ("Add", "Mul", "Div", "Pow", *GATED):
+                pending.extend(maker.input)
+        scaled = (user for name in found for user in self._users.get(name, ()) if user.op_type in ("Mul", "Div"))
+        return found | {
+            user.output[0] for user in scaled if sum(name not in self._constants for name in user.input) == 1
+        }

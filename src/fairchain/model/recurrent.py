@@ -21,7 +21,6 @@ from fairchain.model.decision import Labels
 from fairchain.model.onnx_model import Hidden, OnnxModel
 from fairchain.model.probe import resolve
 from fairchain.model.time_axis import RECURRENT
-from fairchain.model.untrusted import parse
 from fairchain.spec import Spec
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class Steps:
 
 def steps_of(model: OnnxModel) -> tuple[RecurrentLayer, ...]:
     """The recurrent operators of a network in the order of its graph; none if it is feed-forward."""
-    return tuple(_layer(*numbered) for numbered in _operators(parse(model.path, model.content)).items())
+    return tuple(_layer(*numbered) for numbered in _operators(model.network.model).items())
 
 
 class StepProbe:
@@ -111,7 +110,7 @@ class StepProbe:
 
     def __init__(self, model: OnnxModel, spec: Spec, names: Sequence[str]) -> None:
         self.model = model
-        network = parse(model.path, model.content)
+        network = model.network.copy()
         self._operators = _operators(network)
         names = tuple(dict.fromkeys(names))
         self._recurrent = tuple(name for name in names if name.removesuffix(CELL) in self._operators)

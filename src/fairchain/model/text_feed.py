@@ -108,6 +108,15 @@ class TextFeed:
             fed[self.mask.name] = (steps != 0).astype(self.mask.dtype)
         return fed
 
+    def shapes(self, inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
+        """Return the shape of each of the network's inputs, None for the batch and a name for free steps."""
+        shapes: dict[str, tuple[int | str | None, ...]] = {}
+        for node in inputs:
+            batch = 1 if self.time_first and (self.lengths is None or node.name != self.lengths.name) else 0
+            sizes = [size if isinstance(size, int) else f"axis {at}" for at, size in enumerate(node.shape)]
+            shapes[node.name] = tuple(None if place == batch else size for place, size in enumerate(sizes))
+        return shapes
+
     def parts(self, values: NDArray[Any]) -> Iterator[NDArray[np.intp]]:
         """Which texts go to the network together: few enough, and of like length where that saves steps.
 

@@ -21,7 +21,6 @@ from fairchain.model.encode import widths
 from fairchain.model.feed import Feed
 from fairchain.model.flows import Units, pass_on
 from fairchain.model.onnx_model import OnnxModel
-from fairchain.model.untrusted import parse
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
@@ -138,7 +137,7 @@ class _Draft:
     def __init__(self, model: OnnxModel, wanted: set[str] | None) -> None:
         import onnx  # noqa: F401  # with the whole package its own message types are used
 
-        self._network: ModelProto = parse(model.path, model.content)
+        self._network: ModelProto = model.network.copy()
         self._graph: GraphProto = self._network.graph
         self._wanted = wanted
         self._initial = {tensor.name: tensor for tensor in self._graph.initializer}
@@ -148,9 +147,10 @@ class _Draft:
         self._fresh: dict[str, Array] = {}
         self.blocks: list[Block] = []
         self.flows: dict[str, Units] = _inputs(model)
+        shapes = model.followed()
         for node in list(self._graph.node):
             if not self._read(node):
-                pass_on(node, self.flows, self._initial)
+                pass_on(node, self.flows, self._initial, shapes)
 
     def values(self) -> dict[str, Array]:
         """Every tensor of weights or biases that can be changed."""

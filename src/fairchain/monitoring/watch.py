@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ class Report:
             **describe(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
             "left_out": progress.left_out,
             "skipped": progress.skipped,
+            "outcome_seen": bool(progress.counts.got.any()),
         }
 
 
@@ -286,12 +288,18 @@ class Watch:
         )
 
     def _must_be_meant(self, progress: Progress) -> None:
-        """An outcome that no row has makes all groups alike, and is more likely a slip."""
-        if progress.now.verdict == "FAIR" and not progress.counts.got.any():
-            labels = ", ".join(f'"{label}"' for label in sorted(self._encoder.labels)[:8])
+        """Refuse FAIR for an outcome that no row has if one of the decisions seen is nearly the same text.
+
+        An outcome may be rare, so that it need not have come yet. A slip of the keyboard would never come.
+        """
+        outcome, labels = self._asked.outcome, self._encoder.labels
+        if progress.now.verdict != "FAIR" or progress.counts.got.any() or outcome in labels:
+            return
+        alike = [label for label in sorted(labels) if _nearly_the_same(label, outcome)]
+        if alike:
             raise DataError(
-                f'{self._source.name}: none of {progress.counts.rows:,} rows has the outcome "{self._asked.outcome}" '
-                f'in column "{self._asked.prediction}"; there is {labels}; check --outcome'
+                f'{self._source.name}: none of {progress.counts.rows:,} rows has the outcome "{outcome}" in column '
+                f'"{self._asked.prediction}", but some have "{alike[0]}"; check --outcome'
             )
 
 
@@ -301,6 +309,20 @@ def _until_second(counts: GroupCounts, hits: Any) -> int:
         return len(hits)
     other = np.flatnonzero(hits != (counts.constant if counts.rows else hits[0]))
     return int(other[0]) + 1 if len(other) else len(hits)
+
+
+def _nearly_the_same(one: str, other: str) -> bool:
+    """Return whether two texts are one number, or differ in case, in spaces or by one letter."""
+    with suppress(ValueError):
+        return float(one) == float(other)
+    one, other = ("".join(text.casefold().split()) for text in (one, other))
+    if len(one) > len(other):
+        one, other = other, one
+    # Single letters and digits are names of their own: 0 and 1 are no slip of one another.
+    if one == other or len(other) < 3:
+        return one == other
+    same = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+    return len(other) - len(one) < 2 and one[same + (len(one) == len(other)) :] == other[same + 1 :]
 
 
 class _Block:

@@ -95,9 +95,11 @@ class TextPopulation:
 
     @property
     def sha256(self) -> str:
-        """Of everything that decides which texts may be drawn: corpus, words, terms and synonyms."""
+        """Of everything that decides which texts may be drawn: corpus, words and how many are read, terms, synonyms."""
         parts = [self.corpus.sha256, self.lexicon.sha256, *(terms.sha256 for terms in self.question.terms)]
         parts += [] if self.replacing is None else [self.replacing.sha256]
+        assert self.question.spec.text is not None
+        parts += [str(self.question.spec.text.length), self.question.spec.text.unknown]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     @property

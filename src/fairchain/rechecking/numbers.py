@@ -48,7 +48,7 @@ def expected_claims(
         "delta": question.delta,
         "epsilon": question.epsilon,
         "property": str(asked.property),
-        "groups": _group_claims(replay, sources),
+        "groups": _group_claims(replay, sources, (estimate, low, high)),
         "left_out": [{"name": name, "size": size} for name, size in sources.left_out],
         "violators": pairs.violators(),
         "rounds": replay.rounds,
@@ -101,7 +101,9 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
 
 def _why_it_ended(replay: Replay, asked: Spec, decision: str, reached: bool, said: str) -> str:
     """An answer or a budget of rounds can be seen in the counts; of a clock or a key we only have the word."""
-    if reached or (replay.question.epsilon is None and decision != "UNDECIDED"):
+    if reached:
+        return "epsilon"
+    if replay.question.epsilon is None and decision != "UNDECIDED":
         return "decided"
     if replay.rounds >= asked.guarantee.budget.rounds:
         return "rounds"
@@ -169,12 +171,13 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     return max(0.0, float(replay.gaps()[off].max())), max(0.0, low), high
 
 
-def _group_claims(replay: Replay, sources: Sources) -> list[dict[str, Any]]:
+def _group_claims(replay: Replay, sources: Sources, gap: tuple[float, float, float]) -> list[dict[str, Any]]:
     question = replay.question
     comparison, names = sources.comparison, list(sources.comparison.counted)
     trials = np.diag(replay.asked)
     share = question.delta / (question.groups * question.outcomes)
-    alpha = share / 2 if question.epsilon is not None else share
+    # In estimate mode half of delta is for the gaps, and nine tenths of the rest for tries that were not cut short.
+    alpha = share / 2 / 10 if question.epsilon is not None else share
     exact = replay.exact_bounds() if replay.known else None
     numbers: list[tuple[float, float, float]] = []
     for outcome, group in np.ndindex(question.outcomes, question.groups):
@@ -187,7 +190,8 @@ def _group_claims(replay: Replay, sources: Sources) -> list[dict[str, Any]]:
         numbers.append((successes / max(tried, 1), low, high))
     labels = list(sources.outcomes)
     if comparison.individual:
-        numbers, names = numbers[:1], names[:1]
+        # The one rate is the gap itself.
+        numbers, names = [gap], names[:1]
     elif len(sources.spec.model.labels) == 2 and sources.spec.property.outcome is None and len(labels) == 1:
         numbers = [(1 - rate, 1 - high, 1 - low) for rate, low, high in numbers] + numbers
         labels = list(sources.spec.model.labels)

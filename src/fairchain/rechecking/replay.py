@@ -255,7 +255,7 @@ class Replay:
     def exact_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Clopper-Pearson bounds of the present try, at what it may spend."""
         q = self.question
-        spend = 0.8 if self.phase == 1 else 0.2 / 2 ** (self.phase - 1)
+        spend = 0.8 if self.phase == 1 else 0.1 / 2 ** (self.phase - 1)
         alpha = q.delta / 2 / (q.groups * q.outcomes) * spend
         bounds = [
             [arithmetic.exact_bounds(int(count), self.fresh_asked, alpha) for count in row] for row in self.fresh_got

@@ -49,13 +49,16 @@ class RowCount:
         rates = [Fraction(self.got[outcome][part], self.asked[part]) for part in self.parts[arm]]
         return sum(rates, start=Fraction(0)) / len(rates)
 
-    def bounds(self, level: float) -> Bounds:
-        """Bounds of every arm's rate, each of which fails with probability at most `level`."""
+    def bounds(
+        self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
+    ) -> Bounds:
+        """Bounds of every arm's rate; each fails with at most `level`, those of `shared` with `shared_level`."""
         found = {}
         for outcome in range(len(self.got)):
             for arm, parts in enumerate(self.parts):
+                mine = shared_level if (outcome, arm) in shared else level
                 each = [
-                    exact_bounds(self.got[outcome][part], self.asked[part], 2 * level / len(parts)) for part in parts
+                    exact_bounds(self.got[outcome][part], self.asked[part], 2 * mine / len(parts)) for part in parts
                 ]
                 low, high = (sum(ends) / len(parts) for ends in zip(*each, strict=True))
                 found[outcome, arm] = low, high
@@ -194,7 +197,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         "delta": delta,
         "epsilon": None,
         "property": str(asked.property),
-        "groups": _group_claims(count, asked, delta),
+        "groups": _group_claims(count, asked, gaps),
         "left_out": [{"name": name, "size": size} for name, size in count.left_out],
         "violators": [_pair(count, asked, *pair) for pair in gaps.violators(fair_limit(asked))],
         "rounds": 0,
@@ -274,8 +277,10 @@ class _Gaps:
             if count.comparison.disjoint:
                 self._from_both(count)
                 return
-            alone = count.bounds(delta / 6)
-            together = count.bounds(delta / 4 / len({(o, i) for o, i, _ in self._pairs}))
+            # The rates of all rows together have levels of their own: which groups are compared may be seen in them.
+            shared = _overall_rates(count)
+            alone = count.bounds(delta / 4, delta / 8 / len(shared), shared)
+            together = _together(count, delta / 2)
             self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
 
@@ -334,10 +339,30 @@ def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array,
     }
 
 
-def _group_claims(count: RowCount, asked: Spec, delta: float) -> list[dict[str, Any]]:
+def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
+    """The compared rates, (outcome, arm), that are not of a group nor of a mean of groups but of all rows."""
+    return frozenset(
+        (int(outcome), int(arm))
+        for outcome, arm in np.argwhere(count.comparison.compared.any(axis=2))
+        if count.comparison.arms[arm].group is None and not count.comparison.arms[arm].mixed
+    )
+
+
+def _together(count: RowCount, spend: float) -> Bounds:
+    """Bounds of all compared rates that together fail with probability at most `spend`.
+
+    Half of it is for the rates of all rows together, if there are any, and half for the others: the level of neither
+    depends on how many of the other kind there are.
+    """
+    shared = _overall_rates(count)
+    own = int(count.comparison.compared.any(axis=2).sum()) - len(shared)
+    part = spend / 2 if shared else spend
+    return count.bounds(part / 2 / own, part / 2 / max(len(shared), 1), shared)
+
+
+def _group_claims(count: RowCount, asked: Spec, gaps: _Gaps) -> list[dict[str, Any]]:
     comparison, names = count.comparison, list(count.comparison.counted)
-    size = len(names) * len(count.got)
-    bounds = count.bounds(delta / 2 / size) if delta else None
+    bounds = _together(count, gaps.delta) if gaps.delta and not comparison.individual else None
     words = list(outcome_words(asked, comparison))
     arms = names[:1] if comparison.individual else names
     claims: list[dict[str, Any]] = []
@@ -346,7 +371,9 @@ def _group_claims(count: RowCount, asked: Spec, delta: float) -> list[dict[str, 
             if not comparison.compared[outcome, arm].any():
                 continue
             rate = float(count.rate(outcome, arm))
-            low, high = bounds[outcome, arm] if bounds else (rate, rate)
+            low, high = (
+                bounds[outcome, arm] if bounds else gaps.largest()[1:] if comparison.individual else (rate, rate)
+            )
             tried = sum(count.asked[part] for part in count.parts[arm])
             claims.append(
                 {"name": name, "outcome": word, "probability": rate, "low": low, "high": high, "evaluations": tried}

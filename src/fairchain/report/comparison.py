@@ -11,8 +11,12 @@ from fairchain.report.numbers import bounded
 from fairchain.spec import parse_spec
 from fairchain.wording import measure
 
-# Keys of a feature that say who the people are; the others say what the network gets, and belong to it.
-OF_PEOPLE = ("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms")
+# Keys of a feature that say which inputs there are; the others say what the network gets, and belong to it. How many
+# words of a text are read, and what becomes of unknown ones, decides which terms it holds and so its group.
+OF_PEOPLE = (
+    *("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms"),
+    *("length", "unknown"),
+)
 # Of a population what changes no rate: where the file lies, what it is called, how texts of a round are chosen.
 NO_DIFFERENCE = ("path", "name", "prediction", "pair_by")
 SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "model_sha256")

@@ -104,7 +104,7 @@ def _from_where(findings: Findings) -> str:
         return "Everybody was counted: these numbers are exact."
     if survey is None and not verdict["sound"]:
         return "They come from the rule of the paper, and carry no guarantee."
-    sure = f"All intervals hold together with probability at least {confidence(verdict['delta'])}"
+    sure = f"The intervals of all groups hold together with probability at least {confidence(verdict['delta'])}"
     if survey is None:
         return f"{sure}. Groups that could no longer change the verdict were asked less often."
     if not survey["rounds"]:
@@ -172,7 +172,7 @@ def pairs_section(findings: Findings) -> Markup | None:
         beyond, f"{beyond} pairs are known to be {side} it: they are underlined."
     )
     what = "the smaller of the two over the larger" if ratio else "row minus column"
-    together = "" if findings.verdict["delta"] == 0 else "; all intervals hold together"
+    together = "" if findings.verdict["delta"] == 0 else "; the intervals of all pairs hold together"
     return section(
         "pairs",
         "The ratio of each pair" if ratio else "The gap of each pair",

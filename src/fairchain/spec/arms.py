@@ -71,6 +71,13 @@ class Comparison:
         return not self.individual and all(arm.group is not None for arm in self.arms)
 
     @property
+    def overall(self) -> NDArray[np.bool_]:
+        """(counted,): which arms hold all rows, or all of a true label, and not those of a group."""
+        if self.individual:
+            return np.zeros(len(self.counted), bool)
+        return np.array([arm.group is None and not arm.mixed for arm in self.arms])
+
+    @property
     def rows(self) -> tuple[int, ...]:
         """What is counted in the tally, one table each: labels, or that a decision changes."""
         return (1,) if self.individual else self.outcomes

@@ -37,6 +37,12 @@ def _check_individual(spec: Spec) -> None:
             'property.kind: "individual" asks the network about the same person as another group, and recorded '
             "decisions cannot be asked; remove population.prediction and give the network"
         )
+    if isinstance(population, Table) and population.reading == "sample" and spec.property.min_size is not None:
+        # Ignored, more groups than the user wants would be compared; used, the rows would choose their own question.
+        raise SpecError(
+            'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these rows '
+            "must not choose the groups; remove min_size, and name the groups to compare in groups of the [[feature]]"
+        )
 
 
 def _check_rates(spec: Spec) -> None:

@@ -136,7 +136,7 @@ class _Source:
 
     def _read(self) -> Iterator[_Word]:
         """Yield the words, and build the Python text with the column of each of its characters."""
-        code, end = "", 0
+        code, end, after_operand = "", 0, False
         for found in _WORDS.finditer(self._text):
             column = found.start() + 1
             code += " " * (found.start() > end)
@@ -145,11 +145,15 @@ class _Source:
                 word = self._word(found, column, len(code))
                 if word.kind == "keyword":
                     code += word.text
+                elif after_operand:
+                    _fail(column, f'found "{_short(word.shown)}" where a comparison, "and" or "or" was expected')
                 else:
                     code += f" {word.code} "
                     yield word
+                after_operand = word.kind != "keyword"
             else:
                 code += _sign(found, column)
+                after_operand = False
             self._columns += [column] * (len(code) - len(self._columns))
             end = found.end()
         self._columns.append(len(self._text) + 1)
@@ -176,8 +180,9 @@ class _Source:
         try:
             return ast.parse(self._code.strip(), mode="eval").body
         except SyntaxError as error:
-            offset = (error.offset or 1) - 1 + len(self._code) - len(self._code.lstrip())
-            column = self._columns[min(max(offset, 0), len(self._columns) - 1)]
+            # At the end of the text Python's offset is 0.
+            offset = error.offset - 1 + len(self._code) - len(self._code.lstrip()) if error.offset else len(self._code)
+            column = self._columns[min(offset, len(self._columns) - 1)]
             at = self._text[column - 1 :].split()
             found_here = f'cannot be read from "{_short(at[0])}" on' if at else "ends where more was expected"
             _fail(column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not")

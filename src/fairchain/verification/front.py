@@ -18,7 +18,7 @@ from fairchain.spec import Marginals, Spec, Table, Texts, load_spec, revise
 from fairchain.verdict import Verdict
 from fairchain.verification.progress import Report
 from fairchain.verification.rounds import verify_rounds
-from fairchain.wording import NO_CERTIFICATE, table_name
+from fairchain.wording import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, table_name
 
 if TYPE_CHECKING:
     from fairchain.tables import People
@@ -98,6 +98,8 @@ def verify(
         return isolated(verify, model, spec, weights=weights, certify=certify, progress=progress, **given)  # type: ignore[no-any-return]
     asked = spec if isinstance(spec, Spec) else load_spec(spec)
     asked = with_nodes(revise(asked, guarantee__seed=seed, guarantee__allow_constant=allow_constant))
+    if certify and asked.guarantee.rule == "paper":
+        raise CertificateError(NO_PAPER_CERTIFICATE)
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     asked = _with_table(asked, table)

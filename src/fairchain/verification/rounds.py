@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
 REPORT_EVERY = 0.2
+# Before anything was measured: what one look at a pair of groups takes. After the last batch come about so many looks.
+SECONDS_PER_PAIR, LOOKS_AFTER = 5e-8, 3
 
 
 def verify_rounds(
@@ -99,7 +101,7 @@ def verify_rounds(
             witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
             left_out=left_out,
             notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
-            certifiable=model.certifiable and function is None,
+            certifiable=model.certifiable and function is None and rule.sound,
         )
         return assemble(inquiry, rule, start)
 
@@ -132,19 +134,23 @@ def _sample(
     rounds = evaluations = chunk = 0
     reported = start
     groups = len(rule.tally.trials)
+    # The bounds of many pairs take time too, and the budget is for the whole answer.
+    look = rule.tally.both.size * SECONDS_PER_PAIR
 
     def halted() -> bool:
-        return interrupted.is_set() or time.perf_counter() > deadline
+        return interrupted.is_set() or time.perf_counter() > deadline - LOOKS_AFTER * look
 
     while (plan := rule.plan()) is not None:
         if interrupted.is_set():
             return entries, "interrupted"
         if rounds >= most:
             return entries, "rounds"
-        if time.perf_counter() > deadline:
+        if halted():
             return entries, "seconds"
         batch = sampler.run(chunk, min(plan.rounds, most - rounds), plan.groups, halted)
+        before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
+        look = time.perf_counter() - before
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
         evaluations += batch.rounds * sampler.asked(plan.groups)
@@ -152,7 +158,8 @@ def _sample(
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
             progress(Progress(rounds, evaluations, now - start, in_own_unit(spec, rule)))
-    return entries, "decided"
+    # Estimate mode ends where everything is within epsilon, whatever that says about the threshold.
+    return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
 
 
 def _second_look(

@@ -38,6 +38,7 @@ def verify_rows(model: Model | None, spec: Spec, people: People, workers: int, p
         comparison.measure,
         limit_of(spec),
         delta,
+        comparison.overall,
         disjoint=comparison.disjoint,
         single=comparison.individual,
     )

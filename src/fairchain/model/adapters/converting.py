@@ -20,8 +20,9 @@ from fairchain.model.untrusted import Limits
 from fairchain.spec import Spec
 
 # Rows on which a network must score as its original does, one by one as well as together; of texts fewer one by one,
-# since a framework takes its time for each of their steps.
+# since a framework takes its time for each of their steps. A larger batch shows whether the original treats that alike.
 COMPARED, TEXTS_ALONE = 64, 16
+LARGE, TEXTS_LARGE = 8192, 128
 
 
 def converted_or_asked(
@@ -58,14 +59,22 @@ def same_scores(
     `show` makes the function's argument of feature values; by default the array that a network with one input gets.
     """
     show = show or flat_array(spec, network.name)
-    people = longest_first(spec, random_people(spec.described, COMPARED)).astype(network.dtype)
-    answers = network.scores(people).reshape(COMPARED, -1)
-    people = people.astype(np.float64) if spec.text is None else people
-    together = np.asarray(function(show(people))).reshape(COMPARED, -1)
-    rows = range(0, COMPARED, 1 if spec.text is None else COMPARED // TEXTS_ALONE)
-    alone = np.concatenate([np.asarray(function(show(people[[row]]))).reshape(1, -1) for row in rows])
-    pairs = [(answers, together), (answers[rows], alone)]
-    return all(one.shape == other.shape and same_answers(one, other) for one, other in pairs)
+    numbers = spec.text is None
+
+    def scored(count: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return rows, and the scores of the network and of the function for them."""
+        rows = longest_first(spec, random_people(spec.described, count)).astype(network.dtype)
+        answers = network.scores(rows).reshape(count, -1)
+        rows = rows.astype(np.float64) if numbers else rows
+        return rows, answers, np.asarray(function(show(rows))).reshape(count, -1)
+
+    rows, answers, together = scored(COMPARED)
+    chosen = range(0, COMPARED, 1 if numbers else COMPARED // TEXTS_ALONE)
+    alone = np.concatenate([np.asarray(function(show(rows[[row]]))).reshape(1, -1) for row in chosen])
+    if not same_answers(answers, together) or not same_answers(answers[chosen], alone):
+        return False
+    _, answers, together = scored(LARGE if numbers else TEXTS_LARGE)
+    return same_answers(answers, together)
 
 
 def longest_first(spec: Spec, people: NDArray[Any]) -> NDArray[Any]:

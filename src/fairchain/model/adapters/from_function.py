@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, UnansweredError
 from fairchain.model.asking import (
+    BATCHES,
     Answer,
     check_no_dice,
     check_rows_apart,
@@ -100,8 +101,8 @@ class FunctionModel:
         node = Tensor(output, _TYPES[kind], ("N", *first.shape[1:]))
         self._rule = plan_decision(Path(self.name), self._spec.model, [node], {})
         self.predict(people)
-        check_rows_apart(self.name, self._spec.described, self.scores, self.dtype)
         check_no_dice(self.name, self._spec.described, self.scores)
+        check_rows_apart(self.name, self._spec.described, self.scores, self.dtype)
         return self._rule
 
     def must_fit(self, spec: Spec) -> None:
@@ -125,8 +126,9 @@ class FunctionModel:
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
 
     def scores(self, values: Values) -> Answer:
-        """The function's answers as they are before the decision."""
-        answer = self._call(values)
+        """The function's answers as they are before the decision, for batches of sizes that were tried."""
+        parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
+        answer = parts[0] if len(parts) == 1 else np.concatenate(parts)
         wanted = _TEXT if self._rule.kind == "label" and _has_texts(self._rule) else _NUMBER
         if (answer.dtype.kind == "O") != (wanted == _TEXT):
             raise ModelError(f"{self.name}: answered with {_short(answer.flat[0])} where it gave {wanted} before")

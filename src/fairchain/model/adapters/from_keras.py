@@ -7,14 +7,13 @@ more than once.
 
 from __future__ import annotations
 
+import io
 import json
-import lzma
 import os
 import sys
 import warnings
 import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.model.adapters import from_torch
+from fairchain.model.adapters.archives import unpacked
 from fairchain.model.adapters.converting import converted_or_asked, same_scores
 from fairchain.model.adapters.from_function import FunctionModel, flat_array
 from fairchain.model.adapters.graph import plain_bytes
@@ -36,7 +36,7 @@ from fairchain.model.adapters.torch_call import Arrays, Call, text_calls
 from fairchain.model.asking import MisfitError, first_line, random_people
 from fairchain.model.encode import widths
 from fairchain.model.onnx_model import OnnxModel
-from fairchain.model.untrusted import Limits
+from fairchain.model.untrusted import Limits, read_file
 from fairchain.spec import Spec
 
 # Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
@@ -64,6 +64,10 @@ DETAILS = frozenset(
 )
 DETAIL_MODULES = frozenset({None, "keras", "keras.initializers", "keras.regularizers", "keras.constraints"})
 MOST_DESCRIPTION = 20_000_000
+# Parts of an archive that Keras needs; others, such as assets, belong to layers that are not on the list.
+KERAS_PARTS = ("metadata.json", "config.json", "model.weights.h5")
+# Entries of a layer's description that say how many weights it has at least.
+SIZES = ("units", "filters", "input_dim", "output_dim")
 
 
 def is_keras(source: object) -> bool:
@@ -110,10 +114,10 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
         network = OnnxModel.from_bytes(content, name, spec, limits)
         if agrees(network):
             return network
-    except MisfitError:  # the spec is to be mended
+    except MisfitError:  # the spec must be corrected
         raise
-    except Exception:  # what is wrong with a model, its own export says
-        pass
+    except ModelError:
+        pass  # a layer that is not written here, or a network that is refused: Keras's own export says why
     return ask()
 
 
@@ -133,43 +137,40 @@ def _call(model: Any, spec: Spec, name: str) -> Call:
 
 
 def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
-    """A model from a `.keras` file, with its layers checked first. Needs the keras extra and one of its back ends."""
-    check_keras_file(path, limits or Limits())
+    """Load a model from a `.keras` file, with its layers checked first.
+
+    The file is read once. Keras gets a copy of the checked parts in a folder of our own. Needs the keras extra and one
+    of its back ends.
+    """
+    limits = limits or Limits()
+    parts = check_keras_file(path, limits)
     keras = _keras(path)
     version = tuple(int(part) for part in keras.__version__.split(".")[:3] if part.isdigit())
     if version < SAFE_VERSION:
         raise ModelError(f"{path}: Keras {keras.__version__} is not safe with such files; update keras")
-    try:
-        with from_torch.quiet():
-            model = keras.saving.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:
-        raise ModelError(f"{path}: Keras does not take this file: {first_line(error)}") from None
+    _check_weights(path, parts, limits)
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "model.keras"
+        with zipfile.ZipFile(copy, "w") as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content)
+        try:
+            with from_torch.quiet():
+                model = keras.saving.load_model(copy, compile=False, safe_mode=True)
+        except Exception as error:
+            raise ModelError(f"{path}: Keras does not take this file: {first_line(error)}") from None
     return from_keras(model, spec, limits, name=str(path))
 
 
-def check_keras_file(path: Path, limits: Limits) -> None:
-    """Raise a ModelError unless the file is a Keras archive of layers on the list, within the limits."""
+def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
+    """Return the parts of a Keras archive whose layers are on the list, or raise a ModelError."""
+    content = read_file(path, limits.file_bytes, "a .keras file")
     try:
-        with zipfile.ZipFile(path) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-            if sum(sizes.values()) > limits.file_bytes:
-                raise ModelError(f"{path}: more than the limit of {limits.file_bytes} bytes")
-            if sizes.get("config.json", MOST_DESCRIPTION + 1) > MOST_DESCRIPTION:
-                raise ModelError(f"{path}: no description of layers in it, or a huge one; save it with model.save(...)")
-            description = json.loads(archive.read("config.json"))
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror}); give a .keras file") from None
-    except ModelError:
-        raise
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        ValueError,
-        RecursionError,
-        RuntimeError,
-        EOFError,
-    ) as error:
+        parts = unpacked(path, content, limits.file_bytes, "a .keras file", KERAS_PARTS)
+        if len(parts.get("config.json", b" " * (MOST_DESCRIPTION + 1))) > MOST_DESCRIPTION:
+            raise ModelError(f"{path}: no description of layers in it, or a huge one; save it with model.save(...)")
+        description = json.loads(parts["config.json"])
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not a .keras file, or a damaged one ({first_line(error)})") from None
     if isinstance(description, dict):
         description.pop("compile_config", None)  # what it was trained with is not loaded
@@ -180,6 +181,55 @@ def check_keras_file(path: Path, limits: Limits) -> None:
                 f"{path}: layer {ascii(name)[1:-1][:80]} is not on the list of those allowed in untrusted files; load "
                 "the model in Python and give it to verify(), or export it to ONNX"
             )
+    return parts
+
+
+def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> None:
+    """Refuse weights that unpack to too much or would be cast, and layers that are larger than all weights stored."""
+    h5py = import_module("h5py")  # which Keras needs too
+    stored: list[Any] = []
+
+    def look(name: str, found: Any) -> None:
+        if not isinstance(found, h5py.Dataset):
+            return
+        whole = found.dtype.kind in "iu" and found.dtype.itemsize >= 4 and found.size <= 2  # counters and seeds
+        if found.dtype.kind != "f" and not whole and found.dtype.kind not in "OSU":
+            raise ModelError(
+                f"{path}: weights {ascii(name)[1:-1][:80]} are {found.dtype}, which Keras would cast; save the model "
+                "with floating-point weights"
+            )
+        if found.external or found.is_virtual:
+            raise ModelError(f"{path}: weights {ascii(name)[1:-1][:80]} are in another file; save the model again")
+        stored.append(found)
+        if sum(each.size * each.dtype.itemsize for each in stored) > limits.file_bytes:
+            raise ModelError(f"{path}: weights of more than the limit of {limits.file_bytes} bytes")
+
+    try:
+        with h5py.File(io.BytesIO(parts.get("model.weights.h5", b"")), "r") as file:
+            file.visititems(look)
+            elements = sum(each.size for each in stored)
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file ends in anything
+        raise ModelError(f"{path}: its weights are damaged ({first_line(error)}); save the model again") from None
+    for key, size in _sizes(json.loads(parts["config.json"])):
+        if size > max(elements, 1):
+            raise ModelError(
+                f"{path}: a layer has {key} = {size}, and the file holds {elements:,} weights in all; save the model "
+                "with its weights"
+            )
+
+
+def _sizes(description: Any) -> Iterator[tuple[str, int]]:
+    """Yield every size in a description that demands weights of at least that many numbers."""
+    pending = [description]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            yield from ((key, part[key]) for key in SIZES if isinstance(part.get(key), int))
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
 
 
 def _classes(description: Any) -> Iterator[tuple[str | None, str]]:

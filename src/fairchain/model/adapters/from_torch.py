@@ -9,6 +9,7 @@ import io
 import logging
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
@@ -18,13 +19,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.model.adapters.archives import unpacked
 from fairchain.model.adapters.converting import converted_or_asked, longest_first, same_scores
 from fairchain.model.adapters.from_function import FunctionModel
 from fairchain.model.adapters.graph import OPSET, plain_bytes
 from fairchain.model.adapters.torch_call import Arrays, Call, find_call
 from fairchain.model.asking import first_line, random_people
 from fairchain.model.onnx_model import OnnxModel
-from fairchain.model.untrusted import Limits
+from fairchain.model.untrusted import Limits, read_file
 from fairchain.spec import Spec
 
 # Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
@@ -90,14 +92,16 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if version < SAFE_VERSION:
         raise ModelError(f"{path}: torch {torch.__version__} can be made to run code by such a file; update torch")
+    content = read_file(path, limits.file_bytes, "the file of a state dict")
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise ModelError(
+            f"{path}: not a state dict that torch reads without running code (not an archive of torch 1.6 or later); "
+            "save it with torch.save(module.state_dict(), path)"
+        )
+    # What its members unpack to is limited first: torch allocates it without asking.
+    unpacked(path, content, limits.file_bytes, "a state dict")
     try:
-        if path.stat().st_size > limits.file_bytes:
-            raise ModelError(f"{path}: more than the limit of {limits.file_bytes} bytes")
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror}); give the file of a state dict") from None
-    except ModelError:
-        raise
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file ends in anything
         raise ModelError(
             f"{path}: not a state dict that torch reads without running code ({first_line(error)}); "
@@ -105,12 +109,28 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
         ) from None
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ModelError(f"{path}: holds more than tensors; save it with torch.save(module.state_dict(), path)")
+    _check_types(path, module, state)
     try:
         module.load_state_dict(state)
     except Exception as error:
         what = " ".join(str(error).split())[:300]
         raise ModelError(f"{path}: is not the state of {type(module).__name__}: {what}") from None
     return module
+
+
+def _check_types(path: Path, module: Any, state: dict[str, Any]) -> None:
+    """Refuse tensors that torch would cast to the module's type with other values."""
+    own = module.state_dict()
+    for name, value in state.items():
+        wanted = own[name].dtype if isinstance(own.get(name), type(value)) else value.dtype
+        if value.dtype == wanted:
+            continue
+        # More digits than the module has are rounded by torch as well, which is no other network.
+        if not (value.dtype.is_floating_point and wanted.is_floating_point):
+            raise ModelError(
+                f"{path}: tensor {ascii(name)[1:-1][:80]} is {str(value.dtype).removeprefix('torch.')} and the "
+                f"module's is {str(wanted).removeprefix('torch.')}; save the state of a module of the same type"
+            )
 
 
 def export(module: Any, call: Call, arguments: Arrays) -> bytes:

@@ -72,11 +72,19 @@ def _chain(model: Any) -> Iterator[Any]:
     for layer in model.layers:
         if _kind(layer) in ("Sequential", "Functional"):
             raise UnknownLayerError("a model inside")
-        if _kind(model) != "Sequential" and before is not None and layer.input is not before.output:
+        if _kind(model) != "Sequential" and before is not None and not _follows(layer, before):
             raise UnknownLayerError("layers that are no chain")
         before = layer
         if _kind(layer) not in IDLE:
             yield layer
+
+
+def _follows(layer: Any, before: Any) -> bool:
+    """Return whether a layer reads what the one before it makes, and nothing else."""
+    try:
+        return layer.input is before.output
+    except (AttributeError, ValueError):  # Keras raises these for a layer that is called several times, or never
+        return False
 
 
 def _kind(layer: Any) -> str:
