@@ -227,6 +227,7 @@ def _audit_states() -> list[bytes]:
 
     return [
         state("../outside"),
+        state("a\0b"),
         state("/etc/passwd"),
         state(".."),
         state("."),
@@ -334,11 +335,17 @@ def _wheels() -> list[bytes]:
     ]
 
 
+def _own_files() -> list[bytes]:
+    packed = gzip.compress(b"age,job\n" * 50, mtime=0)
+    return [packed[:12] + b"\xff" * 20 + packed[32:], packed[:20], b"", b"\0" * 100]
+
+
 def _specs() -> list[bytes]:
     return [
         b"a = " + b"[" * DEEP,
         b"[" * DEEP,
         f"a = {LONG}".encode(),
+        b"a = " + b"1" * 5000,
         b"a = 1\na = 2\n",
         b"[a]\n[a]\n",
         b'a = "\\ud800"',
@@ -396,6 +403,7 @@ CORPUS: dict[str, Callable[[], list[bytes]]] = {
     "drn chain": _drn,
     "explicit chain": _explicit,
     "data archive": _wheels,
+    "own data file": _own_files,
     "decisions": _decisions,
     "decisions as JSON": _decisions_as_json,
 }

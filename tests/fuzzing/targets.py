@@ -542,7 +542,7 @@ def _watch(path: Path) -> object:
     for skip in (True, False):
         with Source(path) as source:
             watch = Watch(source, _asked_of_monitor(), skip_bad=skip, resumable=True)
-            for report in watch.reports(keep_going=True, every=3):
+            for report in watch.reports(keep_going=True, every=50):
                 json.dumps(report.to_dict())
         # What is written can be read again.
         write_state(watch.state, path.with_suffix(".state"))
