@@ -222,8 +222,12 @@ def _monitor_states() -> list[bytes]:
 
 
 def _audit_states() -> list[bytes]:
+    from tests.fuzzing.targets import TARGETS
+
+    whole = json.loads(TARGETS["audit state"].seeds()[0])
+
     def state(*names: str) -> bytes:
-        return _json({"format": 1, "key": "k", "stages": {"verdict": dict.fromkeys(names, "ab")}})
+        return _json({**whole, "stages": {"verdict": dict.fromkeys(names, "ab")}})
 
     return [
         state("../outside"),
