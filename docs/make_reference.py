@@ -47,7 +47,8 @@ VERDICT = {
     "rows": "of a table, how many; else null",
     "evaluations": "how often the network was asked",
     "seconds": "of wall time",
-    "stopped": "why it ended: `decided` (FAIR or UNFAIR), `epsilon` (everything is within epsilon), `rounds`, `seconds`, `rows` or `interrupted`",
+    "stopped": "why it ended: `decided` (FAIR or UNFAIR), `epsilon` (everything is within epsilon), `rounds`, "
+    "`seconds`, `rows` or `interrupted`",
     "forecast": "if undecided: about how many more rounds, or how many times as many rows, would do; else null",
     "seed": "of the random numbers; null for a table",
     "seed_origin": "`derived` from network, spec and data, or `chosen`; null for a table",

@@ -222,11 +222,16 @@ def _monitor_states() -> list[bytes]:
 
 
 def _audit_states() -> list[bytes]:
+    from tests.fuzzing.targets import TARGETS
+
+    whole = json.loads(TARGETS["audit state"].seeds()[0])
+
     def state(*names: str) -> bytes:
-        return _json({"format": 1, "key": "k", "stages": {"verdict": dict.fromkeys(names, "ab")}})
+        return _json({**whole, "stages": {"verdict": dict.fromkeys(names, "ab")}})
 
     return [
         state("../outside"),
+        state("a\0b"),
         state("/etc/passwd"),
         state(".."),
         state("."),
@@ -334,11 +339,17 @@ def _wheels() -> list[bytes]:
     ]
 
 
+def _own_files() -> list[bytes]:
+    packed = gzip.compress(b"age,job\n" * 50, mtime=0)
+    return [packed[:12] + b"\xff" * 20 + packed[32:], packed[:20], b"", b"\0" * 100]
+
+
 def _specs() -> list[bytes]:
     return [
         b"a = " + b"[" * DEEP,
         b"[" * DEEP,
         f"a = {LONG}".encode(),
+        b"a = " + b"1" * 5000,
         b"a = 1\na = 2\n",
         b"[a]\n[a]\n",
         b'a = "\\ud800"',
@@ -396,6 +407,7 @@ CORPUS: dict[str, Callable[[], list[bytes]]] = {
     "drn chain": _drn,
     "explicit chain": _explicit,
     "data archive": _wheels,
+    "own data file": _own_files,
     "decisions": _decisions,
     "decisions as JSON": _decisions_as_json,
 }

@@ -26,6 +26,7 @@ MOST_SECONDS = 30.0
 MOST_MEGABYTES = 1500
 # Before the first mutant packages are imported and whole files are made.
 MOST_START = 180.0
+PROGRAM = "from fairchain.cli import main; main()"
 # Mutants of one process.
 PART = 500
 
@@ -96,7 +97,7 @@ def _refused_by_isolation(name: str, number: int, seed: int) -> bool:
             spec = example(EXAMPLES[place])
         else:
             spec.write_text(json.dumps(question(**({"decision": "logit"} if place == len(EXAMPLES) else {}))))
-        command = [sys.executable, "-m", "fairchain.cli", "verify", str(spec), "--model", str(path), "--quiet"]
+        command = [sys.executable, "-c", PROGRAM, "verify", str(spec), "--model", str(path), "--quiet"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     return ended.returncode == 2 and ended.stderr.count("\n") == 1 and "Traceback" not in ended.stderr
 

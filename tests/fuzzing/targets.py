@@ -477,9 +477,9 @@ def _recheck(path: Path) -> object:
                 return None
         try:
             read_claims(path)
-            recheck(path, model, table=_rows(), seed=1, evaluations=1000, limits=_limits())
+            recheck(path, model, table=_rows(), seed=1, seconds=1.0, limits=_limits())
         except DataError:
-            recheck(path, model, seed=1, evaluations=1000, limits=_limits())
+            recheck(path, model, seed=1, seconds=1.0, limits=_limits())
     return None
 
 
@@ -542,7 +542,7 @@ def _watch(path: Path) -> object:
     for skip in (True, False):
         with Source(path) as source:
             watch = Watch(source, _asked_of_monitor(), skip_bad=skip, resumable=True)
-            for report in watch.reports(keep_going=True, every=3):
+            for report in watch.reports(keep_going=True, every=50):
                 json.dumps(report.to_dict())
         # What is written can be read again.
         write_state(watch.state, path.with_suffix(".state"))
@@ -550,9 +550,21 @@ def _watch(path: Path) -> object:
     return None
 
 
+STAGES = {"verdict": {"verdict.json": b"1"}, "survey": {"survey.json": b"2", "chain.json": b"3"}}
+RESULTS = [filename for files in STAGES.values() for filename in files]
+
+
 def _audit_states() -> list[bytes]:
-    stages = {"verdict": {"verdict.json": hashlib.sha256(b"1").hexdigest()}, "survey": {"survey.json": "ab" * 32}}
-    return [json.dumps({"format": 1, "key": "k", "stages": stages}).encode()]
+    from fairchain.auditing.shelf import STATE, shelf_in
+
+    def write(path: Path) -> None:
+        folder = path.with_name("audit")
+        with shelf_in(folder, "k", names=RESULTS) as shelf:
+            for name, files in STAGES.items():
+                shelf.stage(name, lambda made=files: made)
+        path.write_bytes((folder / STATE).read_bytes())
+
+    return [made(write)]
 
 
 def _go_on(path: Path) -> object:
@@ -560,14 +572,17 @@ def _go_on(path: Path) -> object:
     from fairchain.auditing.shelf import STATE, shelf_in
 
     folder, outside = path.parent / "audit", path.parent / "outside"
-    folder.mkdir(exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     outside.write_bytes(b"outside")
     for fresh in (False, True):
         (folder / STATE).write_bytes(path.read_bytes())
-        (folder / "verdict.json").write_bytes(b"1")
+        for files in STAGES.values():
+            for filename, content in files.items():
+                (folder / filename).write_bytes(content)
         try:
-            with shelf_in(folder, "k", fresh=fresh, names=["verdict.json"]) as shelf:
-                shelf.stage("verdict", lambda: {"verdict.json": b"2"})
+            with shelf_in(folder, "k", fresh=fresh, names=RESULTS) as shelf:
+                shelf.stage("verdict", lambda: {"verdict.json": b"4"})
         finally:
             if outside.read_bytes() != b"outside":
                 raise AssertionError("a file outside of the folder was changed")

@@ -54,7 +54,7 @@ def test_hostile_files_and_some_mutants_are_refused_or_read(name: str, tmp_path:
 @pytest.mark.parametrize("name", NATIVE)
 def test_hostile_files_and_some_mutants_of_what_native_code_reads_are_refused_or_read(name: str) -> None:
     hostile, _ = worker.files(name)
-    result = tried(name, 0, len(hostile) + 8 * FEW)
+    result = tried(name, 0, len(hostile) + 4 * FEW)
     check(result)
     assert result.counts["accepted"]
     assert result.counts["refused"]

@@ -258,8 +258,6 @@ def _notes(found: dict[str, Any]) -> list[str]:
             f"{have}, so groups cannot differ and nothing is shown about how they are treated; check --outcome, or "
             "accept it with --allow-constant."
         )
-    if found["verdict"] == "FAIR" and not found["outcome_seen"]:
-        notes.append("No row has the outcome yet: is --outcome what is meant?")
     empty = [group["name"] for group in found["groups"] if not group["rows"]]
     notes += [f"Group {name} has no rows yet: is it spelled so?" for name in empty]
     if len(found["groups"]) < 2:

@@ -73,7 +73,6 @@ class Report:
             **describe(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
             "left_out": progress.left_out,
             "skipped": progress.skipped,
-            "outcome_seen": bool(progress.counts.got.any()),
         }
 
 

@@ -63,8 +63,9 @@ class SocratesFile:
             found = np.array(value, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             raise ModelError(f"{where}: not a number or a list of lists of one length; export it again") from None
-        if not np.isfinite(found).all():
-            raise ModelError(f"{where}: holds a number that is not finite; export it again")
+        # The network computes in single precision, in which a larger number is infinite.
+        if not (np.abs(found) <= np.finfo(np.float32).max).all():
+            raise ModelError(f"{where}: holds a number that is not finite, or too large for a network; export it again")
         return found
 
     def _beside(self, where: str, name: str) -> str:
