@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 
-from fairchain.evidence import BettingRule, Decision, Tally, count_together
+from fairchain.statistics import BettingRule, Decision, Tally, count_together
 
 THRESHOLD, DELTA, LOW = 0.1, 0.1, 0.0
 

@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 
 from fairchain import Spec, example, load_spec
-from fairchain.explaining.case import case_of
+from fairchain.explaining.context import case_of
 from fairchain.explaining.units import targets_of, wishes_of
 
 

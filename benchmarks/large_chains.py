@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from fairchain.chain import Chain
-from fairchain.checker import check
 from fairchain.errors import QueryError
+from fairchain.pctl import check
 
 KINDS = ("layers", "line", "square", "graph", "steps", "clusters")
 SIZES = (1_000, 10_000, 100_000)

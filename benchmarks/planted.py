@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from fairchain.explaining import explain
-from fairchain.model import OnnxModel
+from fairchain.models import OnnxModel
 from fairchain.spec import Spec, parse_spec
 
 Array = NDArray[np.float64]

@@ -31,13 +31,13 @@ from fairchain import OnnxModel, Repair, Spec, example, load_spec, repair
 from fairchain.datasets import here
 from fairchain.datasets.encode import held_out
 from fairchain.datasets.tables import table_of
-from fairchain.model.tunable import Tunable, input_means
-from fairchain.model.weights import Weights
-from fairchain.repairing.choice import protected_units, ranked_units
-from fairchain.repairing.knobs import Knobs, Scales, low_rank
+from fairchain.models.edit.candidates import Tunable, input_means
+from fairchain.models.edit.weights import Weights
+from fairchain.repairing.evaluation import CandidateTrial, RepairQuestion
 from fairchain.repairing.optimizers import make_optimizer
+from fairchain.repairing.parameters import Parameters, Scales, low_rank
 from fairchain.repairing.search import MARGIN, STEP, Aim, Searcher
-from fairchain.repairing.trial import Question, Trial
+from fairchain.repairing.unit_choice import protected_units, ranked_units
 from fairchain.spec import revise
 
 DELTA = 1e-6
@@ -133,25 +133,25 @@ def searched(case: Case, candidates: int, seed: int) -> list[Line]:
     spec = case.spec
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
-    inputs = Question(spec).inputs(model.dtype, seed, 32_768)
+    inputs = RepairQuestion(spec).inputs(model.dtype, seed, 32_768)
     means = input_means(model, weights.blocks, inputs.values[::8])
     ranked = ranked_units(model, spec, weights, 10, measure="sensitivity", seed=seed)
     columns = low_rank(weights, protected_units(spec, weights), means)
     limit = spec.property.threshold
-    ways: list[tuple[str, Knobs, str, Aim]] = [
+    ways: list[tuple[str, Parameters, str, Aim]] = [
         ("the paper's swarm, neurons", Scales(weights, ranked, None), "pso", Aim(limit, paper=True)),
         ("a swarm, protected weights", columns, "pso", Aim(limit)),
         ("evolution, protected weights", columns, "evolution", Aim(limit)),
     ]
     lines = []
     for name, knobs, optimizer, aim in ways:
-        trial = Trial(Tunable(model, weights, knobs.tensors), inputs, None)
+        trial = CandidateTrial(Tunable(model, weights, knobs.tensors), inputs, None)
         best = _best(Searcher(trial, knobs, weights, aim), knobs, optimizer, aim, candidates, seed)
         lines.append(Line(f"{case.name}, {candidates} candidates, {name}: agreement", best, None, True, ""))
     return lines
 
 
-def _best(searcher: Searcher, knobs: Knobs, optimizer: str, aim: Aim, candidates: int, seed: int) -> float:
+def _best(searcher: Searcher, knobs: Parameters, optimizer: str, aim: Aim, candidates: int, seed: int) -> float:
     """The highest agreement of a candidate that is fair with a margin; without any rule for stopping."""
     first = [np.zeros(len(knobs.names)), *(knobs.starts() if optimizer != "pso" else [])]
     searcher._try(first)
@@ -168,10 +168,10 @@ def cost(count: int, repetitions: int) -> Line:
     spec = load_spec(example("census"))
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
-    inputs = Question(spec).inputs(model.dtype, 1, count)
+    inputs = RepairQuestion(spec).inputs(model.dtype, 1, count)
     means = input_means(model, weights.blocks, inputs.values[::8])
     knobs = low_rank(weights, protected_units(spec, weights), means)
-    trial = Trial(Tunable(model, weights, knobs.tensors), inputs, None)
+    trial = CandidateTrial(Tunable(model, weights, knobs.tensors), inputs, None)
     bare = BareNetwork(spec.model.path or "", inputs.values)
     point = knobs.starts()[3]
     ours, theirs = [], []

@@ -14,10 +14,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence import BettingRule, Decision, Tally, count_together
-from fairchain.evidence.counts import ArmCounts
-from fairchain.evidence.rows import RowsAnswer
-from fairchain.evidence.rule import Plan, every_pair
+from fairchain.statistics import BettingRule, Decision, Tally, count_together
+from fairchain.statistics.fixed_sample import RowsAnswer
+from fairchain.statistics.rate_counts import SubgroupCounts
+from fairchain.statistics.rules import BatchPlan, every_pair
 
 THRESHOLD = 0.1
 
@@ -42,7 +42,7 @@ CASES = (
 
 
 def by_counts(asked: NDArray[np.int64], got: NDArray[np.int64], delta: float) -> Decision:
-    counts = ArmCounts(asked, got[None])
+    counts = SubgroupCounts(asked, got[None])
     compared = every_pair(len(asked), 1)
     return RowsAnswer(counts, compared, "difference", Fraction("0.1"), delta, disjoint=True).decision
 
@@ -60,7 +60,7 @@ def by_pairs(decisions: list[NDArray[np.int64]], delta: float) -> Decision:
         leader = plan.leader if plan is not None else None
         labels = np.stack([decisions[group][done : done + rounds] for group in groups])
         tally = Tally.of_batch(rounds, count_together(labels, [1]), groups, len(decisions))
-        rule.observe(Plan(rounds, groups, leader if leader and set(leader[:2]) <= set(groups) else None), tally)
+        rule.observe(BatchPlan(rounds, groups, leader if leader and set(leader[:2]) <= set(groups) else None), tally)
         done += rounds
     return rule.decision
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence.bets import BETS, LOG_SHARES
+from fairchain.statistics.e_values import BETS, LOG_SHARES
 
 # Values of [i got it] - [j got it].
 DIFFERENCES = np.array([1.0, 0.0, -1.0])

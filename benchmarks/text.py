@@ -25,7 +25,7 @@ import onnxruntime as ort
 from benchmarks.baselines.process import fairchain_command
 from benchmarks.bench import Line, in_turns, median_ratio, render, to_json
 from fairchain import OnnxModel, Spec, example, load_spec, verify
-from fairchain.population.texts import TextPopulation
+from fairchain.populations.texts import TextPopulation
 from fairchain.spec import comparison_of, revise
 
 READINGS = ("observed", "swapped")
@@ -59,7 +59,7 @@ def question(protected: str, reading: str, **changes: Any) -> Spec:
 
 def long_question(protected: str, reading: str, evaluations: int) -> Spec:
     """A run of so many evaluations: an estimate that cannot be reached shows every group in every round."""
-    groups = len(comparison_of(question(protected, reading)).arms)
+    groups = len(comparison_of(question(protected, reading)).subgroups)
     budget = {"rounds": float(evaluations // groups), "seconds": 3600.0}
     return question(protected, reading, guarantee__epsilon=1e-6, guarantee__budget=budget)
 
@@ -110,7 +110,7 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
     assert spec.model.path is not None
     model = OnnxModel(spec.model.path, spec)
     evaluations = verify(model, spec, seed=0, workers=1).evaluations
-    population = TextPopulation(spec, comparison_of(spec).arms)
+    population = TextPopulation(spec, comparison_of(spec).subgroups)
     bare = BareReader(spec.model.path, population.lexicon.table, _drawn_evenly(population))
     batch = bare.best_batch()
     ours, other = in_turns(
@@ -127,7 +127,7 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
     limit = TIME_LIMIT if sizes.evaluations >= LONG else None
     note = f"{speed}; bare batch {batch}; wall time {wall:.2f}"
     yield Line("network", name, f"{mine:.2f} s", f"{theirs:.2f} s", processor, limit, note=note)
-    plain = TextPopulation(revise(spec, population__replace=0), comparison_of(spec).arms)
+    plain = TextPopulation(revise(spec, population__replace=0), comparison_of(spec).subgroups)
     with_words, without = in_turns(
         lambda: _draw(population, evaluations), lambda: _draw(plain, evaluations), sizes.repetitions
     )
@@ -138,12 +138,12 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
 
 
 def _drawn_evenly(population: TextPopulation) -> Any:
-    groups = range(len(population.arms))
+    groups = range(len(population.subgroups))
     return population.rounds(1, 0, RESIDENT // len(groups)).inputs(tuple(groups)).copy()
 
 
 def _draw(population: TextPopulation, evaluations: int, rounds: int = 4096) -> None:
-    groups, desk = tuple(range(len(population.arms))), population.desk()
+    groups, desk = tuple(range(len(population.subgroups))), population.desk()
     for chunk in range(-(-evaluations // (rounds * len(groups)))):
         drawn = population.rounds(1, chunk, rounds, desk=desk)
         for group in groups:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fairchain.evidence.bets import growth, log_wealth
-from fairchain.evidence.paper import PaperRule
 from fairchain.report.markup import Child, Markup, el, join
+from fairchain.statistics.e_values import growth, log_wealth
+from fairchain.statistics.paper import PaperRule
 
 FOLDER = Path(__file__).parent
 THRESHOLD, DELTA = 0.1, 1e-6

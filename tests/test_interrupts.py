@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fairchain import Decision, example, load_spec, verify
-from fairchain.interrupts import ONE_REQUEST, Interrupts, first_interrupt, install, is_interruption, raising
-from fairchain.verification import rounds
+from fairchain.system.interrupts import ONE_REQUEST, Interrupts, first_interrupt, install, is_interruption, raising
+from fairchain.verification import sampling as rounds
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are others there")
 
@@ -51,7 +51,7 @@ def test_a_second_control_c_does_not_wait_for_an_import(
 ) -> None:
     """A module that works for hours while it is imported can be stopped."""
     now = [0.0]
-    monkeypatch.setattr("fairchain.interrupts.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fairchain.system.interrupts.time.monotonic", lambda: now[0])
     monkeypatch.setattr(Interrupts, "_later", lambda *_: True)
     monkeypatch.setattr(sys, "pressed_twice", lambda: (press(), now.append(now.pop() + 1), press()), raising=False)
     (tmp_path / "works_for_hours.py").write_text("import sys\nsys.pressed_twice()\nwhole = True\n", encoding="utf-8")
@@ -91,7 +91,7 @@ def test_a_handler_of_another_program_stays(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_first_calls_and_a_second_one_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("fairchain.interrupts.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fairchain.system.interrupts.time.monotonic", lambda: now[0])
     calls: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), first_interrupt(lambda: calls.append(1)):  # noqa: PT012

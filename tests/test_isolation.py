@@ -13,7 +13,7 @@ import pytest
 import fairchain
 from fairchain import ModelError, example, verify
 from fairchain.datasets.fetch import DownloadError, download
-from fairchain.isolation import describe_end, isolated, new_interpreter, out_of_memory
+from fairchain.system.isolation import describe_end, isolated, new_interpreter, out_of_memory
 from tests.crashes import division, write_question
 
 PLANTED = "import sys; sys.stdout.write('planted'); sys.stdout.flush(); raise SystemExit(66)\n"

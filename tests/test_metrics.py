@@ -17,7 +17,7 @@ from scipy.stats import binom, norm
 
 from fairchain import metrics
 from fairchain.errors import DataError
-from fairchain.evidence import Interval
+from fairchain.statistics import Interval
 from tests.child import run_child
 
 NAMES = [name for name in metrics.__all__ if name != "selection_rates"]

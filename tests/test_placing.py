@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairchain.errors import OutputError
-from fairchain.placing import append, place
+from fairchain.system.atomic_write import append, place
 
 
 @pytest.mark.parametrize("lasting", [False, True])

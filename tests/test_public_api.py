@@ -32,7 +32,7 @@ def test_the_public_names_are_these() -> None:
 
 def test_a_name_is_the_same_thing_whatever_was_imported_before() -> None:
     code = """
-import fairchain.rechecking, fairchain.verification, fairchain.certificate
+import fairchain.rechecking, fairchain.verification, fairchain.certificates
 import fairchain as f
 print(callable(f.verify), callable(f.recheck))
 """

@@ -16,7 +16,7 @@ import pytest
 import fairchain
 from fairchain import Verdict
 from fairchain.tracking import log_verdict, metrics_of, tags_of
-from fairchain.verdict import GroupProbability
+from fairchain.verification.verdict import GroupProbability
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from fairchain import as_frames, example, load_spec, verify
 from fairchain.errors import DataError, FairchainError, ModelError
 from fairchain.spec import Spec, revise
-from fairchain.user_code import user_code
+from fairchain.system.user_code import user_code
 
 
 class OwnError(BaseException):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from benchmarks.baselines.counts import Names, difference, said
-from fairchain.evidence.interval import clopper_pearson
+from fairchain.statistics.intervals import clopper_pearson
 
 POWER = 0.9
 

@@ -23,7 +23,7 @@ from benchmarks.baselines.counts import (
     said,
     until_decided,
 )
-from fairchain.evidence.interval import probability_any_time
+from fairchain.statistics.intervals import probability_any_time
 
 FIRST, GROWTH = 128, 1.01
 # Of the bounds' reach as the normal law has it; from so little on exact bounds are worth computing.

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.evidence import BettingRule, Decision, Sampler, Tally
-from fairchain.evidence.bets import log_wealth
-from fairchain.evidence.payoff import DIFFERENCE, RATIO, Payoff
-from fairchain.evidence.rule import Plan
 from fairchain.spec import Comparison, Spec
-from fairchain.verdict import limit_of
-from fairchain.verification import rounds
+from fairchain.statistics import BettingRule, Decision, Tally
+from fairchain.statistics.e_values import log_wealth
+from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.rules import BatchPlan
+from fairchain.verification import sampling as rounds
+from fairchain.verification.sampler import Sampler
+from fairchain.verification.verdict import limit_of
 
 # Makes the context in which the program is broken.
 Breaking = Callable[[], AbstractContextManager[Any]]
@@ -49,7 +50,7 @@ class _Exchanged(BettingRule):
 class Peeking(_Exchanged):
     """Not sound: a normal interval of the widest pair, for a sample of fixed size, is looked at after every batch."""
 
-    def observe(self, plan: Plan, tally: Tally) -> None:
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Decide as soon as the interval excludes the threshold."""
         super().observe(plan, tally)
         i, j, outcome = self.widest()
@@ -65,7 +66,7 @@ class Hindsight(_Exchanged):
 
     _hindsight: Any = 0
 
-    def observe(self, plan: Plan, tally: Tally) -> None:
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pair that won most in this batch have bet on it."""
         super().observe(plan, tally)
         growth = self._bet.against_at_most(self._limit)

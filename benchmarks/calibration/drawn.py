@@ -31,12 +31,12 @@ from benchmarks.calibration.questions import (
     with_rounds,
 )
 from fairchain import Coupled, load_model, verify
-from fairchain.evidence import estimate
-from fairchain.evidence.interval import clopper_pearson
-from fairchain.model import Model
-from fairchain.population import function
+from fairchain.models import Model
+from fairchain.populations import functions as function
 from fairchain.spec import Spec
-from fairchain.verification import survey as surveys
+from fairchain.statistics import estimate
+from fairchain.statistics.intervals import clopper_pearson
+from fairchain.verification import all_pairs as surveys
 
 AT_THRESHOLD = "gap equal to the threshold"
 PEEKING = "normal interval looked at after every batch", partial(deciding_by, Peeking)

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 
 from scipy.stats import binom
 
-from fairchain.evidence import default_workers
+from fairchain.verification.sampler import default_workers
 
 # A sound mode raises an alarm with at most this probability for each of its statements.
 ALARM = 1e-6

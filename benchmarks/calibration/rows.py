@@ -33,12 +33,12 @@ from benchmarks.calibration.questions import (
 )
 from fairchain import Decision, Interval, Verdict, metrics, verify
 from fairchain.errors import SpecError
-from fairchain.evidence import counts
-from fairchain.evidence.counts import ArmCounts, fixed_sample
-from fairchain.evidence.rows import RowsAnswer
 from fairchain.monitoring import Monitor
 from fairchain.monitoring.bounds import gap_bounds
 from fairchain.spec import Spec
+from fairchain.statistics import rate_counts as counts
+from fairchain.statistics.fixed_sample import RowsAnswer
+from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample
 
 AT_THRESHOLD = "gap equal to the threshold"
 SAMPLE, RECORDED = "table as sample", "recorded decisions as sample"
@@ -281,12 +281,12 @@ def selected_modes() -> list[Mode]:
     delta, rare = 0.02, 30
     overall, changes = (SmallGroups(rare, delta, labels=labels) for labels in (True, False))
     truth = "known for every set of compared groups"
-    bounds = ArmCounts.bounds
+    bounds = SubgroupCounts.bounds
 
-    def at_delta(arms: ArmCounts, _: Any, method: Any) -> Any:
-        return bounds(arms, delta, method)
+    def at_delta(subgroups: SubgroupCounts, _: Any, method: Any) -> Any:
+        return bounds(subgroups, delta, method)
 
-    no_union = partial(overall.play, breaking=partial(exchanged, ArmCounts, "bounds", at_delta))
+    no_union = partial(overall.play, breaking=partial(exchanged, SubgroupCounts, "bounds", at_delta))
     by_hand = partial(changes.play, by_hand=True)
     removed = "small groups removed by hand after a look at the rows"
     to_overall, individual = f"difference to overall, min_size, {rare + 1} labels", "individual, min_size (refused)"

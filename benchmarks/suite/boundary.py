@@ -42,7 +42,7 @@ from benchmarks.suite.rivals import (
 from benchmarks.suite.sizes import Sizes
 from benchmarks.suite.streams import Stream, decided
 from benchmarks.suite.truth import TRUTH_SEED
-from fairchain.evidence import Tally
+from fairchain.statistics import Tally
 
 GROUPS = (2, 9)
 # What fairchain may ask at most, in evaluations of all groups, is so much less than what the others may.

@@ -22,9 +22,10 @@ from benchmarks.suite.paper import TABLE, THRESHOLD, Reported
 from fairchain import Spec, Verdict, example, load_model, load_spec, verify
 from fairchain.datasets import here
 from fairchain.errors import FairchainError
-from fairchain.evidence import Sampler, Tally, default_workers, thread_pool
-from fairchain.population import build_population
+from fairchain.populations import build_population
 from fairchain.spec import comparison_of, revise
+from fairchain.statistics import Tally
+from fairchain.verification.sampler import Sampler, default_workers, thread_pool
 
 DELTA = 1e-6
 OURS, PAPERS = "ours", "the paper's"
@@ -72,7 +73,7 @@ class Case:
     @cached_property
     def population(self) -> Any:
         """Who is drawn."""
-        return build_population(self.spec, self.comparison.arms, self.model.dtype)
+        return build_population(self.spec, self.comparison.subgroups, self.model.dtype)
 
     @property
     def groups(self) -> int:

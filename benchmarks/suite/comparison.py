@@ -25,7 +25,7 @@ from benchmarks.suite.outcome import Cell, Check, Column, Found, Table
 from benchmarks.suite.paper import COMPARISON, THRESHOLD, quoted
 from benchmarks.suite.sizes import Sizes
 from benchmarks.suite.truth import TRUTH_SEED, Truth, truth_of
-from fairchain.population import build_population
+from fairchain.populations import build_population
 
 TESTED = 1000
 # What takes a millisecond is timed so often.
@@ -164,7 +164,7 @@ def _ready(case: Case) -> float:
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
-        build_population(case.spec, case.comparison.arms, case.model.dtype)
+        build_population(case.spec, case.comparison.subgroups, case.model.dtype)
         seconds.append(time.perf_counter() - start)
     return median(seconds)
 

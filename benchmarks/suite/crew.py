@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from typing import TypeVar
 
 from benchmarks.suite.sizes import Sizes
-from fairchain.evidence import default_workers
+from fairchain.verification.sampler import default_workers
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

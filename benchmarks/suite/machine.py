@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.suite.outcome import Machine
 from fairchain import __version__
-from fairchain.evidence import default_workers
+from fairchain.verification.sampler import default_workers
 
 PACKAGES = ("numpy", "scipy", "onnx", "onnxruntime", "fairlearn")
 

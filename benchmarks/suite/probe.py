@@ -67,7 +67,7 @@ def _verify(job: dict[str, Any]) -> Measured:
 
 def _chain(job: dict[str, Any]) -> Measured:
     from fairchain import learn_chain, parse_spec
-    from fairchain.checker import check
+    from fairchain.pctl import check
 
     spec = parse_spec(job["spec"])
     before, start = mebibytes("VmRSS"), time.perf_counter()

@@ -17,8 +17,8 @@ from benchmarks.suite.outcome import Cell, Check, Column, Table
 from benchmarks.suite.sizes import Sizes
 from benchmarks.suite.truth import Truth
 from fairchain import verify
-from fairchain.evidence import Decision, PaperRule, Tally
 from fairchain.spec import revise
+from fairchain.statistics import Decision, PaperRule, Tally
 
 ESTIMATE = {"guarantee__delta": paper.DELTA, "guarantee__epsilon": paper.EPSILON}
 # How often a check may fail though the promise is kept.

@@ -21,7 +21,7 @@ from benchmarks.baselines.verifair import verifair_on_counts
 from benchmarks.suite import paper
 from benchmarks.suite.cases import DELTA
 from benchmarks.suite.promises import until_stopped
-from fairchain.evidence import PaperRule, Tally
+from fairchain.statistics import PaperRule, Tally
 
 OURS, APART = "fairchain", "fairchain, groups drawn apart"
 VERIFAIR, SEQUENCES, FIXED = "VeriFair", "sequences, union bound", "fixed sample, planned"

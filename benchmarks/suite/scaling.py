@@ -20,7 +20,7 @@ from benchmarks.suite.outcome import Cell, Check, Column, Found, Plot, Series, T
 from benchmarks.suite.paper import THRESHOLD
 from benchmarks.suite.probe import Measured, measured
 from benchmarks.suite.sizes import Sizes
-from fairchain.evidence import default_workers
+from fairchain.verification.sampler import default_workers
 
 # An estimate that cannot be reached shows all groups to the network until the rounds are spent.
 UNREACHABLE = 1e-6

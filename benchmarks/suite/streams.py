@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence import BettingRule, Decision, Plan, Tally
+from fairchain.statistics import BatchPlan, BettingRule, Decision, Tally
 
 # How often the upper level gets a yes together with the lower one, how often only the lower one does, and how often a
 # group is decided otherwise than its level.
@@ -81,7 +81,7 @@ def decided(stream: Stream, threshold: float, delta: float, seed: int, most: int
     rule, rng = BettingRule(stream.groups, 1, threshold, delta), np.random.default_rng(seed)
     rounds = evaluations = 0
     while rounds < most and (plan := rule.plan()) is not None:
-        plan = Plan(min(plan.rounds, most - rounds), plan.groups, plan.leader)
+        plan = BatchPlan(min(plan.rounds, most - rounds), plan.groups, plan.leader)
         rule.observe(plan, stream.tally(rng, plan.rounds, plan.groups))
         rounds += plan.rounds
         evaluations += plan.rounds * len(plan.groups)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fairchain.auditing import Audit, audit
-    from fairchain.certificate import make_certificate, write_certificate
+    from fairchain.certificates import make_certificate, write_certificate
     from fairchain.chain import Chain, learn_chain, learn_family, read_chain, write_chain
     from fairchain.drafting import infer_spec
     from fairchain.errors import (
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
         QueryError,
         SpecError,
     )
-    from fairchain.evidence import Decision, Interval
     from fairchain.examples import example
     from fairchain.explaining import Explanation, explain
-    from fairchain.isolation import isolated
-    from fairchain.model import Limits, OnnxModel, as_frames, load_model, to_onnx
+    from fairchain.models import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
-    from fairchain.population import Coupled
+    from fairchain.populations import Coupled
     from fairchain.rechecking import Recheck, recheck
     from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
+    from fairchain.statistics import Decision, Interval
+    from fairchain.system.isolation import isolated
     from fairchain.testing import assert_fair
-    from fairchain.verdict import Verdict
     from fairchain.verification import Progress, verify
+    from fairchain.verification.verdict import Verdict
 
 _HOMES = {
     "fairchain.auditing": ("Audit", "audit"),
-    "fairchain.certificate": ("make_certificate", "write_certificate"),
+    "fairchain.certificates": ("make_certificate", "write_certificate"),
     "fairchain.chain": ("Chain", "learn_chain", "learn_family", "read_chain", "write_chain"),
     "fairchain.drafting": ("infer_spec",),
     "fairchain.errors": (
@@ -62,18 +62,18 @@ _HOMES = {
         "QueryError",
         "SpecError",
     ),
-    "fairchain.evidence": ("Decision", "Interval"),
+    "fairchain.statistics": ("Decision", "Interval"),
     "fairchain.examples": ("example",),
     "fairchain.explaining": ("Explanation", "explain"),
-    "fairchain.isolation": ("isolated",),
-    "fairchain.model": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
+    "fairchain.system.isolation": ("isolated",),
+    "fairchain.models": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
-    "fairchain.population": ("Coupled",),
+    "fairchain.populations": ("Coupled",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
     "fairchain.testing": ("assert_fair",),
-    "fairchain.verdict": ("Verdict",),
+    "fairchain.verification.verdict": ("Verdict",),
     "fairchain.verification": ("Progress", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

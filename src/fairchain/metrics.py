@@ -16,9 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.evidence.counts import ArmCounts, fixed_sample, gap_bounds
-from fairchain.evidence.interval import Interval
-from fairchain.metric_rows import Rows, Truth, distinct, is_binary, read_column, read_groups, read_rows, some, tally
+from fairchain.metric_inputs import (
+    MetricRows,
+    Truth,
+    distinct,
+    is_binary,
+    read_column,
+    read_groups,
+    read_rows,
+    some,
+    tally,
+)
+from fairchain.statistics.intervals import Interval
+from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
 
 __all__ = [
     "demographic_parity_difference",
@@ -221,7 +231,7 @@ def selection_rates(
     }
 
 
-def _aggregated(rows: Rows, agg: Aggregation, measure: Measure, method: Method, delta: float) -> Interval:
+def _aggregated(rows: MetricRows, agg: Aggregation, measure: Measure, method: Method, delta: float) -> Interval:
     """Rates among those whose true label is 1 and among those whose true label is 0."""
     if agg == "worst_case":
         return _bounded(rows, (True, False), measure, method, delta)
@@ -233,7 +243,7 @@ def _aggregated(rows: Rows, agg: Aggregation, measure: Measure, method: Method, 
     return _around(estimate, sum(part.low for part in parts) / 2, sum(part.high for part in parts) / 2)
 
 
-def _bounded(rows: Rows, truths: Sequence[Truth], measure: Measure, method: Method, delta: float) -> Interval:
+def _bounded(rows: MetricRows, truths: Sequence[Truth], measure: Measure, method: Method, delta: float) -> Interval:
     """The worst gap among people of the same true label, with its bounds."""
     _check_delta(delta)
     if method not in ("between_groups", "to_overall"):
@@ -244,7 +254,7 @@ def _bounded(rows: Rows, truths: Sequence[Truth], measure: Measure, method: Meth
     if overall:
         pairs[:-1, :-1] = False
     compared = np.kron(np.eye(len(parts), dtype=bool), pairs)[None]
-    counts = ArmCounts(
+    counts = SubgroupCounts(
         np.concatenate([part.asked for part in parts]), np.concatenate([part.got for part in parts], axis=1)
     )
     everybody = np.tile(np.arange(len(pairs)) == len(pairs) - 1, len(parts)) if overall else None

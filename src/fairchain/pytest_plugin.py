@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from fairchain.verdict import Verdict
+    from fairchain.verification.verdict import Verdict
 
 REFUSED = pytest.StashKey[str]()
 MARKER, FIXTURE = "fairchain", "fairchain_verdict"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairchain.spec import Spec
-from fairchain.verdict import Verdict, kind_of
+from fairchain.verification.verdict import Verdict, kind_of
 
 
 class UnfairError(AssertionError):

@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fairchain.certificate import dump, make_certificate
+from fairchain.certificates import dump, make_certificate
 from fairchain.errors import FairchainError
-from fairchain.verdict import Verdict
+from fairchain.verification.verdict import Verdict
 
 # What MLflow takes in a part of a metric's name, how long that may be, and how many metrics at once. Names are paths in
 # some of its stores, so none may be the beginning of another, nor lead upwards.

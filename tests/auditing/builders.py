@@ -31,9 +31,9 @@ def few_people() -> Iterator[None]:
     """Every stage as it is, only smaller."""
     import fairchain.explaining
     import fairchain.repairing
-    from fairchain.chain import effort
-    from fairchain.repairing import front
-    from fairchain.verification import survey
+    from fairchain.chain import stopping as effort
+    from fairchain.repairing import repairer as front
+    from fairchain.verification import all_pairs as survey
 
     with (
         patch.object(survey, "ROUNDS", 500),

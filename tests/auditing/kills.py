@@ -26,9 +26,9 @@ import fairchain.explaining
 import fairchain.repairing
 import fairchain.report.markdown
 import fairchain.report.page
-import fairchain.verification.survey  # noqa: F401
+import fairchain.verification.all_pairs  # noqa: F401
 from fairchain.auditing import audit
-from fairchain.auditing.shelf import PART, STATE, shelf_in
+from fairchain.auditing.checkpoints import PART, STATE, shelf_in
 from tests.auditing.builders import contents, few_people, write_question
 
 KILLS = 50

@@ -81,7 +81,7 @@ def test_a_stage_that_was_interrupted_is_made_again_and_the_end_is_the_same(
 
     for name in ("explain_files", "repair_files"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"fairchain.auditing.front.{name}", interrupted)
+            patched.setattr(f"fairchain.auditing.auditor.{name}", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 run(spec, tmp_path / "out")
     found, ran = run(spec, tmp_path / "out")

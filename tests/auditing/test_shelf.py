@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fairchain.auditing.shelf import FORMAT, PART, STATE, Files, Shelf, shelf_in
+from fairchain.auditing.checkpoints import FORMAT, PART, STATE, Checkpoints, Files, shelf_in
 from fairchain.errors import AuditError
 
 
-def put(shelf: Shelf, name: str, files: Files) -> bool:
+def put(shelf: Checkpoints, name: str, files: Files) -> bool:
     """Whether a stage was there already."""
     found, kept = shelf.stage(name, lambda: files)
     assert found == files
@@ -21,20 +21,20 @@ def put(shelf: Shelf, name: str, files: Files) -> bool:
 
 
 def test_a_finished_stage_is_kept(tmp_path: Path) -> None:
-    assert not put(Shelf(tmp_path / "a", "key"), "one", {"x": b"1"})
-    assert put(Shelf(tmp_path / "a", "key"), "one", {"x": b"1"})
+    assert not put(Checkpoints(tmp_path / "a", "key"), "one", {"x": b"1"})
+    assert put(Checkpoints(tmp_path / "a", "key"), "one", {"x": b"1"})
 
 
 @pytest.mark.parametrize("damage", [b"", b"2", None])
 def test_a_damaged_stage_is_made_again_with_all_that_came_after(tmp_path: Path, damage: bytes | None) -> None:
-    shelf = Shelf(tmp_path, "key")
+    shelf = Checkpoints(tmp_path, "key")
     for number in range(3):
         put(shelf, f"stage {number}", {str(number): b"1"})
     if damage is None:
         (tmp_path / "1").unlink()
     else:
         (tmp_path / "1").write_bytes(damage)
-    again = Shelf(tmp_path, "key")
+    again = Checkpoints(tmp_path, "key")
     assert [put(again, f"stage {number}", {str(number): b"1"}) for number in range(3)] == [True, False, False]
 
 
@@ -45,7 +45,7 @@ DAMAGED = [b"", b"{", b"[]", b'{"format": 2, "key": 3, "stages": {"one": {"../x"
 def test_a_damaged_list_means_that_everything_is_made_again(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / STATE).write_bytes(damage)
     (tmp_path / "mine.txt").write_bytes(b"1")
-    assert not put(Shelf(tmp_path, "key", names=("x", "repaired.onnx")), "one", {"x": b"1"})
+    assert not put(Checkpoints(tmp_path, "key", names=("x", "repaired.onnx")), "one", {"x": b"1"})
     assert sorted(path.name for path in tmp_path.iterdir()) == [STATE, "mine.txt", "x"]
 
 
@@ -58,35 +58,35 @@ def test_beside_a_damaged_list_no_file_is_taken_for_a_result_or_removed(
     (tmp_path / STATE).write_bytes(damage)
     (tmp_path / "repaired.onnx").write_bytes(b"1")
     with pytest.raises(AuditError, match=r"repaired.onnx: no audit is known to have written it.*-o"):
-        Shelf(tmp_path, "key", fresh=fresh, names=("x", "repaired.onnx"))
+        Checkpoints(tmp_path, "key", fresh=fresh, names=("x", "repaired.onnx"))
     assert (tmp_path / "repaired.onnx").read_bytes() == b"1"
 
 
 def test_another_audit_is_not_mixed_with_this_one(tmp_path: Path) -> None:
-    put(Shelf(tmp_path, "key"), "one", {"x": b"1"})
+    put(Checkpoints(tmp_path, "key"), "one", {"x": b"1"})
     with pytest.raises(AuditError, match=r"another spec, network, data or version.*--fresh"):
-        Shelf(tmp_path, "another")
+        Checkpoints(tmp_path, "another")
     assert (tmp_path / "x").read_bytes() == b"1"
 
 
 def test_fresh_removes_what_the_audit_before_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network repaired for another question must not lie beside this one's report."""
-    shelf = Shelf(tmp_path, "key")
+    shelf = Checkpoints(tmp_path, "key")
     put(shelf, "one", {"verdict.json": b"1"})
     (tmp_path / "mine.txt").write_text("a note", encoding="utf-8")
-    write = Shelf._write
+    write = Checkpoints._write
 
-    def killed(self: Shelf, filename: str, content: bytes) -> None:
+    def killed(self: Checkpoints, filename: str, content: bytes) -> None:
         write(self, filename, content)
         if filename == "repaired.onnx":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Shelf, "_write", killed)
+    monkeypatch.setattr(Checkpoints, "_write", killed)
     with pytest.raises(KeyboardInterrupt):
         put(shelf, "two", {"repaired.onnx": b"1"})
     monkeypatch.undo()
     assert (tmp_path / "repaired.onnx").exists()
-    Shelf(tmp_path, "another", fresh=True, names=("verdict.json", "repaired.onnx"))
+    Checkpoints(tmp_path, "another", fresh=True, names=("verdict.json", "repaired.onnx"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [STATE, "mine.txt"]
 
 
@@ -102,7 +102,7 @@ def test_a_planted_list_removes_no_file_with_a_name_that_audits_do_not_use(tmp_p
     thesis = tmp_path / "thesis.tex"
     thesis.write_bytes(b"years of work")
     planted(tmp_path, thesis)
-    Shelf(tmp_path, "key", fresh=True, names=("report.md",))
+    Checkpoints(tmp_path, "key", fresh=True, names=("report.md",))
     assert thesis.read_bytes() == b"years of work"
 
 
@@ -112,7 +112,7 @@ def test_a_planted_list_removes_no_file_whose_content_its_author_does_not_know(t
     planted(tmp_path, report)
     report.write_bytes(b"my own report")
     with pytest.raises(AuditError, match=r"report.md: no audit is known to have written it"):
-        Shelf(tmp_path, "key", fresh=True, names=("report.md",))
+        Checkpoints(tmp_path, "key", fresh=True, names=("report.md",))
     assert report.read_bytes() == b"my own report"
 
 
@@ -123,18 +123,18 @@ def test_a_planted_list_removes_and_reads_nothing_through_links(tmp_path: Path) 
     folder.mkdir()
     (folder / "report.md").symlink_to(tmp_path / "elsewhere")
     planted(folder, folder / "report.md")
-    assert not put(Shelf(folder, "key", names=("other",)), "one", {"other": b"1"})
+    assert not put(Checkpoints(folder, "key", names=("other",)), "one", {"other": b"1"})
     with pytest.raises(AuditError, match=r"report.md: no audit is known to have written it"):
-        Shelf(folder, "key", fresh=True, names=("report.md",))
+        Checkpoints(folder, "key", fresh=True, names=("report.md",))
     assert ((tmp_path / "elsewhere").read_bytes(), (folder / "report.md").is_symlink()) == (b"1", True)
 
 
 def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".other.part").write_text("x", encoding="utf-8")
     with pytest.raises(AuditError, match="not empty and holds no audit"):
-        Shelf(tmp_path, "key")
+        Checkpoints(tmp_path, "key")
     assert [path.name for path in tmp_path.iterdir()] == [".other.part"]
-    put(Shelf(tmp_path, "key", fresh=True), "one", {"x": b"1"})
+    put(Checkpoints(tmp_path, "key", fresh=True), "one", {"x": b"1"})
     assert (tmp_path / ".other.part").exists()
 
 
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, "key")
+    shelf = Checkpoints(tmp_path, "key")
 
     def fail() -> Files:
         raise ZeroDivisionError

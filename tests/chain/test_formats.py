@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from fairchain.chain import Chain
 from fairchain.chain.formats import FORMS, chain_text, read_chain, write_chain
 from fairchain.chain.formats.dot import columns_of, flows_of
-from fairchain.chain.formats.names import identifiers_of
+from fairchain.chain.formats.identifiers import identifiers_of
 from fairchain.errors import ChainError, OutputError
 
 # Everything a name may hold that a file could stumble over.

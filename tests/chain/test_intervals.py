@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from fairchain import example, load_spec
-from fairchain.chain.build import Plan, bounds, build_chain
+from fairchain.chain.build import ChainPlan, bounds, build_chain
 from fairchain.chain.chain import Chain
-from fairchain.chain.counter import Counter
+from fairchain.chain.context import ChainContext, fitted, subject_of
 from fairchain.chain.learn import learn_chain
-from fairchain.chain.subject import Subject, fitted, subject_of
+from fairchain.chain.state_units import StateUnit
+from fairchain.chain.trace_counter import TraceCounter
 from fairchain.chain.traces import count_path
-from fairchain.chain.units import Unit
-from fairchain.evidence.interval import clopper_pearson, probability_any_time
-from fairchain.population import build_population
+from fairchain.populations import build_population
 from fairchain.spec import Spec, groups_of, parse_spec, revise
-from fairchain.spec.arms import Arm, arms_of_groups
-from fairchain.spec.predicate import parse_predicate
+from fairchain.spec.conditions import parse_predicate
+from fairchain.spec.subgroups import Subgroup, subgroups_of_groups
+from fairchain.statistics.intervals import clopper_pearson, probability_any_time
 from tests.networks import constant, graph, node, save, value
 from tests.questions import category, integer, question
 
@@ -40,7 +40,7 @@ GROUPS = 9
 
 
 @pytest.fixture(scope="module")
-def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+def subject(tmp_path_factory: pytest.TempPathFactory) -> ChainContext:
     """400 inputs in each of nine groups; two neurons and a label that all depend on the group, and on each other."""
     nodes = [
         node("MatMul", ["x", "w"], ["m"]),
@@ -66,17 +66,17 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     return subject_of(None, parse_spec(data), ("layer1[0]", "layer1[1]"), None, None)
 
 
-def units_of(subject: Subject) -> tuple[Unit, ...]:
+def units_of(subject: ChainContext) -> tuple[StateUnit, ...]:
     return fitted(subject)
 
 
-def plan_of(subject: Subject, kind: Any) -> Plan:
+def plan_of(subject: ChainContext, kind: Any) -> ChainPlan:
     names = tuple(group.name for group in subject.groups)
     columns = tuple(unit.discretizer for unit in units_of(subject))
-    return Plan(names, (1 / GROUPS,) * GROUPS, columns, ("no", "yes"), kind, "frequency", DELTA)
+    return ChainPlan(names, (1 / GROUPS,) * GROUPS, columns, ("no", "yes"), kind, "frequency", DELTA)
 
 
-def truth(subject: Subject, kind: Any) -> Chain:
+def truth(subject: ChainContext, kind: Any) -> Chain:
     """The chain of all inputs, each once: its frequencies are the probabilities."""
     units, total = units_of(subject), None
     for group in range(GROUPS):
@@ -88,13 +88,13 @@ def truth(subject: Subject, kind: Any) -> Chain:
     return build_chain(total, plan_of(subject, kind), {})
 
 
-def runs_that_miss(subject: Subject, kind: Any) -> int:
+def runs_that_miss(subject: ChainContext, kind: Any) -> int:
     """In how many of the seeds at least one transition's probability lies outside its interval."""
     plan, units, exact = plan_of(subject, kind), units_of(subject), truth(subject, kind)
     missed = 0
     for seed in range(SEEDS):
         asked = replace(subject, spec=revise(subject.spec, guarantee__seed=seed))
-        chain = build_chain(Counter(asked, units, None).path(0, ROUNDS), plan, {})
+        chain = build_chain(TraceCounter(asked, units, None).path(0, ROUNDS), plan, {})
         assert chain.low is not None
         assert chain.high is not None
         missed += bool(((chain.low > exact.probabilities) | (chain.high < exact.probabilities)).any())
@@ -105,11 +105,11 @@ ALLOWED = binom.isf(RARE, SEEDS, DELTA)
 
 
 @pytest.mark.parametrize("kind", ["product", "shared"])
-def test_all_intervals_hold_together(subject: Subject, kind: str) -> None:
+def test_all_intervals_hold_together(subject: ChainContext, kind: str) -> None:
     assert runs_that_miss(replace(subject, apart=kind == "shared"), kind) <= ALLOWED
 
 
-def test_they_would_not_if_one_person_counted_for_all_groups(subject: Subject) -> None:
+def test_they_would_not_if_one_person_counted_for_all_groups(subject: ChainContext) -> None:
     """The test above is able to fail: this is what `apart` is for."""
     assert runs_that_miss(replace(subject, apart=False), "shared") > ALLOWED
 
@@ -208,7 +208,7 @@ def populations() -> dict[str, Any]:
     """One of each kind, all with a group for each sex."""
     rows = Rows(np.array([[age, sex] for age in range(10) for sex in range(2)], np.float64))
     plain = asked()
-    groups = arms_of_groups(groups_of(plain))
+    groups = subgroups_of_groups(groups_of(plain))
     individual = question() | {"property": {"kind": "individual", "protected": ["sex"], "threshold": 0.1}}
     old = parse_predicate("age >= 2", plain.features)
     return {
@@ -217,7 +217,7 @@ def populations() -> dict[str, Any]:
         "network": build_population(asked("network", nodes=NODES), groups),
         "function": build_population(asked("callable"), groups, function=drawn),
         "rejection": build_population(plain, groups, predicate=old),
-        "average": build_population(plain, [*groups, Arm("both", mixed=groups_of(plain))]),
+        "average": build_population(plain, [*groups, Subgroup("both", mixed=groups_of(plain))]),
         "intervened": build_population(parse_spec(individual), groups, predicate=old),
     }
 

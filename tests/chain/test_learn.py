@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from fairchain import example, load_spec, verify
+from fairchain.chain.context import subject_of
+from fairchain.chain.display import heading
 from fairchain.chain.estimators import estimate
 from fairchain.chain.fidelity import reach_by_layers
 from fairchain.chain.learn import learn_chain, learn_family
-from fairchain.chain.show import heading
-from fairchain.chain.subject import subject_of
+from fairchain.chain.state_units import numbers_of, parse_wish
 from fairchain.chain.traces import count_link
-from fairchain.chain.units import numbers_of, parse_wish
-from fairchain.checker import check
 from fairchain.errors import ChainError, ModelError
-from fairchain.model import OnnxModel
-from fairchain.population import UniformPopulation
+from fairchain.models import OnnxModel
+from fairchain.pctl import check
+from fairchain.populations import UniformPopulation
 from fairchain.spec import parse_spec
 from tests.networks import linear, save
 from tests.questions import category, integer, question

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from fairchain.chain import Chain
-from fairchain.chain.build import Plan
+from fairchain.chain.build import ChainPlan
 from fairchain.chain.discretize import Discretizer
 from fairchain.chain.over_time import (
     TimeCounts,
@@ -23,10 +23,10 @@ from fairchain.chain.over_time import (
     count_traces,
     fidelity_over_time,
 )
-from fairchain.chain.over_time.bounds import folded_bounds
-from fairchain.checker import check
+from fairchain.chain.over_time.passage_bounds import folded_bounds
 from fairchain.errors import ChainError
-from fairchain.evidence.interval import clopper_pearson
+from fairchain.pctl import check
+from fairchain.statistics.intervals import clopper_pearson
 
 Arrays = tuple[np.ndarray, np.ndarray, list[np.ndarray]]
 
@@ -39,7 +39,7 @@ def states_of(names: int, unit: str = "lstm1") -> Discretizer:
 def plan_of(shape: TimeShape, view: str, kind: str = "product", **more: Any) -> TimePlan:
     columns = (states_of(shape.width), *(states_of(width, f"layer{n}") for n, width in enumerate(shape.after[:-1], 1)))
     labels = tuple(f"l{label}" for label in range(shape.after[-1]))
-    plan = Plan(("sex=F", "sex=M"), (0.5, 0.5), columns, labels, kind, "frequency", 0.01, **more)  # type: ignore[arg-type]
+    plan = ChainPlan(("sex=F", "sex=M"), (0.5, 0.5), columns, labels, kind, "frequency", 0.01, **more)  # type: ignore[arg-type]
     return TimePlan(plan, shape, "lstm1", view)  # type: ignore[arg-type]
 
 
@@ -303,7 +303,7 @@ def test_too_many_transitions_are_refused_with_what_to_do() -> None:
 
 def test_a_name_that_would_stand_for_two_things_is_refused() -> None:
     shape = TimeShape(3, 2, (2,))
-    plan = Plan(("step=1", "step=2"), (0.5, 0.5), (states_of(2),), ("no", "yes"), "product", "frequency", 0.01)
+    plan = ChainPlan(("step=1", "step=2"), (0.5, 0.5), (states_of(2),), ("no", "yes"), "product", "frequency", 0.01)
     with pytest.raises(ChainError, match="step=1"):
         TimePlan(plan, shape, "lstm1", "unrolled")
     TimePlan(plan, shape, "lstm1", "folded")

@@ -11,11 +11,11 @@ import pytest
 from fairchain.chain import read_chain, write_chain
 from fairchain.chain.learn import learn_chain, learn_family
 from fairchain.chain.over_time.probes import LastSteps, probe_of
-from fairchain.checker import check
 from fairchain.errors import ChainError, FairchainError
-from fairchain.model import OnnxModel
-from fairchain.model.asking import random_people
-from fairchain.population import UniformPopulation
+from fairchain.models import OnnxModel
+from fairchain.models.base import random_people
+from fairchain.pctl import check
+from fairchain.populations import UniformPopulation
 from fairchain.spec import Spec
 from tests.chain.recurrent import CELLS, STEPS, series, texts
 from tests.cli.test_commands import Cli

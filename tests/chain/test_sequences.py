@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairchain.chain.sequences import chain_of_traces
-from fairchain.checker import check
 from fairchain.errors import ChainError
+from fairchain.pctl import check
 
 inner = st.lists(st.sampled_from("abcd"), min_size=0, max_size=12)
 cyclic = st.lists(

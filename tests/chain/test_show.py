@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from fairchain.chain import Chain
-from fairchain.chain.show import chain_html, chain_table, digits
+from fairchain.chain.display import chain_html, chain_table, digits
 from tests.chain.test_formats import chains, made
 
 LEARNED = replace(

@@ -10,7 +10,7 @@ import pytest
 from fairchain import example
 from fairchain.cli.app import app, run
 from fairchain.cli.explain import bar
-from fairchain.evidence import Interval
+from fairchain.statistics import Interval
 
 CREDIT, CENSUS = str(example("credit")), str(example("census"))
 

@@ -175,13 +175,13 @@ hired = make_pipeline(coded, LogisticRegression(max_iter=1000)).fit(people[["job
 def test_a_fitted_pipeline_is_seen_from_the_command_line_as_in_python(cli: Cli, tmp_path: Path) -> None:
     for package in ("sklearn", "pandas"):
         pytest.importorskip(package)
-    from fairchain.drafting import Wishes, draft_spec, write_spec
-    from fairchain.model.load import import_named
+    from fairchain.drafting import DraftOptions, draft_spec, write_spec
+    from fairchain.models.load import import_named
 
     write_csv(tmp_path / "people.csv", applicants())
     (tmp_path / "hiring_pipeline.py").write_text(PIPELINE)
     assert cli("init", "python:hiring_pipeline:hired", "people.csv", "-q")[0] == 0
-    in_python = draft_spec("people.csv", import_named("python:hiring_pipeline:hired"), Wishes())
+    in_python = draft_spec("people.csv", import_named("python:hiring_pipeline:hired"), DraftOptions())
     assert (tmp_path / "spec.toml").read_text() == write_spec(in_python, tmp_path)
     features = {feature.name: feature for feature in load_spec("spec.toml").features}
     assert list(features) == ["job", "hours", "sex"]

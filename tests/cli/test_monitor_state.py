@@ -35,7 +35,7 @@ class TestState:
         self, seed: int, tmp_path: Path, monitor: Command, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Ctrl-C after a block, again and again."""
-        from fairchain.monitoring.watch import Watch
+        from fairchain.monitoring.stream import Watch
 
         path, one, many = tmp_path / "d.jsonl", tmp_path / "one.json", tmp_path / "many.json"
         path.write_bytes(as_jsonl(people(1500, [FAIR, UNFAIR, EQUAL, (0.6, 0.2)][seed], seed)))

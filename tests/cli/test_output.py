@@ -190,7 +190,7 @@ def test_no_command_ends_with_a_verdict_when_its_output_fails(
 def test_an_audit_that_cannot_be_kept_tells_the_verdict(
     cli: Cli, tmp_path: Path, filename: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairchain.auditing import shelf
+    from fairchain.auditing import checkpoints as shelf
     from fairchain.errors import OutputError
 
     place = shelf.place

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fairchain.errors import OutputError
-from fairchain.repairing.knobs import Shifts
-from fairchain.repairing.trial import Score, Trial
+from fairchain.repairing.evaluation import CandidateTrial, Score
+from fairchain.repairing.parameters import Shifts
 from tests.cli.test_commands import Cli
 from tests.networks import save
 from tests.repairing.builders import asked, fragile, labelled
@@ -24,8 +24,8 @@ QUICK = ["--iterations", "1", "--units", "0", "--workers", "1"]
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fairchain.repairing.front.SEARCHED", 4096)
-    monkeypatch.setattr("fairchain.repairing.front.REFINED", 8192)
+    monkeypatch.setattr("fairchain.repairing.repairer.SEARCHED", 4096)
+    monkeypatch.setattr("fairchain.repairing.repairer.REFINED", 8192)
     return Cli(monkeypatch, capsys)
 
 
@@ -117,7 +117,7 @@ def test_candidates_that_failed_are_told_with_the_reason(
 ) -> None:
     """To this search everything looks fair, and whatever it tries has no decision for anybody whose x is 0."""
     save(fragile(), tmp_path / "network.onnx")
-    monkeypatch.setattr(Trial, "score", lambda *_: Score(0.0, 1.0))
+    monkeypatch.setattr(CandidateTrial, "score", lambda *_: Score(0.0, 1.0))
     monkeypatch.setattr(Shifts, "weights", lambda *_: {"b3": np.array([-0.5], np.float32)})
     code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--change", "biases", *QUICK)
     assert (code, err) == (1, "")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairchain.cli.screen import Screen
+from fairchain.cli.terminal import Screen
 from tests.auditing.builders import write_question
 from tests.cli.test_commands import Cli
 

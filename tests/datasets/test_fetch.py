@@ -17,7 +17,7 @@ import pytest
 
 from fairchain import datasets
 from fairchain.datasets import fetch
-from fairchain.datasets.sources import SOURCES, Member, Source, Wheel
+from fairchain.datasets.sources import SOURCES, ArchiveMember, DataSource, Wheel
 from fairchain.errors import DataError
 from tests.child import run_child
 
@@ -36,11 +36,11 @@ def make_wheel(folder: Path, content: bytes = CONTENT, member: str = MEMBER) -> 
     return path
 
 
-def make_source(wheel_sha256: str) -> Source:
-    return Source(
+def make_source(wheel_sha256: str) -> DataSource:
+    return DataSource(
         name="toy",
         wheel=Wheel("toy==1.0", wheel_sha256, 0.1),
-        members=(Member(MEMBER, digest(CONTENT), len(CONTENT), columns=2),),
+        members=(ArchiveMember(MEMBER, digest(CONTENT), len(CONTENT), columns=2),),
         rows=2,
         columns=2,
         licence="CC0 1.0",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.drafting import Draft, Wishes, draft_spec
+from fairchain.drafting import Draft, DraftOptions, draft_spec
 from tests.networks import graph, linear, node, save, value
 
 JOBS = ("clerk", "driver", "nurse", "smith")
@@ -70,7 +70,7 @@ def named(path: Path, text: tuple[str, ...] = ("sex", "job"), order: tuple[str, 
 
 
 def draft(table: Any, model: Any = None, **wishes: Any) -> Draft:
-    return draft_spec(table, model, Wishes(**wishes))
+    return draft_spec(table, model, DraftOptions(**wishes))
 
 
 def features(made: Draft) -> dict[str, Any]:

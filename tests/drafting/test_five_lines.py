@@ -101,7 +101,7 @@ def test_the_same_from_the_exported_network_and_a_csv_file(tmp_path: Path) -> No
     people = frame()
     model = fitted(people)
     spec = infer_spec(people, model, reading="population")
-    (tmp_path / "model.onnx").write_bytes(fairchain.model.to_onnx(model, spec))
+    (tmp_path / "model.onnx").write_bytes(fairchain.models.to_onnx(model, spec))
     people.to_csv(tmp_path / "people.csv", index=False)
     made = draft(tmp_path / "people.csv", tmp_path / "model.onnx", reading="population")
     save_spec(made, tmp_path / "spec.toml")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.drafting.takes import Input, Signature, signature_of
+from fairchain.drafting.model_signature import Input, Signature, signature_of
 from fairchain.errors import ModelError
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
 from tests.networks import constant, graph, node, value
@@ -88,7 +88,7 @@ def test_of_a_function_nothing_is_seen_and_a_width_that_fits_is_found() -> None:
 
 def test_a_function_of_frames_gets_the_columns_of_the_table() -> None:
     pytest.importorskip("pandas")
-    from fairchain.model import as_frames
+    from fairchain.models import as_frames
 
     def hired(people: Any) -> Any:
         more = people["job"].isin(["driver", "nurse"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.model import OnnxModel
+from fairchain.models import OnnxModel
 from fairchain.spec import Spec, parse_spec
 from tests.networks import constant, graph, node, value
 from tests.questions import category, integer

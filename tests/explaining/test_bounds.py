@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairchain.evidence import Interval, Tally, count_together
-from fairchain.evidence.interval import pair_bounds
-from fairchain.explaining.bounds import SIGNS, effects, mean_bounds, sensitivities, spreads
-from fairchain.explaining.counting import STEPS, Look
+from fairchain.explaining.effect_bounds import SIGNS, effects, mean_bounds, sensitivities, spreads
+from fairchain.explaining.effect_counts import STEPS, Look
+from fairchain.statistics import Interval, Tally, count_together
+from fairchain.statistics.intervals import pair_bounds
 
 DELTA, RUNS = 0.2, 300
 # Runs with a miss in more than this many of 300 at delta 0.2 have a chance below 1e-5.

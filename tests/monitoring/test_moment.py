@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairchain.evidence.counts import any_time, gaps_of
-from fairchain.evidence.rule import Decision
-from fairchain.monitoring.bounds import DECISIONS, GroupCounts, Question, existing, largest_gap, next_decisions
+from fairchain.monitoring.bounds import DECISIONS, GroupCounts, MonitoredProperty, existing, largest_gap, next_decisions
 from fairchain.monitoring.moment import first_change, rows_unchanged
+from fairchain.statistics.rate_counts import any_time, gaps_of
+from fairchain.statistics.rules import Decision
 
 
 def rows_of(seed: int, groups: int, size: int) -> tuple[Any, Any]:
@@ -44,7 +44,9 @@ def counts_of(codes: Any, hits: Any, groups: int) -> GroupCounts:
 def test_the_first_change_is_that_of_looking_at_every_row(
     seed: int, groups: int, size: int, before: float, threshold: float, kind: Any, delta: float, named: bool
 ) -> None:
-    question = Question(threshold=threshold, kind=kind, delta=delta, groups=tuple("abcdef"[:groups]) if named else ())
+    question = MonitoredProperty(
+        threshold=threshold, kind=kind, delta=delta, groups=tuple("abcdef"[:groups]) if named else ()
+    )
     codes, hits = rows_of(seed, groups, size)
     start = int(before * (size - 1))
     counts = counts_of(codes[:start], hits[:start], groups)
@@ -89,7 +91,7 @@ def test_the_largest_gap_is_that_of_all_pairs(bounds: list[tuple[int, int]], kin
 def test_a_long_block_is_searched_quickly_and_to_the_row() -> None:
     """A hundred thousand rows in one block: a few dozen evaluations, not a hundred thousand."""
     rng = np.random.default_rng(1)
-    codes, question = rng.integers(0, 2, 100_000), Question(threshold=0.1)
+    codes, question = rng.integers(0, 2, 100_000), MonitoredProperty(threshold=0.1)
     hits = rng.random(len(codes)) < np.array([0.5, 0.64])[codes]
     empty = counts_of(codes[:0], hits[:0], 2)
     found = first_change(Decision.UNDECIDED, empty, codes, hits, question)
@@ -101,7 +103,7 @@ def test_a_long_block_is_searched_quickly_and_to_the_row() -> None:
 
 def test_nothing_can_be_said_of_fewer_than_two_groups() -> None:
     codes, hits = np.zeros(5000, np.intp), np.ones(5000, bool)
-    for question in (Question(threshold=0.9), Question(threshold=0.9, groups=("a", "b"))):
+    for question in (MonitoredProperty(threshold=0.9), MonitoredProperty(threshold=0.9, groups=("a", "b"))):
         counts = counts_of(codes[:0], hits[:0], max(1, len(question.groups)))
         assert first_change(Decision.UNDECIDED, counts, codes, hits, question) is None
         gap = counts.after(codes, hits).gap(question)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fairchain.errors import DataError, SpecError
-from fairchain.evidence import Decision
 from fairchain.monitoring import Monitor
+from fairchain.statistics import Decision
 
 
 def rows(size: int, rates: tuple[float, ...] = (0.2, 0.9), seed: int = 0) -> tuple[list[str], list[bool]]:

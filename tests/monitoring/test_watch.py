@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairchain.errors import DataError
-from fairchain.monitoring.lines import Source
+from fairchain.monitoring.lines import LineSource
 from fairchain.monitoring.state import Asked, read_state, write_state
-from fairchain.monitoring.watch import Watch
+from fairchain.monitoring.stream import Watch
 
 ASKED = Asked(protected=("sex",), prediction="d", outcome="1", kind="difference", threshold=0.5, delta=0.05, groups=())
 # fmt: off
@@ -28,7 +28,7 @@ def test_any_bytes_are_read_or_refused_and_leave_a_state(data: bytes, skip_bad: 
     with tempfile.TemporaryDirectory() as folder:
         path, kept = Path(folder) / "input", Path(folder) / "state.json"
         path.write_bytes(data)
-        with Source(path) as source:
+        with LineSource(path) as source:
             watch = Watch(source, ASKED, resumable=True, skip_bad=skip_bad)
             try:
                 for report in watch.reports(keep_going=True, every=3):
@@ -41,7 +41,7 @@ def test_any_bytes_are_read_or_refused_and_leave_a_state(data: bytes, skip_bad: 
         write_state(watch.state, kept)
         state = read_state(kept, ASKED)
         assert state is not None
-        with Source(path) as source:
+        with LineSource(path) as source:
             again = Watch(source, ASKED, state, resumable=True, skip_bad=skip_bad)
             assert again.progress.place.sha256 == place.sha256
             assert again.state == watch.state

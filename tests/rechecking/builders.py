@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fairchain import make_certificate, parse_spec, recheck, verify
-from fairchain.certificate import dump
 from fairchain.certificate_format import digest
+from fairchain.certificates import dump
 from fairchain.rechecking import Recheck
 from fairchain.tables import RawTable, read_table
 from tests.networks import linear, save

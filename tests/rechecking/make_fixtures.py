@@ -20,7 +20,7 @@ from typing import Any
 import onnx
 
 from fairchain import make_certificate, parse_spec, verify
-from fairchain.certificate import dump
+from fairchain.certificates import dump
 from tests.questions import changed
 from tests.rechecking.builders import audit, written
 from tests.sequences import Network, Recurrent

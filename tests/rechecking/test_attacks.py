@@ -12,15 +12,15 @@ import onnx
 import pytest
 
 from fairchain import CertificateError, Spec, make_certificate, parse_spec, recheck, verify
-from fairchain.certificate import dump, write_certificate
 from fairchain.certificate_format import digest
+from fairchain.certificates import dump, write_certificate
 from fairchain.cli.app import RECHECKED
-from fairchain.population.rejection import RejectionPopulation
+from fairchain.populations.rejection import RejectionPopulation
 from fairchain.rechecking import Recheck
-from fairchain.rechecking.record import MOST_VALUES
+from fairchain.rechecking.contents import MOST_VALUES
 from fairchain.spec import revise
 from fairchain.spec.seeds import derive_seed, meaning_of
-from fairchain.wording import scope
+from fairchain.statements import scope
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question
 from tests.sequences import Network, Recurrent

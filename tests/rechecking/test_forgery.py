@@ -9,7 +9,7 @@ import pytest
 
 from fairchain.rechecking.arithmetic import log_evidence
 from fairchain.rechecking.forgery import escape_probability, smallest_forgery
-from fairchain.rechecking.replay import BatchRecord, Question
+from fairchain.rechecking.replay import BatchRecord, ReplayedRule
 from fairchain.rechecking.rerun import sample_of
 
 PAIR = ~np.eye(2, dtype=bool)[None]
@@ -24,8 +24,8 @@ def test_forged_chunks_escape_real_samples_as_often_as_said(chunks: int, sampled
     assert abs(np.mean(escaped) - said) <= 4 * np.sqrt(said * (1 - said) / 4000) + 1e-12
 
 
-def question(threshold: float = 0.1, *, relative: bool = False, epsilon: float | None = None) -> Question:
-    return Question(2, 1, threshold, 1e-6, epsilon, False, PAIR, relative)
+def question(threshold: float = 0.1, *, relative: bool = False, epsilon: float | None = None) -> ReplayedRule:
+    return ReplayedRule(2, 1, threshold, 1e-6, epsilon, False, PAIR, relative)
 
 
 def batch(number: int, both: int, first: int, second: int, rounds: int, leader: bool = False) -> BatchRecord:
@@ -34,7 +34,7 @@ def batch(number: int, both: int, first: int, second: int, rounds: int, leader: 
     return BatchRecord(number, 1024, rounds, [0, 1], (0, 1, 0) if leader else None, 0, [0, 1], together)
 
 
-def remaining(batches: list[BatchRecord], asked: Question, verdict: str) -> float:
+def remaining(batches: list[BatchRecord], asked: ReplayedRule, verdict: str) -> float:
     """The log e-value of the counts that are left, of the pair that is furthest from the verdict."""
     total = sum((np.array(each.tables(0)[0]) for each in batches), start=np.zeros((2, 2), int))
     rounds = sum(each.rounds for each in batches)

@@ -18,11 +18,11 @@ import pytest
 from onnx import numpy_helper
 
 from fairchain import CertificateError, ModelError, example, load_spec, make_certificate, recheck, verify
-from fairchain.certificate import dump
 from fairchain.certificate_format import digest
+from fairchain.certificates import dump
 from fairchain.rechecking import Recheck, arithmetic
 from fairchain.spec import revise
-from fairchain.wording import statement
+from fairchain.statements import statement
 
 Content = dict[str, Any]
 MODES: dict[str, dict[str, Any]] = {
@@ -312,11 +312,11 @@ def test_a_certificate_names_no_folder_of_the_machine_it_was_made_on(tmp_path: P
 
 def test_the_second_arithmetic_agrees_with_the_first() -> None:
     """Two implementations, written apart, over random counts."""
-    from fairchain.evidence.bets import log_wealth
-    from fairchain.evidence.payoff import DIFFERENCE
+    from fairchain.statistics.e_values import log_wealth
+    from fairchain.statistics.payoff import DIFFERENCE
 
     against_at_least, against_at_most = DIFFERENCE.against_at_least, DIFFERENCE.against_at_most
-    from fairchain.evidence.interval import clopper_pearson, probability_any_time
+    from fairchain.statistics.intervals import clopper_pearson, probability_any_time
 
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 3000, (200, 3))

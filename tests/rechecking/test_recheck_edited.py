@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairchain import FairchainError, make_certificate, parse_spec, verify
-from fairchain.certificate import dump
+from fairchain.certificates import dump
 from tests.rechecking.builders import SEXES, Content, audit, certificate, check, failing
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from fairchain import make_certificate, parse_spec, verify
-from fairchain.certificate import dump
-from fairchain.evidence import RATIO
-from fairchain.evidence.bets import log_wealth
-from fairchain.evidence.counts import ArmCounts, fixed_sample, gap_bounds
-from fairchain.evidence.interval import pair_bounds
-from fairchain.evidence.rule import every_pair
+from fairchain.certificates import dump
 from fairchain.rechecking import arithmetic
+from fairchain.statistics import RATIO
+from fairchain.statistics.e_values import log_wealth
+from fairchain.statistics.intervals import pair_bounds
+from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
+from fairchain.statistics.rules import every_pair
 from tests.rechecking.builders import FEATURES, LABELS, PAIRS, RACES, audit, certificate, check, failing
 
 
@@ -113,7 +113,7 @@ def test_the_second_arithmetic_agrees_with_the_first_about_ratios_and_about_pair
     bound = arithmetic.largest_bound(triple, 7.0, none, 0.2, relative=True)
     assert bound == pytest.approx(pair_bounds(cells, 7.0, RATIO)[1].max(), abs=1e-9)
     assert pair_bounds(cells, 7.0, RATIO)[0].max() <= bound
-    counts = ArmCounts(np.array([40, 31]), np.array([[22, 9]]))
+    counts = SubgroupCounts(np.array([40, 31]), np.array([[22, 9]]))
     _, low, high = gap_bounds(counts, every_pair(2, 1), "difference", 0.01, fixed_sample)
     one, other = (arithmetic.exact_bounds(got, asked, 0.01 / 2) for got, asked in ((22, 40), (9, 31)))
     assert high == pytest.approx(one[1] - other[0], abs=1e-9)

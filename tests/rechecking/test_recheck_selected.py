@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fairchain import parse_spec, recheck, verify, write_certificate
-from fairchain.evidence import Sampler
-from fairchain.population import RejectionPopulation, UniformPopulation
+from fairchain.populations import RejectionPopulation, UniformPopulation
 from fairchain.spec import comparison_of
-from fairchain.spec.predicate import parse_predicate
-from fairchain.verdict import Ledger
+from fairchain.spec.conditions import parse_predicate
+from fairchain.verification.sampler import Sampler
+from fairchain.verification.verdict import RunRecord
 from tests.networks import linear, save
 from tests.questions import category, integer, question
 
@@ -28,7 +28,7 @@ def asked(path: Path) -> dict[str, Any]:
 def test_batches_without_some_group_are_confirmed(tmp_path: Path) -> None:
     path = save(linear([[0, 0.3], [0, 0.6]], [2.35, 0]), tmp_path / "network.onnx")
     verdict = verify(None, parse_spec(asked(path)))
-    assert isinstance(verdict.ledger, Ledger)
+    assert isinstance(verdict.ledger, RunRecord)
     assert {len(plan.groups) for plan, _ in verdict.ledger.entries} == {2, 3}
     write_certificate(verdict, tmp_path / "certificate.json")
     checked = recheck(tmp_path / "certificate.json", path, full=True)
@@ -40,13 +40,13 @@ def test_a_group_that_a_batch_leaves_out_is_not_waited_for(tmp_path: Path) -> No
     spec = parse_spec(asked(tmp_path / "network.onnx"))
     predicate = parse_predicate("race == 'a' and age > 2 or race == 'b' and age < 2", spec.features)
     comparison = comparison_of(spec)
-    source = UniformPopulation(spec, comparison.arms, np.float64)
+    source = UniformPopulation(spec, comparison.subgroups, np.float64)
 
     class Model:
         def predict(self, values: Any) -> Any:
             return (values[:, 0] > 2).astype(np.uint8)
 
-    drawn = RejectionPopulation(source, predicate, comparison.arms, most=1000)
+    drawn = RejectionPopulation(source, predicate, comparison.subgroups, most=1000)
     for count in (100, 5000):
         labels = Sampler(Model(), drawn, 0, comparison).labels(0, count, (0, 1))
         assert (labels[0] == 1).all()

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from fairchain.errors import ModelError
-from fairchain.model import OnnxModel
-from fairchain.model.tunable import Tunable
-from fairchain.model.weights import Weights
+from fairchain.models import OnnxModel
+from fairchain.models.edit.candidates import Tunable
+from fairchain.models.edit.weights import Weights
 from fairchain.repairing import diff_report, repair
+from fairchain.repairing.evaluation import FAILED, CandidateTrial, LabelledRows, RepairQuestion, Score
 from fairchain.repairing.judge import Judge
-from fairchain.repairing.knobs import Shifts
+from fairchain.repairing.parameters import Shifts
 from fairchain.repairing.search import Tried
-from fairchain.repairing.trial import FAILED, Question, Rows, Score, Trial
 from fairchain.spec import Spec
 from tests.networks import save
 from tests.repairing.builders import SEX, asked, fragile
@@ -31,22 +31,22 @@ def question(folder: Path, **changes: Any) -> Spec:
     return asked(folder, **changes)
 
 
-def judge_of(spec: Spec, held_out: Rows | None = None) -> tuple[Judge, Shifts]:
+def judge_of(spec: Spec, held_out: LabelledRows | None = None) -> tuple[Judge, Shifts]:
     """A judge, and two numbers to choose: one breaks scores, one turns the weight of sex down to 0."""
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
     places = (("b3", 0), ("w1", 4 * SEX + 2))
     knobs = Shifts(weights.values, places, (1.0, -2.0), ("b3[0]", "w1[2, 2]"))
-    return Judge(model, weights, Question(spec), held_out, None, 0, 1), knobs
+    return Judge(model, weights, RepairQuestion(spec), held_out, None, 0, 1), knobs
 
 
 def candidate(*point: float) -> Tried:
     return Tried(np.array(point), Score(0.0, 1.0), 0.0)
 
 
-def rows(*x: float) -> Rows:
+def rows(*x: float) -> LabelledRows:
     values = np.column_stack([np.resize(x, 40), np.arange(40) % 10, np.arange(40) % 2])
-    return Rows(values, (values[:, :2].sum(axis=1) > 9.5).astype(int))
+    return LabelledRows(values, (values[:, :2].sum(axis=1) > 9.5).astype(int))
 
 
 def test_the_judge_records_why_a_candidate_failed_and_goes_on_to_the_next(tmp_path: Path) -> None:
@@ -79,13 +79,17 @@ def test_held_out_rows_without_a_decision_of_the_original_are_an_error(tmp_path:
         judge.one(candidate(0, 1), knobs, 1)
 
 
-def trial_of(spec: Spec, searched: Rows | None) -> Trial:
+def trial_of(spec: Spec, searched: LabelledRows | None) -> CandidateTrial:
     model = OnnxModel(spec.model.path or "", spec)
-    return Trial(Tunable(model, Weights(model), ["b3"]), Question(spec).inputs(model.dtype, 1, 4000), searched)
+    return CandidateTrial(
+        Tunable(model, Weights(model), ["b3"]), RepairQuestion(spec).inputs(model.dtype, 1, 4000), searched
+    )
 
 
 @pytest.mark.parametrize("searched", [None, rows(3, 5, 8)], ids=["agreement", "accuracy"])
-def test_a_candidate_that_fails_in_the_search_has_the_worst_score(tmp_path: Path, searched: Rows | None) -> None:
+def test_a_candidate_that_fails_in_the_search_has_the_worst_score(
+    tmp_path: Path, searched: LabelledRows | None
+) -> None:
     trial = trial_of(question(tmp_path), searched)
     assert trial.score({"b3": np.array([0.5 + NOBODY], np.float32)}) == FAILED
     assert trial.score({"b3": np.array([0.5 + ONE_ROW], np.float32)}) == trial.score({})
@@ -101,7 +105,7 @@ def test_a_repair_all_of_whose_candidates_fail_ends_with_their_reasons(
 ) -> None:
     """To this search everything looks fair, and whatever it tries breaks the scores."""
     spec = question(tmp_path)
-    monkeypatch.setattr(Trial, "score", lambda *_: Score(0.0, 1.0))
+    monkeypatch.setattr(CandidateTrial, "score", lambda *_: Score(0.0, 1.0))
     monkeypatch.setattr(Shifts, "weights", lambda *_: {"b3": np.array([-0.5], np.float32)})
     result = repair(None, spec, change="biases", units=0, iterations=1, workers=1)
     assert not result.accepted
@@ -127,5 +131,7 @@ def test_scores_that_overflow_have_no_decision_and_no_warning(tmp_path: Path) ->
     """Both scores are infinite, and their difference is no number."""
     spec = asked(tmp_path)
     model = OnnxModel(spec.model.path or "", spec)
-    trial = Trial(Tunable(model, Weights(model), ["b2"]), Question(spec).inputs(model.dtype, 1, 4000), None)
+    trial = CandidateTrial(
+        Tunable(model, Weights(model), ["b2"]), RepairQuestion(spec).inputs(model.dtype, 1, 4000), None
+    )
     assert trial.score({"b2": np.full(2, np.inf, np.float32)}) == FAILED

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairchain.model import OnnxModel
-from fairchain.model.tunable import input_means
-from fairchain.model.weights import Unit, Weights
-from fairchain.repairing.knobs import Knobs, NamedUnit, Scales, last_layer, low_rank, unit_biases
+from fairchain.models import OnnxModel
+from fairchain.models.edit.candidates import input_means
+from fairchain.models.edit.weights import Weights, WeightUnit
+from fairchain.repairing.parameters import NamedUnit, Parameters, Scales, last_layer, low_rank, unit_biases
 from tests.repairing.builders import SEX, asked, biased
 
-PROTECTED = NamedUnit(Unit("", SEX), "feature sex", True)
+PROTECTED = NamedUnit(WeightUnit("", SEX), "feature sex", True)
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def people(count: int = 500) -> np.ndarray:
     return np.column_stack([random.integers(0, 10, (count, 2)), random.integers(0, 2, count)]).astype(np.float32)
 
 
-def all_knobs(model: OnnxModel) -> dict[str, Knobs]:
+def all_knobs(model: OnnxModel) -> dict[str, Parameters]:
     weights = Weights(model)
     means = input_means(model, weights.blocks, people())
-    neurons = [NamedUnit(Unit("h", j), f"layer1[{j}]") for j in range(4)]
+    neurons = [NamedUnit(WeightUnit("h", j), f"layer1[{j}]") for j in range(4)]
     return {
         "scales": Scales(weights, [PROTECTED, *neurons], means),
         "paper": Scales(weights, neurons, None),
@@ -97,6 +97,6 @@ def test_a_bias_of_one_row_can_be_moved_like_any_other(tmp_path: Path) -> None:
     file = tmp_path / "rows.onnx"
     file.write_bytes(network.SerializeToString())
     weights = Weights(OnnxModel(str(file), asked(tmp_path)))
-    shifts = unit_biases(weights, [NamedUnit(Unit("h", 2), "layer1[2]")])
+    shifts = unit_biases(weights, [NamedUnit(WeightUnit("h", 2), "layer1[2]")])
     assert shifts.names == ("b1[0, 2]", "b2[0, 0]", "b2[0, 1]")
     assert shifts.weights(np.array([1.0, 0, 0]))["b1"][0].tolist() == [0, 0, 1, 0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.model import OnnxModel
+from fairchain.models import OnnxModel
 from fairchain.repairing import repair
 from fairchain.spec import revise
 from fairchain.verification import verify
@@ -20,7 +20,7 @@ QUICK: dict[str, Any] = {"iterations": 4, "workers": 1}
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SEARCHED", "REFINED", "TEXTS", "TEXTS_REFINED"):
-        monkeypatch.setattr(f"fairchain.repairing.front.{name}", 2048)
+        monkeypatch.setattr(f"fairchain.repairing.repairer.{name}", 2048)
 
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])

@@ -12,14 +12,14 @@ import pytest
 
 from fairchain import Coupled
 from fairchain.errors import DataError, FairchainError, ModelError, SpecError
-from fairchain.model import OnnxModel
+from fairchain.models import OnnxModel
 from fairchain.repairing import Repair, repair, write_repair
+from fairchain.repairing.evaluation import CandidateTrial, LabelledRows, Score
 from fairchain.repairing.judge import attempt_spec
-from fairchain.repairing.knobs import Scales
-from fairchain.repairing.rows import divided, shuffled
+from fairchain.repairing.labelled_rows import divided, shuffled
+from fairchain.repairing.parameters import Scales
 from fairchain.repairing.search import Searcher
 from fairchain.repairing.settings import Settings
-from fairchain.repairing.trial import Rows, Score, Trial
 from fairchain.verification import verify
 from tests.repairing.builders import QUICK, asked, labelled
 
@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_workers(tmp_path: Path,
 
 def test_the_judge_is_not_fooled_by_what_the_search_believes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is tried looks fair to this search; nothing of it is."""
-    monkeypatch.setattr(Trial, "score", lambda *_: Score(0.0, 1.0))
+    monkeypatch.setattr(CandidateTrial, "score", lambda *_: Score(0.0, 1.0))
     # Not a single weight of sex may change, so no candidate can be fair.
     monkeypatch.setattr(Scales, "weights", lambda *_: {})
     result = repair(None, asked(tmp_path), **{**QUICK, "change": "scales"})
@@ -246,7 +246,7 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
 
 
 def test_a_sorted_file_is_searched_on_in_an_order_of_chance() -> None:
-    rows = Rows(np.arange(100.0)[:, None], np.arange(100) // 50)
+    rows = LabelledRows(np.arange(100.0)[:, None], np.arange(100) // 50)
     first = shuffled(rows, 0).truth[:50]
     assert 10 < first.sum() < 40
     one, other = divided(rows, 0)

@@ -43,7 +43,7 @@ def test_a_card_about_texts_speaks_of_texts(credit: Plain) -> None:
 
 
 def test_the_command_on_the_card_checks_the_certificate(credit: Plain, tmp_path: Path) -> None:
-    from fairchain.certificate import dump
+    from fairchain.certificates import dump
 
     found = re.search(r"check it again: `(.*)`", model_card(credit, source="my certificate.json"))
     assert found is not None

@@ -10,8 +10,8 @@ import pytest
 
 import fairchain
 from fairchain import certificate_format
-from fairchain.certificate import dump
-from fairchain.report.claims import read_claims
+from fairchain.certificates import dump
+from fairchain.report.certificate_contents import read_claims
 from fairchain.report.comparison import compare
 from fairchain.spec import revise
 

@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from fairchain.report.markdown import code, escape, finding, for_pull_request, markdown, summary
-from fairchain.report.sections import headline
+from fairchain.report.verdict_section import headline
 
 from .builders import HOSTILE, findings, verdict
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairchain.letters import plain
+from fairchain.messages import plain
 from fairchain.report.markdown import code, escape, markdown
 from fairchain.report.markup import el, join
-from fairchain.report.numbers import with_interval
+from fairchain.report.number_format import with_interval
 from fairchain.report.page import page
 from fairchain.report.plots.frame import fit, round_numbers, text_width
 from tests.report import builders
@@ -163,7 +163,7 @@ def test_a_repair_all_of_whose_candidates_failed_has_no_number_that_was_not_foun
 
 
 def test_the_picture_of_a_chain_adds_up() -> None:
-    from fairchain.report.strands import flow_of
+    from fairchain.report.chain_flow import flow_of
 
     flow = flow_of(chain(5), names(5), names(5)[-1], names(5)[0])
     assert flow is not None
@@ -178,7 +178,7 @@ def test_a_chain_that_comes_back_is_not_drawn_in_columns() -> None:
     import numpy as np
 
     from fairchain.chain import Chain
-    from fairchain.report.strands import flow_of
+    from fairchain.report.chain_flow import flow_of
 
     loop = Chain(
         ("Start", "g", "h", "Y=a"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
-from fairchain.spec.predicate import MOST_CHARACTERS, MOST_DEPTH, parse_predicate
+from fairchain.spec.conditions import MOST_CHARACTERS, MOST_DEPTH, parse_predicate
 
 RACES = ("White", "Black", 'it\'s "other"', "`", "")[:4]
 FEATURES: tuple[Feature, ...] = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairchain import explain, learn_chain, make_certificate, parse_spec, verify
-from fairchain.model import OnnxModel
+from fairchain.models import OnnxModel
 from fairchain.spec import Spec
 from fairchain.spec.seeds import seed_of
-from fairchain.verification.survey import survey
+from fairchain.verification.all_pairs import survey
 from tests.networks import linear, save
 from tests.questions import category, integer, question
 

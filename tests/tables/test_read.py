@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from fairchain.errors import DataError
-from fairchain.tables import Limits, read_table
+from fairchain.tables import TableLimits, read_table
 from tests.tables.builders import write_csv
 
 COLUMNS = {"age": [39, 50, None], "sex": ["Male", None, "Female"]}
@@ -28,7 +28,7 @@ def written(tmp_path: Path, content: str | bytes, name: str = "people.csv") -> P
     return path
 
 
-def refused(source: Any, *words: str, limits: Limits | None = None) -> None:
+def refused(source: Any, *words: str, limits: TableLimits | None = None) -> None:
     """The table ends in one message that has these words, and that names its source first."""
     with pytest.raises(DataError) as caught:
         read_table(source, limits)
@@ -325,16 +325,16 @@ def test_nested_columns_of_a_parquet_file_are_refused_only_if_they_are_used(tmp_
 
 def test_more_bytes_columns_or_cells_than_the_limits_are_refused(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "people.csv", {"a": range(100), "b": range(100)})
-    refused(path, "larger than 100 bytes", limits=Limits(file_bytes=100))
-    refused(path, "2 columns are more than 1", limits=Limits(columns=1))
-    refused(path, "more than 150 cells", limits=Limits(cells=150))
+    refused(path, "larger than 100 bytes", limits=TableLimits(file_bytes=100))
+    refused(path, "2 columns are more than 1", limits=TableLimits(columns=1))
+    refused(path, "more than 150 cells", limits=TableLimits(cells=150))
     frame = pl.DataFrame({"a": range(100), "b": range(100)})
     frame.write_parquet(tmp_path / "people.parquet")
-    refused(tmp_path / "people.parquet", "2 columns are more than 1", limits=Limits(columns=1))
+    refused(tmp_path / "people.parquet", "2 columns are more than 1", limits=TableLimits(columns=1))
     for source in (frame, frame.to_dict()):
-        refused(source, "2 columns are more than 1", limits=Limits(columns=1))
-        refused(source, "more than 150 cells", limits=Limits(cells=150))
-    refused(tmp_path / "people.parquet", "larger than 100 bytes", limits=Limits(file_bytes=100))
+        refused(source, "2 columns are more than 1", limits=TableLimits(columns=1))
+        refused(source, "more than 150 cells", limits=TableLimits(cells=150))
+    refused(tmp_path / "people.parquet", "larger than 100 bytes", limits=TableLimits(file_bytes=100))
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_more_bytes_columns_or_cells_than_the_limits_are_refused(tmp_path: Path)
 def test_a_compressed_bomb_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(content, compresslevel=1))
-    refused(path, limits=Limits(file_bytes=10**6))
+    refused(path, limits=TableLimits(file_bytes=10**6))
 
 
 def test_a_line_without_an_end_is_not_read_to_its_end(tmp_path: Path) -> None:
@@ -354,11 +354,11 @@ def test_a_parquet_file_with_very_many_rows_is_not_unpacked(tmp_path: Path) -> N
     path = tmp_path / "bomb.parquet"
     pl.DataFrame({"a": pl.repeat(1, 5_000_000, eager=True)}).write_parquet(path)
     assert path.stat().st_size < 10**5
-    refused(path, "more than 1,000 cells", limits=Limits(cells=1000))
+    refused(path, "more than 1,000 cells", limits=TableLimits(cells=1000))
 
 
 def test_texts_that_share_their_memory_are_not_unpacked_beyond_the_limit() -> None:
-    table = read_table(pl.DataFrame({"a": pl.repeat("x" * 1000, 10_000, eager=True)}), Limits(file_bytes=10**6))
+    table = read_table(pl.DataFrame({"a": pl.repeat("x" * 1000, 10_000, eager=True)}), TableLimits(file_bytes=10**6))
     with pytest.raises(DataError, match="more than 1,000,000 bytes unpacked"):
         table.column("a")
 
@@ -369,7 +369,7 @@ def test_a_small_parquet_file_that_stands_for_four_gigabytes_is_refused_before_i
     one = pl.Series(["a" * 2**20], dtype=pl.Categorical)
     pl.DataFrame({"t": one.gather(pl.zeros(2**12, pl.UInt32, eager=True))}).write_parquet(path)
     assert path.stat().st_size < 10**7
-    refused(path, "holds more than 2,000,000,000 bytes unpacked", limits=Limits(memory_bytes=3 * 2**30))
+    refused(path, "holds more than 2,000,000,000 bytes unpacked", limits=TableLimits(memory_bytes=3 * 2**30))
 
 
 def test_the_limit_of_unpacked_bytes_is_one_for_all_columns(tmp_path: Path) -> None:
@@ -377,14 +377,14 @@ def test_the_limit_of_unpacked_bytes_is_one_for_all_columns(tmp_path: Path) -> N
     rows = pl.int_range(1000, eager=True)
     columns = {f"text {i}": rows.cast(pl.String).str.pad_end(400) for i in range(3)} | {"number": rows}
     pl.DataFrame(columns).write_parquet(path)
-    refused(path, "holds more than 1,000,000 bytes unpacked", limits=Limits(file_bytes=10**6))
-    assert read_table(path, Limits(file_bytes=2 * 10**6)).count == 1000
+    refused(path, "holds more than 1,000,000 bytes unpacked", limits=TableLimits(file_bytes=10**6))
+    assert read_table(path, TableLimits(file_bytes=2 * 10**6)).count == 1000
 
 
 def test_a_parquet_file_that_is_unpacked_for_too_long_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "people.parquet"
     pl.DataFrame(COLUMNS).write_parquet(path)
-    refused(path, "more than 0 seconds", "Limits.seconds", limits=Limits(seconds=0))
+    refused(path, "more than 0 seconds", "TableLimits.seconds", limits=TableLimits(seconds=0))
 
 
 @pytest.mark.parametrize("cut", [5, 30, -5])

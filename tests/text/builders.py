@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.population.texts import TextPopulation
+from fairchain.populations.texts import TextPopulation
 from fairchain.spec import Spec, groups_of, parse_spec
-from fairchain.spec.arms import arms_of_groups
+from fairchain.spec.subgroups import subgroups_of_groups
 
 # Pairs that stand side by side are near each other.
 NEAR = (
@@ -65,4 +65,4 @@ def spec_of(folder: Path, texts: tuple[str, ...] = TEXTS, **population: Any) -> 
 
 
 def population_of(spec: Spec) -> TextPopulation:
-    return TextPopulation(spec, arms_of_groups(groups_of(spec)))
+    return TextPopulation(spec, subgroups_of_groups(groups_of(spec)))

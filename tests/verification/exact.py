@@ -152,7 +152,7 @@ def random_net(rng: np.random.Generator, world: World, labels: int) -> Net:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Exact answers, rounded once: the gap in its own unit, and the rate of each arm and label."""
+    """Exact answers, rounded once: the gap in its own unit, and the rate of each subgroup and label."""
 
     measured: float
     rates: dict[tuple[str, int], float]
@@ -160,7 +160,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Answers:
-    """Every exact number of a question about a world: rates of each arm and outcome, and what is compared."""
+    """Every exact number of a question about a world: rates of each subgroup and outcome, and what is compared."""
 
     world: World
     net: Net
@@ -203,8 +203,8 @@ class Answers:
         got = self.mass(lambda person: self._in(person, group) and self.decided[person] == label)
         return got / self.mass(lambda person: self._in(person, group))
 
-    def arms(self, label: int) -> dict[str, Fraction]:
-        """The rate of each arm."""
+    def subgroups(self, label: int) -> dict[str, Fraction]:
+        """The rate of each subgroup."""
         groups = {name: self.rate(group, label) for name, group in self.groups().items()}
         everybody = {"everybody": self.rate(None, label)}
         if self.compare == "groups":
@@ -217,10 +217,10 @@ class Answers:
         """Rates that must be alike, both ways round, for all labels that are looked at."""
         found = []
         for label in self.outcomes:
-            arms = self.arms(label)
-            for one, other in product(arms, arms):
+            subgroups = self.subgroups(label)
+            for one, other in product(subgroups, subgroups):
                 if one != other and (self.compare == "groups" or (one == "everybody") != (other == "everybody")):
-                    found.append((arms[one], arms[other]))
+                    found.append((subgroups[one], subgroups[other]))
         return found
 
     def measured(self) -> Fraction:
@@ -251,7 +251,9 @@ class Answers:
         """Everything that a verdict gives intervals for."""
         if self.kind == "individual":
             return Numbers(float(self.changing()), {})
-        rates = {(name, label): float(rate) for label in range(self.labels) for name, rate in self.arms(label).items()}
+        rates = {
+            (name, label): float(rate) for label in range(self.labels) for name, rate in self.subgroups(label).items()
+        }
         return Numbers(float(self.measured()), rates)
 
     def fair(self, threshold: float) -> bool:

@@ -16,11 +16,11 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from fairchain import Decision, OnnxModel, Spec, parse_spec, verify
-from fairchain.certificate import make_certificate
+from fairchain.certificates import make_certificate
 from fairchain.errors import SpecError
-from fairchain.population import build_population
+from fairchain.populations import build_population
 from fairchain.spec import comparison_of
-from fairchain.verdict import Ledger
+from fairchain.verification.verdict import RunRecord
 from tests.networks import linear, save
 from tests.questions import category, changed, integer, question, real
 from tests.verification.exact import Answers, Net, World, floats, random_net, shares_of
@@ -207,7 +207,7 @@ def test_the_same_seed_gives_the_same_tallies_whatever_the_workers(asked: str, p
 
     def tallies(spec: Spec, **options: Any) -> list[Any]:
         ledger = verify(model, spec, **options, **extra).ledger
-        assert isinstance(ledger, Ledger)
+        assert isinstance(ledger, RunRecord)
         return [(plan, batch.rounds, batch.together.tolist()) for plan, batch in ledger.entries]
 
     alone = tallies(near, workers=1, seed=5)
@@ -252,8 +252,8 @@ def test_people_on_the_border_of_two_real_ranges_belong_to_the_one_that_begins(
     spec = parse_spec({**data, "population": population})
     if "table" in extra:
         extra = {"people": people_of(read_table(extra["table"]), spec)}
-    drawn = build_population(spec, comparison_of(spec).arms, np.float64, **extra).rounds(0, 0, 400)
-    young, old = (set(drawn.show(arm)[:, 1].tolist()) for arm in (0, 1))
+    drawn = build_population(spec, comparison_of(spec).subgroups, np.float64, **extra).rounds(0, 0, 400)
+    young, old = (set(drawn.show(subgroup)[:, 1].tolist()) for subgroup in (0, 1))
     assert (young, old) == ({20.0}, {25.0, 30.0})
 
 
@@ -302,7 +302,7 @@ def test_rows_that_give_no_frequencies_are_mentioned(network: Path) -> None:
 
 
 def test_a_share_of_nothing_is_not_called_rows(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from fairchain.cli.show import show_verdict
+    from fairchain.cli.verdict_display import show_verdict
 
     data = asked_of(network, "stated", protected=["job"], min_size=0.1)
     show_verdict(verify(None, parse_spec(data)))

@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import binom
 
 from fairchain import Decision, SpecError, parse_spec, recheck, verify, write_certificate
-from fairchain.evidence.counts import ArmCounts, fixed_sample, gap_bounds, gaps_of
-from fairchain.evidence.rows import RowsAnswer
+from fairchain.statistics.fixed_sample import RowsAnswer
+from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds, gaps_of
 from tests.verification.tables import audit, people
 
 DELTA = 0.1
@@ -32,8 +32,8 @@ def sizes_of(runs: int, seed: int = 0) -> np.ndarray:
     return sizes[(sizes[:, 2:] >= LEAST).any(axis=1)]
 
 
-def overall(sizes: np.ndarray) -> tuple[ArmCounts, np.ndarray, np.ndarray]:
-    """Counts of the kept groups and of all rows, which pairs are compared, and which arm holds all rows."""
+def overall(sizes: np.ndarray) -> tuple[SubgroupCounts, np.ndarray, np.ndarray]:
+    """Counts of the kept groups and of all rows, which pairs are compared, and which subgroup holds all rows."""
     kept = np.flatnonzero(sizes >= LEAST)
     labels = np.where(kept < 2, 0, kept - 1)
     got = np.zeros((SMALL + 1, len(kept) + 1), np.int64)
@@ -42,10 +42,10 @@ def overall(sizes: np.ndarray) -> tuple[ArmCounts, np.ndarray, np.ndarray]:
     compared = np.zeros((SMALL + 1, len(kept) + 1, len(kept) + 1), bool)
     compared[:, :-1, -1] = compared[:, -1, :-1] = True
     everybody = np.arange(len(kept) + 1) == len(kept)
-    return ArmCounts(np.append(sizes[kept], ROWS), got), compared, everybody
+    return SubgroupCounts(np.append(sizes[kept], ROWS), got), compared, everybody
 
 
-def three_bounds(counts: ArmCounts, compared: np.ndarray) -> float:
+def three_bounds(counts: SubgroupCounts, compared: np.ndarray) -> float:
     """Not sound: an upper bound that pays for three bounds, whichever labels and groups there are."""
     low, high = counts.bounds(DELTA / 6, fixed_sample)
     return float(gaps_of(high, low, "difference")[compared].max())
@@ -72,7 +72,7 @@ def test_the_level_of_all_rows_does_not_depend_on_how_many_groups_are_kept() -> 
         compared = np.zeros((3, groups + 1, groups + 1), bool)
         compared[:, :-1, -1] = compared[:, -1, :-1] = True
         everybody = np.arange(groups + 1) == groups
-        counts = ArmCounts(np.append(np.full(groups, 40), 1000), got)
+        counts = SubgroupCounts(np.append(np.full(groups, 40), 1000), got)
         low, high = RowsAnswer(counts, compared, "difference", Fraction(1, 10), DELTA, everybody).probabilities()
         return float(low[0, -1]), float(high[0, -1])
 

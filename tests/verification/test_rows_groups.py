@@ -90,7 +90,7 @@ def test_a_condition_that_holds_for_nobody_of_a_group_is_named_as_the_reason() -
 
 def test_what_is_shown_has_every_label_that_is_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     """A ratio looks at both of two labels, and the one that fails it must be among those shown."""
-    from fairchain.cli.show import show_verdict
+    from fairchain.cli.verdict_display import show_verdict
 
     data = changed(audit("ratio", threshold=0.8), "feature.1.values", SEXES[:2])
     show_verdict(verify(None, parse_spec(data), table=counted({"Female": (95, 100), "Male": (90, 100)})))
@@ -144,7 +144,7 @@ def test_rows_give_the_same_counts_whatever_the_workers(workers: int, tmp_path: 
 
 
 def test_the_share_of_people_in_a_sample_is_one_proportion(tmp_path: Path) -> None:
-    """Nothing is spent on the arm that never changes: the bounds are those of one exact interval at delta."""
+    """Nothing is spent on the subgroup that never changes: the bounds are those of one exact interval at delta."""
     from scipy.stats import binomtest
 
     data = audit("individual", threshold=0.1, reading="sample")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.evidence import Interval, Tally
 from fairchain.spec import parse_spec
+from fairchain.statistics import Interval, Tally
 from fairchain.verification import verify
-from fairchain.verification.survey import _ratio_between, _ratios, survey, survey_of_rows
+from fairchain.verification.all_pairs import _ratio_between, _ratios, survey, survey_of_rows
 from tests.networks import linear
 from tests.questions import category, integer, question
 

@@ -12,13 +12,13 @@ import onnx
 import pytest
 
 from fairchain import load_spec, recheck, verify
-from fairchain.certificate import make_certificate, write_certificate
+from fairchain.certificates import make_certificate, write_certificate
 from fairchain.errors import CertificateError, SpecError
-from fairchain.model import load_model
+from fairchain.models import load_model
 from fairchain.rechecking.files import Given
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
-from fairchain.verdict import Verdict
+from fairchain.verification.verdict import Verdict
 from tests.questions import changed
 from tests.sequences import Network, Recurrent
 from tests.text.builders import TEXTS, population_of, question
@@ -47,9 +47,9 @@ def test_rates_are_those_of_the_texts(reading: str, tmp_path: Path) -> None:
     spec = parse_spec(changed(asked(tmp_path, **{"as": reading}), "guarantee.epsilon", 0.05))
     population, model = population_of(spec), load_model(tmp_path / "network.onnx", spec)
     verdict = verify(None, spec)
-    for arm, group in enumerate(verdict.groups):
-        rows = population.corpus.ids[population.pools[arm]]
-        exchange = population.exchanges[arm]
+    for subgroup, group in enumerate(verdict.groups):
+        rows = population.corpus.ids[population.pools[subgroup]]
+        exchange = population.exchanges[subgroup]
         if exchange is not None:
             words = np.arange(len(population.lexicon) + 1, dtype=np.int32)
             words[exchange.terms] = exchange.instead

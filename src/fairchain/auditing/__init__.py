@@ -1,5 +1,5 @@
 """The whole way in one go: verify, survey, explain, learn a chain, repair, report; it can be stopped at any time."""
 
-from fairchain.auditing.front import Audit, Step, audit
+from fairchain.auditing.auditor import Audit, Step, audit
 
 __all__ = ["Audit", "Step", "audit"]

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace as replace_key
 
 from fairchain.errors import ChainError, ModelError, SpecError
-from fairchain.model import Model, OnnxModel
+from fairchain.models import Model, OnnxModel
 from fairchain.spec import Marginals, Spec, Table
 
 # Units that stand between the groups and the decision in the chain of a report: more cannot be read.
@@ -26,7 +26,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class AuditContext:
     """What an audit is about: the spec, the network, labelled rows with their column of labels, how many threads.
 
     `tell` is called with a line about how far a stage is.
@@ -41,9 +41,9 @@ class Question:
     tell: Tell = lambda _: None
 
 
-def verify_files(question: Question) -> Mapping[str, bytes]:
+def verify_files(question: AuditContext) -> Mapping[str, bytes]:
     """The verdict and its certificate; of rows also every group and pair, which follow from it."""
-    from fairchain.certificate import dump, make_certificate
+    from fairchain.certificates import dump, make_certificate
     from fairchain.verification import verify
 
     def tell(progress: Any) -> None:
@@ -57,15 +57,15 @@ def verify_files(question: Question) -> Mapping[str, bytes]:
     if verdict.certifiable:
         found["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
     if isinstance(question.spec.population, Table):
-        from fairchain.verification.survey import survey_of_rows
+        from fairchain.verification.all_pairs import survey_of_rows
 
         found["survey.json"] = _written(survey_of_rows(verdict).to_dict())
     return found
 
 
-def survey_files(question: Question) -> Mapping[str, bytes]:
+def survey_files(question: AuditContext) -> Mapping[str, bytes]:
     """Every group and every pair, where people are drawn."""
-    from fairchain.verification.survey import survey
+    from fairchain.verification.all_pairs import survey
 
     if isinstance(question.spec.population, Table):
         return {}
@@ -73,7 +73,7 @@ def survey_files(question: Question) -> Mapping[str, bytes]:
     return {} if found is None else {"survey.json": _written(found.to_dict())}
 
 
-def explain_files(question: Question) -> Mapping[str, bytes]:
+def explain_files(question: AuditContext) -> Mapping[str, bytes]:
     """What carries the gap."""
     from fairchain.explaining import explain
 
@@ -92,7 +92,7 @@ def explain_files(question: Question) -> Mapping[str, bytes]:
     return {"explanation.json": _written(_timeless(found.to_dict()))}
 
 
-def chain_files(question: Question, explanation: Plain | None) -> Mapping[str, bytes]:
+def chain_files(question: AuditContext, explanation: Plain | None) -> Mapping[str, bytes]:
     """The chain through the units with the largest effect, for other tools too."""
     from fairchain.chain import learn_chain
     from fairchain.chain.formats import chain_text
@@ -112,9 +112,9 @@ def chain_files(question: Question, explanation: Plain | None) -> Mapping[str, b
     return {f"chain.{form}": chain_text(chain, form).encode() for form in ("json", "prism", "drn", "dot")}
 
 
-def repair_files(question: Question) -> Mapping[str, bytes]:
+def repair_files(question: AuditContext) -> Mapping[str, bytes]:
     """The repaired network with its certificate, or what was tried."""
-    from fairchain.certificate import dump, make_certificate
+    from fairchain.certificates import dump, make_certificate
     from fairchain.repairing import repair
 
     try:
@@ -158,7 +158,7 @@ def _shown_units(explanation: Plain) -> tuple[list[str], Any]:
     return [unit["name"] for unit in chosen], "last" if any(unit["kind"] == "cell" for unit in chosen) else None
 
 
-def _opened(question: Question) -> OnnxModel:
+def _opened(question: AuditContext) -> OnnxModel:
     """The network, if it can be looked into."""
     if question.network is None:
         raise ModelError("recorded decisions have no network that could be looked into")
@@ -167,7 +167,7 @@ def _opened(question: Question) -> OnnxModel:
     return question.network
 
 
-def _rounds(question: Question) -> Callable[[int, int], None]:
+def _rounds(question: AuditContext) -> Callable[[int, int], None]:
     return lambda done, total: question.tell(f"{done:,} of {total:,} rounds")
 
 

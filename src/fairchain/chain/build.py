@@ -19,7 +19,7 @@ from fairchain.chain.discretize import Discretizer
 from fairchain.chain.estimators import Estimator, estimate
 from fairchain.chain.traces import PathCounts
 from fairchain.errors import ChainError
-from fairchain.evidence.interval import clopper_pearson, probability_any_time
+from fairchain.statistics.intervals import clopper_pearson, probability_any_time
 
 Kind = Literal["product", "shared"]
 START = "Start"
@@ -28,7 +28,7 @@ MOST_POSSIBLE = 2_000_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChainPlan:
     """What the chain is about: groups with their share of the people, units in order, labels, and how to build it.
 
     `any_time`: the counts themselves said when to stop, so that only bounds hold which do at any time.
@@ -59,7 +59,7 @@ def label_name(label: str) -> str:
     return f"Y={label}"
 
 
-def build_chain(counts: PathCounts, plan: Plan, about: Mapping[str, Any]) -> Chain:
+def build_chain(counts: PathCounts, plan: ChainPlan, about: Mapping[str, Any]) -> Chain:
     """The chain that these counts make."""
     layers = _Layers(plan)
     rows: list[_Rows] = [_start(plan, layers)]
@@ -114,7 +114,7 @@ class _Rows:
 class _Layers:
     """The states in columns: Start, groups, units, labels; numbered from left to right."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ChainPlan) -> None:
         self.names: list[str] = [START]
         self.labels: dict[str, frozenset[int]] = {START: frozenset({0})}
         self.firsts: list[int] = []
@@ -165,7 +165,7 @@ class _Layers:
         return first[:, None] + np.arange(width)
 
 
-def _start(plan: Plan, layers: _Layers) -> _Rows:
+def _start(plan: ChainPlan, layers: _Layers) -> _Rows:
     """From Start to the groups: their shares of the people are declared, not estimated; else anything may be true."""
     target = layers.sources(0)
     shares = np.asarray(plan.shares)
@@ -190,7 +190,7 @@ def _every_transition(
     first: NDArray[np.intp],
     second: NDArray[np.intp],
     seen: NDArray[np.int64],
-    plan: Plan,
+    plan: ChainPlan,
 ) -> _Rows:
     """All transitions from one column to the next that may be, with estimates and bounds."""
     source = layers.sources(column)
@@ -232,7 +232,7 @@ def _seen_transitions(
     first: NDArray[np.intp],
     second: NDArray[np.intp],
     seen: NDArray[np.int64],
-    plan: Plan,
+    plan: ChainPlan,
 ) -> _Rows:
     """Only what was seen, without bounds: for chains of so many states that not all pairs can be looked at."""
     if plan.estimator != "frequency":

@@ -19,7 +19,7 @@ from fairchain.errors import ChainError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from fairchain.checker import Answer
+    from fairchain.pctl import QueryAnswer
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -101,7 +101,7 @@ class Chain:
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.states)}
 
-    def check(self, formula: str, *, state: str | None = None, engine: Literal["own", "storm"] = "own") -> Answer:
+    def check(self, formula: str, *, state: str | None = None, engine: Literal["own", "storm"] = "own") -> QueryAnswer:
         """Ask a PCTL formula of the chain, from its first state or another; see docs/queries.md.
 
         >>> from fairchain.chain.sequences import chain_of_traces
@@ -109,17 +109,17 @@ class Chain:
         >>> chain.check('P=? [ F "yes" ]').value
         0.5
         """
-        from fairchain.checker import check
+        from fairchain.pctl import check
 
         return check(self, formula, state=state, engine=engine)
 
     def __str__(self) -> str:
-        from fairchain.chain.show import chain_table
+        from fairchain.chain.display import chain_table
 
         return chain_table(self)
 
     def _repr_html_(self) -> str:
-        from fairchain.chain.show import chain_html
+        from fairchain.chain.display import chain_html
 
         return chain_html(self)
 

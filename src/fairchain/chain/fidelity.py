@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.build import Plan
+from fairchain.chain.build import ChainPlan
 from fairchain.chain.chain import Chain, Floats
-from fairchain.evidence.interval import clopper_pearson
+from fairchain.statistics.intervals import clopper_pearson
 
 
 def reach_by_layers(chain: Chain, groups: int, labels: int) -> Floats:
@@ -29,7 +29,7 @@ def reach_by_layers(chain: Chain, groups: int, labels: int) -> Floats:
     return mass[:, last]
 
 
-def fidelity(chain: Chain, plan: Plan, fresh: NDArray[np.int64], delta: float) -> dict[str, Any]:
+def fidelity(chain: Chain, plan: ChainPlan, fresh: NDArray[np.int64], delta: float) -> dict[str, Any]:
     """Phi = max |reach(group, label) - P(label | group)| with bounds from fresh people, at delta for all together."""
     reached = reach_by_layers(chain, len(plan.groups), len(plan.labels))
     trials = fresh.sum(axis=1, keepdims=True)

@@ -12,22 +12,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fairchain.chain.build import Kind, Plan, build_chain
+from fairchain.chain.build import ChainPlan, Kind, build_chain
 from fairchain.chain.chain import Chain
-from fairchain.chain.counter import Counter
-from fairchain.chain.effort import ROUNDS, Effort, Progress, Rule
+from fairchain.chain.context import FRESH, ChainContext, every_cell, every_unit, fitted, subject_of
 from fairchain.chain.estimators import ESTIMATORS, Estimator
 from fairchain.chain.fidelity import fidelity
-from fairchain.chain.over_time.build import View
-from fairchain.chain.over_time.learn import is_over_time, learn_family_over_time, learn_over_time
-from fairchain.chain.stopping import enough
-from fairchain.chain.subject import FRESH, Subject, every_cell, every_unit, fitted, subject_of
+from fairchain.chain.over_time.learn_over_time import is_over_time, learn_family_over_time, learn_over_time
+from fairchain.chain.over_time.time_chain import View
+from fairchain.chain.state_units import StateUnit
+from fairchain.chain.stopping import ROUNDS, Effort, Progress, Rule, enough
+from fairchain.chain.trace_counter import TraceCounter
 from fairchain.chain.traces import Counts
-from fairchain.chain.units import Unit
 from fairchain.errors import ChainError
-from fairchain.evidence import default_workers, thread_pool
-from fairchain.model import Limits
+from fairchain.models import Limits
 from fairchain.spec import Spec
+from fairchain.verification.sampler import default_workers, thread_pool
 
 
 def learn_chain(
@@ -99,7 +98,7 @@ def learn_chain(
     with thread_pool(workers or default_workers()) as pool:
         if over_time:
             return learn_over_time(subject, plan, "unrolled" if view == "unrolled" else "folded", effort, pool, about)
-        counter = Counter(apart, units, pool)
+        counter = TraceCounter(apart, units, pool)
         counts, done = effort.spend(counter.path, lambda counts, near, by: enough(counts, plan, near, by))
         chain = build_chain(counts, plan, {**about, "rounds": done})
         if kind == "shared":
@@ -142,7 +141,7 @@ def learn_family(
     subject = replace(subject, apart=kind == "shared")
     plans = [_plan(subject, [unit], kind, estimator) for unit in made]
     with thread_pool(workers or default_workers()) as pool:
-        counter = Counter(subject, made, pool)
+        counter = TraceCounter(subject, made, pool)
         counts = counter.family(rounds)
         fresh = counter.labels(FRESH, rounds) if kind == "shared" else None
     about = {**subject.about, "rounds": rounds}
@@ -160,11 +159,13 @@ def _check(kind: str, estimator: str) -> None:
         raise ChainError(f'there is no chain of kind "{kind}"; there is product, shared')
 
 
-def _plan(subject: Subject, units: Sequence[Unit], kind: Kind, estimator: Estimator, *, any_time: bool = False) -> Plan:
+def _plan(
+    subject: ChainContext, units: Sequence[StateUnit], kind: Kind, estimator: Estimator, *, any_time: bool = False
+) -> ChainPlan:
     shares = subject.population.shares()
     count = len(subject.groups)
     total = sum(shares) if shares is not None else 0
-    return Plan(
+    return ChainPlan(
         groups=tuple(group.name for group in subject.groups),
         shares=tuple(float(share / total) for share in shares) if total else (1 / count,) * count,
         shares_known=bool(total),
@@ -177,5 +178,5 @@ def _plan(subject: Subject, units: Sequence[Unit], kind: Kind, estimator: Estima
     )
 
 
-def _with_fidelity(chain: Chain, plan: Plan, fresh: Counts) -> Chain:
+def _with_fidelity(chain: Chain, plan: ChainPlan, fresh: Counts) -> Chain:
     return replace(chain, about={**chain.about, "fidelity": fidelity(chain, plan, fresh, plan.delta)})

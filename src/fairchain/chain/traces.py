@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.units import Hidden, Unit
+from fairchain.chain.state_units import Hidden, StateUnit
 from fairchain.errors import ChainError
 
 Counts = NDArray[np.int64]
@@ -83,7 +83,7 @@ class PathCounts:
 def count_path(
     group: int,
     groups: int,
-    units: Sequence[Unit],
+    units: Sequence[StateUnit],
     labels: NDArray[np.integer],
     classes: int,
     values: NDArray[np.floating],
@@ -107,7 +107,7 @@ def count_path(
 def count_family(
     group: int,
     groups: int,
-    units: Sequence[Unit],
+    units: Sequence[StateUnit],
     labels: NDArray[np.integer],
     classes: int,
     values: NDArray[np.floating],

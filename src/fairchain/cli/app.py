@@ -17,20 +17,20 @@ import click
 
 from fairchain._version import __version__
 from fairchain.cli.audit import audit
+from fairchain.cli.certificate_views import card, compare
 from fairchain.cli.completion import completion
 from fairchain.cli.demo import demo
 from fairchain.cli.explain import explain
 from fairchain.cli.init import init
 from fairchain.cli.monitor import Terminated, monitor
 from fairchain.cli.options import PATH, as_json, quiet
-from fairchain.cli.outlets import card, compare
 from fairchain.cli.output import ClosedPipeError, Output, StandardStreams
 from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.verify import verify
 from fairchain.errors import FairchainError, OutputError
-from fairchain.isolation import NO_MEMORY, out_of_memory
-from fairchain.user_code import described
+from fairchain.system.isolation import NO_MEMORY, out_of_memory
+from fairchain.system.user_code import described
 
 COMPLETING = "_FAIRCHAIN_COMPLETE"
 BAD_INPUT, INTERRUPTED, TERMINATED, CLOSED_PIPE, OUR_BUG = 2, 130, 143, 141, 101
@@ -84,7 +84,7 @@ def recheck(
     """
     from fairchain.cli.progress import recheck_progress
     from fairchain.rechecking import recheck as run_recheck
-    from fairchain.rechecking.check import SECONDS
+    from fairchain.rechecking.rechecker import SECONDS
 
     def report(cost: object) -> None:
         if not (quiet or as_json):
@@ -106,7 +106,7 @@ def recheck(
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
     else:
-        from fairchain.cli.show import show_recheck
+        from fairchain.cli.verdict_display import show_recheck
 
         show_recheck(result, brief=quiet)
     return RECHECKED[result.conclusion]
@@ -131,7 +131,7 @@ def data_list(as_json: bool) -> None:
     """List the data sets, their licences, and which are here already."""
     from dataclasses import asdict
 
-    from fairchain.cli.show import show_datasets
+    from fairchain.cli.verdict_display import show_datasets
     from fairchain.datasets import describe
 
     found = describe()

@@ -13,11 +13,11 @@ import click
 
 from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
 from fairchain.cli.progress import wanted
-from fairchain.interrupts import raising
+from fairchain.system.interrupts import raising
 
 if TYPE_CHECKING:
     from fairchain.auditing import Audit, Step
-    from fairchain.cli.screen import Screen
+    from fairchain.cli.terminal import Screen
 
 STAGES = {
     "verify": "verifying",
@@ -111,9 +111,9 @@ def audit_values(found: Audit) -> dict[str, object]:
 
 def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     """The story in a few lines, and what to do next."""
-    from fairchain.cli.screen import Screen
-    from fairchain.cli.show import COLOURS
-    from fairchain.report.sections import headline
+    from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import COLOURS
+    from fairchain.report.verdict_section import headline
 
     screen, findings = Screen(), found.findings
     mark = "" if findings.verdict["sound"] else " (NOT SOUND)"
@@ -132,9 +132,9 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
 
 
 def _show_groups(screen: Screen, found: Audit) -> None:
-    from fairchain.cli.show import SCALE, bar
-    from fairchain.evidence import Interval
-    from fairchain.report.numbers import with_interval
+    from fairchain.cli.verdict_display import SCALE, bar
+    from fairchain.report.number_format import with_interval
+    from fairchain.statistics import Interval
 
     findings = found.findings
     if findings.verdict["kind"] == "individual" or not findings.groups:
@@ -156,7 +156,7 @@ def _show_groups(screen: Screen, found: Audit) -> None:
 def show_why(screen: Screen, explanation: dict[str, Any] | None, kind: str) -> None:
     """The units that carry most of the gap, of `Explanation.to_dict`."""
     from fairchain.report.findings import unit_name
-    from fairchain.report.numbers import bounded
+    from fairchain.report.number_format import bounded
 
     if explanation is not None and explanation["units"]:
         pair, first = explanation["pair"], explanation["units"][:MOST_UNITS]
@@ -169,7 +169,7 @@ def show_why(screen: Screen, explanation: dict[str, Any] | None, kind: str) -> N
 
 
 def _show_repair(screen: Screen, found: Audit) -> None:
-    from fairchain.report.sections import headline
+    from fairchain.report.verdict_section import headline
 
     repair = found.findings.repair
     for part, reason in found.findings.left_out.items():

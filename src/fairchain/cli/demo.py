@@ -17,7 +17,7 @@ from fairchain.errors import AuditError, FairchainError
 if TYPE_CHECKING:
     from fairchain.auditing import Audit
     from fairchain.spec import Spec
-    from fairchain.verdict import Verdict
+    from fairchain.verification.verdict import Verdict
 
 TEXT = "text"
 EXAMPLES = ("census", "credit", "bank", TEXT)
@@ -46,7 +46,7 @@ def demo(
     recurrent network that reads comments, and fetches them and word vectors once, after asking. Exit code 0 when it
     ran through, whatever the verdicts.
     """
-    from fairchain.cli.show import show_demo_end, show_demo_start, show_verdict
+    from fairchain.cli.verdict_display import show_demo_end, show_demo_start, show_verdict
     from fairchain.spec import revise
 
     if name == TEXT:
@@ -82,9 +82,9 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
     """What carries the gap, in a line."""
     from fairchain.cli.audit import show_why
     from fairchain.cli.progress import explain_progress
-    from fairchain.cli.screen import Screen
+    from fairchain.cli.terminal import Screen
     from fairchain.explaining import explain
-    from fairchain.verdict import kind_of
+    from fairchain.verification.verdict import kind_of
 
     with explain_progress(quiet=False) as progress:
         found = explain(None, question, progress=progress)
@@ -94,7 +94,7 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:
     """The whole audit of an example, into a folder."""
     from fairchain.cli.audit import run_audit, show_audit
-    from fairchain.cli.screen import Screen
+    from fairchain.cli.terminal import Screen
     from fairchain.examples import example
 
     if not (quiet or as_json):

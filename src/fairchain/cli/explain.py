@@ -11,12 +11,12 @@ import click
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.errors import ModelError, SpecError
-from fairchain.letters import in_a_line
+from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.cli.screen import Screen
-    from fairchain.evidence import Interval
+    from fairchain.cli.terminal import Screen
     from fairchain.explaining.result import Explanation, Influence
+    from fairchain.statistics import Interval
 
 BAR, WITNESSES = 25, 3
 
@@ -62,7 +62,7 @@ def explain(
     """
     from fairchain.cli.progress import explain_progress
     from fairchain.explaining import explain as run_explain
-    from fairchain.explaining.front import ROUNDS
+    from fairchain.explaining.explainer import ROUNDS
     from fairchain.spec import load_spec, revise
 
     question = load_spec(spec)
@@ -92,7 +92,7 @@ def explain(
 
 def show_explanation(found: Explanation, top: int) -> None:
     """Print an explanation for people."""
-    from fairchain.cli.screen import Screen
+    from fairchain.cli.terminal import Screen
 
     screen = Screen()
     screen.line((found.headline, "bold"))
@@ -152,7 +152,7 @@ def _scale(low: float, high: float) -> str:
 def bar(interval: Interval, low: float, high: float) -> str:
     """An interval on a line from low to high, with a mark at zero.
 
-    >>> from fairchain.evidence import Interval
+    >>> from fairchain.statistics import Interval
     >>> bar(Interval(0.5, 0.25, 0.75), 0.0, 1.0)
     '│·····━━━━━━●━━━━━━······'
     """

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from fairchain.interrupts import Interrupts, install, is_interruption
-from fairchain.isolation import NO_MEMORY, describe_end, die_with, out_of_memory, requested, tell_by
+from fairchain.system.interrupts import Interrupts, install, is_interruption
+from fairchain.system.isolation import NO_MEMORY, describe_end, die_with, out_of_memory, requested, tell_by
 
 BAD_INPUT, INTERRUPTED, OUR_BUG = 2, 130, 101
 # How siginfo marks a signal that the kernel sent, for a terminal to every process of its group.

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from fairchain.cli.options import PATH, as_json, quiet
-from fairchain.letters import in_a_line
+from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.drafting import Draft, Wishes
+    from fairchain.drafting import Draft, DraftOptions
 
 DECISIONS = ["argmax", "logit", "probability", "label"]
 
@@ -60,18 +60,18 @@ def init(
 
     What neither tells is guessed, and every guess stands as a comment beside its key. Exit code 0 written, 2 bad input.
     """
-    from fairchain.drafting import Wishes, must_be_free, save_spec
+    from fairchain.drafting import DraftOptions, must_be_free, save_spec
 
     if uniform and reading:
         raise click.UsageError("--uniform draws people and --as says what rows are; give one of them")
     must_be_free(out, force=force)
-    wishes = Wishes(reading="uniform" if uniform else reading, output=model_output, **known)
+    wishes = DraftOptions(reading="uniform" if uniform else reading, output=model_output, **known)
     draft = _drafted(model, table, wishes, ask=sys.stdin.isatty() and not as_json)
     save_spec(draft, out, force=force)
     _show(draft, model, out, as_json=as_json, quiet=quiet)
 
 
-def _drafted(model: str, table: Path, wishes: Wishes, *, ask: bool) -> Draft:
+def _drafted(model: str, table: Path, wishes: DraftOptions, *, ask: bool) -> Draft:
     """The draft; who is protected is asked only if no name tells and somebody sits at the terminal."""
     from fairchain.drafting import NobodyProtectedError, draft_spec
 
@@ -87,7 +87,7 @@ def _drafted(model: str, table: Path, wishes: Wishes, *, ask: bool) -> Draft:
 
 
 def _show(draft: Draft, model: str, out: Path, *, as_json: bool, quiet: bool) -> None:
-    from fairchain.model.load import PYTHON
+    from fairchain.models.load import PYTHON
 
     command = ["fairchain", "verify", str(out)] + (["--model", model] if model.startswith(PYTHON) else [])
     for text in draft.warnings:

@@ -16,12 +16,12 @@ import click
 from fairchain.cli.options import EXIT_CODES, allow_constant
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
-from fairchain.interrupts import raising
-from fairchain.letters import in_a_line
+from fairchain.messages import in_a_line
+from fairchain.system.interrupts import raising
 
 if TYPE_CHECKING:
     from fairchain.monitoring.state import Asked
-    from fairchain.monitoring.watch import Report, Watch
+    from fairchain.monitoring.stream import Report, Watch
 
 # Between two writes of the state while nothing happens.
 SECONDS = 5.0
@@ -78,9 +78,9 @@ def monitor(
     The interval of the gap may be looked at after every row. Exit code 0 fairness established, 1 violated, 3 the
     input ended before either or all rows have the same decision, 2 bad input or a result that cannot be written.
     """
-    from fairchain.monitoring.lines import Source
+    from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import Asked, read_state, sole_use
-    from fairchain.monitoring.watch import Watch
+    from fairchain.monitoring.stream import Watch
 
     asked = Asked(
         protected=protected,
@@ -95,7 +95,7 @@ def monitor(
     if state is not None:
         must_be_writable(state, "--state")
     # The state is read after it is locked, and written before the lock is released.
-    with sole_use(state) if state is not None else nullcontext(), Source(file) as source:
+    with sole_use(state) if state is not None else nullcontext(), LineSource(file) as source:
         watch = Watch(
             source,
             asked,
@@ -209,8 +209,8 @@ class _Printer:
             print(in_a_line(_line(report)), flush=True)
 
     def _show_last(self, report: Report) -> None:
-        from fairchain.cli.screen import Screen
-        from fairchain.cli.show import COLOURS
+        from fairchain.cli.terminal import Screen
+        from fairchain.cli.verdict_display import COLOURS
 
         found, screen = report.to_dict(), Screen()
         head, _, rest = _line(report).partition(" ")

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from fairchain.cli.options import PATH, as_json, quiet, seed
 from fairchain.cli.output import must_be_writable
-from fairchain.letters import plain
+from fairchain.messages import plain
 
 if TYPE_CHECKING:
     from fairchain.chain import Chain
@@ -77,7 +77,7 @@ def query(
 
     Exit code 0, or for a formula that is true or false 0 if true, 1 if false, 3 if its bounds allow both.
     """
-    from fairchain.checker import check, parse
+    from fairchain.pctl import check, parse
 
     parse(formula)  # a typo is said before a chain is learned for it
     chain = _chain(source, quiet=quiet or as_json, **options)
@@ -182,7 +182,7 @@ def _summary(chain: Chain) -> dict[str, Any]:
 
 def _fidelity(chain: Chain) -> Iterator[str]:
     """How far the chain is from the network, as it was measured; what a file says of that may be anything."""
-    from fairchain.chain.show import measured, plain
+    from fairchain.chain.display import measured, plain
 
     found = chain.about.get("fidelity")
     error = measured(found, 4)
@@ -207,7 +207,7 @@ def _fidelity(chain: Chain) -> Iterator[str]:
 
 def _remarks(chain: Chain, answer: Any) -> str:
     """What a reader should know about the chain before believing the answer."""
-    from fairchain.chain.show import left_out
+    from fairchain.chain.display import left_out
 
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
     # A file may say anything there.

@@ -12,10 +12,10 @@ import click
 from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import FairchainError, ModelError, OutputError, SpecError
-from fairchain.letters import in_a_line
+from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.cli.screen import Part
+    from fairchain.cli.terminal import Part
     from fairchain.repairing import Repair
     from fairchain.repairing.result import FrontPoint
     from fairchain.spec import Spec
@@ -144,8 +144,8 @@ def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     """Print a repair for people."""
-    from fairchain.cli.screen import Screen
-    from fairchain.cli.show import COLOURS
+    from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import COLOURS
 
     screen = Screen()
     name, style = (
@@ -237,7 +237,7 @@ def _row(point: FrontPoint, remark: str) -> list[Part]:
 
 def _advice(result: Repair, question: Spec) -> str:
     """What to try next."""
-    from fairchain.verdict import limit_of
+    from fairchain.verification.verdict import limit_of
 
     if all(point.gap >= limit_of(question) for point in result.front):
         return " Not even the search reached the threshold: try --change low-rank, more --units, or a larger threshold."

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairchain.cli.certificate_views import junit_file, summary_file, write_junit, write_summary
 from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
-from fairchain.cli.outlets import junit_file, summary_file, write_junit, write_summary
 from fairchain.cli.output import must_be_writable, show_then_write
 from fairchain.errors import ModelError, SpecError
 
 if TYPE_CHECKING:
     from fairchain.spec import Spec
-    from fairchain.verdict import Verdict
+    from fairchain.verification.verdict import Verdict
 
 # Options that replace a key of the spec: the name of the parameter, and the key with double underscores for dots.
 KEYS = {
@@ -119,7 +119,7 @@ def verify(
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
-        from fairchain.cli.show import show_verdict
+        from fairchain.cli.verdict_display import show_verdict
 
         show_verdict(verdict, brief=quiet)
     show_then_write(*_files(verdict, spec, certificate, junit, summary, silent=quiet or as_json))
@@ -134,7 +134,7 @@ def _files(
         path = certificate
 
         def certify() -> None:
-            from fairchain.certificate import write_certificate
+            from fairchain.certificates import write_certificate
 
             write_certificate(verdict, path)
             if not silent:
@@ -237,7 +237,7 @@ def run_verify(
 
     function = None
     if population is not None:
-        from fairchain.model.load import import_named
+        from fairchain.models.load import import_named
 
         function = import_named(population)
     with verify_progress(quiet) as progress:

@@ -6,6 +6,17 @@ five of them as CSV files. None of the data ships with the package.
 """
 
 from fairchain.datasets.fetch import Description, cache_dir, describe, get, get_all, here, missing, remove
-from fairchain.datasets.sources import SOURCES, Source
+from fairchain.datasets.sources import SOURCES, DataSource
 
-__all__ = ["SOURCES", "Description", "Source", "cache_dir", "describe", "get", "get_all", "here", "missing", "remove"]
+__all__ = [
+    "SOURCES",
+    "DataSource",
+    "Description",
+    "cache_dir",
+    "describe",
+    "get",
+    "get_all",
+    "here",
+    "missing",
+    "remove",
+]

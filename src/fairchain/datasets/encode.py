@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.datasets import schemas
 from fairchain.datasets.fetch import Progress, get
 from fairchain.datasets.layout import open_text, separator_of, split_rows
-from fairchain.datasets.schemas import Column, EncodedFeature
+from fairchain.datasets.schemas import EncodedFeature, RawColumn
 from fairchain.errors import DataError
 
 __all__ = ["Encoded", "EncodedFeature", "encode", "encode_rows", "held_out", "parse_bank", "parse_plain"]
@@ -49,7 +49,7 @@ class Encoded:
 class Task:
     """What is predicted from what: columns, label names, and the index of each cell of the label's column."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[RawColumn, ...]
     labels: tuple[str, ...]
     label_column: str
     label_codes: Mapping[str, int]
@@ -144,7 +144,7 @@ def encode_rows(name: str, rows: Sequence[Row], split: NDArray[np.bool_]) -> Enc
     )
 
 
-def _code(name: str, number: int, row: Row, column: Column) -> int:
+def _code(name: str, number: int, row: Row, column: RawColumn) -> int:
     try:
         return column.code(row[column.source])
     except (KeyError, ValueError) as error:

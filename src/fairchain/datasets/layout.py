@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from fairchain.datasets.sources import Member, Source
+from fairchain.datasets.sources import ArchiveMember, DataSource
 from fairchain.errors import DataError
 
 PARQUET = b"PAR1"
@@ -51,7 +51,7 @@ def separator_of(header: str) -> str:
     return ";" if header.count(";") > header.count(",") else ","
 
 
-def check_layout(source: Source, member: Member, path: Path) -> None:
+def check_layout(source: DataSource, member: ArchiveMember, path: Path) -> None:
     """Raise `DataError` if a file cannot stand for a member of a data set."""
     if not path.is_file():
         raise DataError(f"data set {source.name!r}: there is no file {path}")
@@ -67,7 +67,7 @@ def _plain(path: Path) -> TextIO:
     return path.open(encoding="utf-8", newline="")
 
 
-def _table_problem(member: Member, path: Path) -> str | None:
+def _table_problem(member: ArchiveMember, path: Path) -> str | None:
     with open_text(path) as stream:
         head = list(itertools.islice(stream, _LOOKED_AT))
     if not head:
@@ -89,7 +89,7 @@ def _table_problem(member: Member, path: Path) -> str | None:
     return None
 
 
-def _npy_problem(member: Member, path: Path) -> str | None:
+def _npy_problem(member: ArchiveMember, path: Path) -> str | None:
     import numpy as np
 
     try:
@@ -101,7 +101,7 @@ def _npy_problem(member: Member, path: Path) -> str | None:
     return f"its shape is {shape} instead of (words, {member.columns})"
 
 
-def _words_problem(_: Member, path: Path) -> str | None:
+def _words_problem(_: ArchiveMember, path: Path) -> str | None:
     with path.open("rb") as raw:
         if raw.read(4) == PARQUET:
             return None

@@ -26,7 +26,7 @@ class EncodedFeature:
 
 
 @dataclass(frozen=True)
-class Column:
+class RawColumn:
     """A feature, the raw column it is read from, and the function from cell to integer (not yet clipped)."""
 
     source: str
@@ -34,24 +34,24 @@ class Column:
     code: Callable[[str], int]
 
 
-def _integer(source: str, low: int, high: int, *, step: int = 1) -> Column:
+def _integer(source: str, low: int, high: int, *, step: int = 1) -> RawColumn:
     def code(cell: str) -> int:
         # Floor, not truncation: a balance of -1 lies in the step below zero.
         return int(cell) // step
 
-    return Column(source, EncodedFeature(source, "integer", low, high), code)
+    return RawColumn(source, EncodedFeature(source, "integer", low, high), code)
 
 
-def _category(source: str, values: tuple[str, ...], *, codes: Mapping[str, str] | None = None) -> Column:
+def _category(source: str, values: tuple[str, ...], *, codes: Mapping[str, str] | None = None) -> RawColumn:
     """A category whose cells are the value names themselves, or `codes` from cell to value name."""
     index = {value: position for position, value in enumerate(values)}
     known = {cell: index[value] for cell, value in codes.items()} if codes else dict(index)
     if UNKNOWN in index:
         known.setdefault("?", index[UNKNOWN])
-    return Column(source, EncodedFeature(source, "category", 0, len(values) - 1, values), known.__getitem__)
+    return RawColumn(source, EncodedFeature(source, "category", 0, len(values) - 1, values), known.__getitem__)
 
 
-def _coded(source: str, prefix: str, *values: str) -> Column:
+def _coded(source: str, prefix: str, *values: str) -> RawColumn:
     """A category of the credit data, whose cells are `prefix` with 1, 2, ... (A11, A12, ...)."""
     return _category(source, values, codes={f"{prefix}{n}": value for n, value in enumerate(values, 1)})
 
@@ -173,9 +173,9 @@ _JOBS = (
 _YES_NO = ("no", "yes")
 
 
-def _never_contacted() -> Column:
+def _never_contacted() -> RawColumn:
     values = ("contacted before", "never contacted")
-    return Column("pdays", EncodedFeature("pdays", "category", 0, 1, values), lambda cell: int(int(cell) == -1))
+    return RawColumn("pdays", EncodedFeature("pdays", "category", 0, 1, values), lambda cell: int(int(cell) == -1))
 
 
 BANK = (

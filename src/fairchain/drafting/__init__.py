@@ -4,17 +4,17 @@
 spec: whatever reads it checks it again.
 """
 
-from fairchain.drafting.draft import Draft, Guess
+from fairchain.drafting.draft_result import Draft, Guess
 from fairchain.drafting.infer import draft_spec, infer_spec
-from fairchain.drafting.protect import NobodyProtectedError
-from fairchain.drafting.wishes import Wishes
+from fairchain.drafting.options import DraftOptions
+from fairchain.drafting.protected import NobodyProtectedError
 from fairchain.drafting.write import must_be_free, save_spec, write_spec
 
 __all__ = [
     "Draft",
+    "DraftOptions",
     "Guess",
     "NobodyProtectedError",
-    "Wishes",
     "draft_spec",
     "infer_spec",
     "must_be_free",

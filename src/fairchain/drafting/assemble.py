@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fairchain.drafting.draft import Draft, Guess
+from fairchain.drafting.draft_result import Draft, Guess
+from fairchain.drafting.encoding_trial import EncodingTrial, spec_of
+from fairchain.drafting.input_layouts import InputLayout, unseen
 from fairchain.drafting.labels import find_outcome
-from fairchain.drafting.layouts import Layout, unseen
-from fairchain.drafting.names import like_protected
+from fairchain.drafting.name_hints import like_protected
+from fairchain.drafting.options import DraftOptions, Reading
 from fairchain.drafting.profile import Profile
-from fairchain.drafting.protect import Protection, candidates, protect
-from fairchain.drafting.trial import Trial, spec_of
-from fairchain.drafting.wishes import Reading, Wishes
+from fairchain.drafting.protected import Protection, candidates, protect
 from fairchain.errors import SpecError
+from fairchain.messages import many, shown
 from fairchain.spec import Difference, Spec, Table, Uniform, parse_spec
 from fairchain.spec.schema import Population
 from fairchain.tables import RawTable, people_of
-from fairchain.tables.wording import many, shown
 
 _TABLES = ("", "model", "feature", "population", "property")
 
@@ -30,13 +30,13 @@ class Ground:
 
     raw: RawTable
     typed: bool
-    wishes: Wishes
+    wishes: DraftOptions
     people: Table
     model_path: str | None
     table_path: str | None
 
 
-def assemble(ground: Ground, trial: Trial, told: tuple[Guess, ...]) -> Draft:
+def assemble(ground: Ground, trial: EncodingTrial, told: tuple[Guess, ...]) -> Draft:
     """The draft, with what was told about it before and what is told here, in the order of the spec's tables."""
     outcome, hoped = find_outcome(trial.reading.model.labels, ground.wishes.outcome)
     who, dropped, about = _who(ground, trial)
@@ -108,7 +108,7 @@ def _population(ground: Ground, reading: Reading, *, drop_missing: bool) -> Popu
     )
 
 
-def _who(ground: Ground, trial: Trial) -> tuple[Protection, int, tuple[Guess, ...]]:
+def _who(ground: Ground, trial: EncodingTrial) -> tuple[Protection, int, tuple[Guess, ...]]:
     """Who is compared, how many rows are left out, and what was guessed.
 
     A protected column that the model does not take becomes a feature that it does not see.
@@ -122,7 +122,7 @@ def _who(ground: Ground, trial: Trial) -> tuple[Protection, int, tuple[Guess, ..
         besides = [name for name in protected if name not in names]
         if besides:
             features = trial.layout.features + tuple(unseen(Profile(raw, name, ground.typed)) for name in besides)
-            found = people_of(raw, spec_of(Layout(features), trial.reading, people))
+            found = people_of(raw, spec_of(InputLayout(features), trial.reading, people))
             values, dropped = found.values, found.dropped
         try:
             who = protect(features, values, protected, like_protected(names), raw.source)
@@ -137,7 +137,7 @@ def _who(ground: Ground, trial: Trial) -> tuple[Protection, int, tuple[Guess, ..
     raise problem
 
 
-def _about_protected(protected: Sequence[str], also: Sequence[str], wishes: Wishes) -> Iterator[Guess]:
+def _about_protected(protected: Sequence[str], also: Sequence[str], wishes: DraftOptions) -> Iterator[Guess]:
     text = "" if wishes.protected else f"Guess: {shown(protected[0])}, by its name."
     if also:
         text += f" Also likely: {', '.join(map(shown, also))}."

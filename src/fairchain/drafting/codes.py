@@ -12,12 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.drafting.draft import Guess
-from fairchain.drafting.trial import BETTER, Trial, ask_rows, balanced, confusion, load, some_rows, spec_of
-from fairchain.model import Limits
+from fairchain.drafting.draft_result import Guess
+from fairchain.drafting.encoding_trial import (
+    BETTER,
+    EncodingTrial,
+    ask_rows,
+    balanced,
+    confusion,
+    load,
+    some_rows,
+    spec_of,
+)
+from fairchain.messages import shown
+from fairchain.models import Limits
 from fairchain.spec import CategoryFeature
 from fairchain.spec.schema import Population
-from fairchain.tables.wording import shown
 
 SHUFFLES = 19
 # By how much agreement must fall on average for the codes to matter at all.
@@ -25,7 +34,7 @@ MATTERS = 0.01
 MOST_ROWS = 5_000
 
 
-def about_codes(model: Any, trial: Trial, population: Population, limits: Limits | None) -> Guess | None:
+def about_codes(model: Any, trial: EncodingTrial, population: Population, limits: Limits | None) -> Guess | None:
     """What the rows say about the guessed codes; loud if they do not speak for them. None if there are none."""
     guessed = {guess.key for guess in trial.layout.guesses}
     sizes = {

@@ -10,20 +10,20 @@ from typing import Any
 
 from fairchain.drafting.assemble import Ground, assemble
 from fairchain.drafting.codes import about_codes
-from fairchain.drafting.draft import Draft, Guess
+from fairchain.drafting.draft_result import Draft, Guess
+from fairchain.drafting.encoding_trial import about_agreement, try_all
+from fairchain.drafting.input_layouts import Columns, InputLayout, layouts, misfit
 from fairchain.drafting.labels import find_label, readings
-from fairchain.drafting.layouts import Columns, Layout, layouts, misfit
+from fairchain.drafting.model_signature import Signature, signature_of
+from fairchain.drafting.options import DraftOptions, Reading
 from fairchain.drafting.profile import Profile
-from fairchain.drafting.takes import Signature, signature_of
-from fairchain.drafting.trial import about_agreement, try_all
-from fairchain.drafting.wishes import Reading, Wishes
 from fairchain.errors import DataError, SpecError
-from fairchain.model import Limits
-from fairchain.model.load import PYTHON
+from fairchain.messages import near, shown
+from fairchain.models import Limits
+from fairchain.models.load import PYTHON
 from fairchain.spec import Spec, Table
 from fairchain.spec.schema import Decision
 from fairchain.tables import RawTable, read_table
-from fairchain.tables.wording import near, shown
 
 # What a spec calls a model that was handed over in Python and has no file yet.
 UNSAVED = "model.onnx"
@@ -86,7 +86,7 @@ def infer_spec(
     >>> [feature.name for feature in spec.features], spec.property.protected, spec.property.outcome
     (['hours', 'sex'], ('sex',), 'yes')
     """
-    wishes = Wishes(
+    wishes = DraftOptions(
         label=label,
         protected=(protected,) if isinstance(protected, str) else tuple(protected or ()),
         outcome=outcome,
@@ -104,9 +104,9 @@ def infer_spec(
     return draft.spec
 
 
-def draft_spec(table: Any, model: Any = None, wishes: Wishes | None = None) -> Draft:
+def draft_spec(table: Any, model: Any = None, wishes: DraftOptions | None = None) -> Draft:
     """As `infer_spec`, with a sentence for everything that was guessed and no warnings on the way."""
-    wishes = wishes or Wishes()
+    wishes = wishes or DraftOptions()
     if model is not None and wishes.prediction is not None:
         raise SpecError("prediction: recorded decisions take the model's place; give one of the two")
     raw = read_table(table)
@@ -126,7 +126,7 @@ def draft_spec(table: Any, model: Any = None, wishes: Wishes | None = None) -> D
     return assemble(Ground(raw, typed, wishes, people, path, table_path), trial, (*about, *told))
 
 
-def _columns(raw: RawTable, typed: bool, wishes: Wishes) -> Columns:
+def _columns(raw: RawTable, typed: bool, wishes: DraftOptions) -> Columns:
     """The columns that may be inputs or the label."""
     asked = [("ignore", name) for name in wishes.ignore]
     asked += [(key, name) for key in ("label", "prediction") if (name := getattr(wishes, key)) is not None]
@@ -137,7 +137,9 @@ def _columns(raw: RawTable, typed: bool, wishes: Wishes) -> Columns:
     return {name: Profile(raw, name, typed) for name in raw.names if name not in left}
 
 
-def _labelled(columns: Columns, taken: Signature, wishes: Wishes) -> tuple[str | None, tuple[Guess, ...], list[Layout]]:
+def _labelled(
+    columns: Columns, taken: Signature, wishes: DraftOptions
+) -> tuple[str | None, tuple[Guess, ...], list[InputLayout]]:
     """The label, what was guessed about it, and the layouts of the other columns; a guess that leaves none is none."""
     guess = None
     label = wishes.label
@@ -158,7 +160,7 @@ def _labelled(columns: Columns, taken: Signature, wishes: Wishes) -> tuple[str |
     raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
 
 
-def _model_path(model: Any, wishes: Wishes) -> tuple[str | None, tuple[Guess, ...]]:
+def _model_path(model: Any, wishes: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:
     """What the spec calls the model, and what is to be said about that."""
     if wishes.prediction is not None:
         return None, ()

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from fairchain.drafting.draft import Guess
-from fairchain.drafting.layouts import Columns, match_inputs
-from fairchain.drafting.names import like_label, like_protected, wanted
+from fairchain.drafting.draft_result import Guess
+from fairchain.drafting.input_layouts import Columns, match_inputs
+from fairchain.drafting.model_signature import Class, Signature
+from fairchain.drafting.name_hints import like_label, like_protected, wanted
 from fairchain.drafting.profile import Profile
-from fairchain.drafting.takes import Class, Signature
 from fairchain.errors import DataError
+from fairchain.messages import near, shown
 from fairchain.spec import ModelSpec
 from fairchain.spec.schema import NOT_KNOWN, Decision
 from fairchain.tables.columns import plain_text
-from fairchain.tables.wording import near, shown
 
 # More different cells than this are no labels.
 MOST_LABELS = 100

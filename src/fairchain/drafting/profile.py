@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.drafting.names import ID_NAMES, plain
+from fairchain.drafting.name_hints import ID_NAMES, plain
 from fairchain.spec.schema import NOT_KNOWN
 from fairchain.tables import RawTable
-from fairchain.tables.columns import Texts, parse_number
+from fairchain.tables.columns import TextCells, parse_number
 
 # A text column in which so many cells differ names its people rather than their properties.
 NEARLY_ALL = 0.9
@@ -83,7 +83,7 @@ class Profile:
     @property
     def written(self) -> bool:
         """Whether the cells came as texts, also if these are numbers."""
-        return isinstance(self.table.cells(self.name), Texts)
+        return isinstance(self.table.cells(self.name), TextCells)
 
     @property
     def boolean(self) -> bool:

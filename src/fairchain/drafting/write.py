@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from fairchain.drafting.draft import Draft
+from fairchain.drafting.draft_result import Draft
 from fairchain.drafting.toml import comment, key, value
 from fairchain.errors import SpecError
-from fairchain.placing import place
 from fairchain.spec import Table
+from fairchain.system.atomic_write import place
 
 _READING = {
     "sample": (

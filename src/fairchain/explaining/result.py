@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from fairchain.evidence import Interval
-from fairchain.verdict import Pair, Witness
+from fairchain.statistics import Interval
+from fairchain.verification.verdict import Pair, Witness
 
 Kind = Literal["feature", "neuron", "cell", "word"]
 Method = Literal["resample", "mean"]

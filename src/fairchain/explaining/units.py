@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.discretize import Discretizer
-from fairchain.chain.units import Unit, Wish, fit_units, parse_wish
+from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wish
 from fairchain.errors import ModelError
-from fairchain.explaining.case import Case
-from fairchain.explaining.cells import cell_layers
+from fairchain.explaining.context import Case
+from fairchain.explaining.recurrent_units import cell_layers
 from fairchain.explaining.result import INPUTS, Kind, Method
-from fairchain.model.probe import Layer, layers_of
-from fairchain.model.time_axis import RECURRENT
+from fairchain.models.inspect.activations import HiddenLayer, layers_of
+from fairchain.models.onnx.padding import RECURRENT
 from fairchain.spec import CategoryFeature, IntegerFeature, Marginals, RealFeature, Spec, Uniform, domain_of
 
 Choice = Literal["default", "resample", "mean"]
@@ -46,7 +46,7 @@ class Target:
     tensor: str | None
     column: int
     method: Method
-    unit: Unit
+    unit: StateUnit
     hold: float
     called: str
 
@@ -73,7 +73,7 @@ def _at_least(edge: float, dtype: np.dtype[Any]) -> np.floating:
     return rounded if rounded >= np.float64(edge) else above
 
 
-def wishes_of(case: Case, units: Sequence[str] | None) -> tuple[list[Wish], tuple[Layer, ...]]:
+def wishes_of(case: Case, units: Sequence[str] | None) -> tuple[list[StateRequest], tuple[HiddenLayer, ...]]:
     """The units that are asked for, every feature and every neuron by default, and all hidden layers."""
     spec = case.spec
     layers = (*cell_layers(case.model, spec), *layers_of(case.model, spec))
@@ -103,7 +103,7 @@ def _explainable(spec: Spec, feature: object) -> bool:
     return feature.name not in spec.property.protected
 
 
-def _single(wish: Wish, layers: Sequence[Layer], case: Case) -> list[Wish]:
+def _single(wish: StateRequest, layers: Sequence[HiddenLayer], case: Case) -> list[StateRequest]:
     """A feature or a neuron as it is, a whole layer as its units; layers by the names of their tensors."""
     if wish.feature is not None:
         if not _explainable(case.spec, case.spec.features[wish.feature]):
@@ -124,8 +124,8 @@ def _single(wish: Wish, layers: Sequence[Layer], case: Case) -> list[Wish]:
 
 def targets_of(
     case: Case,
-    wishes: Sequence[Wish],
-    layers: Sequence[Layer],
+    wishes: Sequence[StateRequest],
+    layers: Sequence[HiddenLayer],
     method: Choice,
     people: NDArray[np.floating],
     hidden: Mapping[str, NDArray[np.floating]],
@@ -167,7 +167,7 @@ def _called(spec: Spec, place: int, value: float) -> str:
     return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:.4g}"
 
 
-def _divided(unit: Unit, operator: str) -> Unit:
+def _divided(unit: StateUnit, operator: str) -> StateUnit:
     """On and off of an activation that is always positive are told apart at its middle."""
     if unit.discretizer.method != "sign" or operator not in MIDDLE:
         return unit

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.evidence.counts import any_time
-from fairchain.evidence.interval import Interval
-from fairchain.evidence.rule import Decision
-from fairchain.wording import CONSTANT
+from fairchain.statements import CONSTANT
+from fairchain.statistics.intervals import Interval
+from fairchain.statistics.rate_counts import any_time
+from fairchain.statistics.rules import Decision
 
 Kind = Literal["difference", "ratio"]
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def name_problem(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class MonitoredProperty:
     """What is watched: the largest gap between groups, against a threshold, with this probability of being wrong.
 
     Parameters
@@ -110,7 +110,7 @@ class GroupCounts:
     got: Counts
 
     @classmethod
-    def none(cls, question: Question) -> GroupCounts:
+    def none(cls, question: MonitoredProperty) -> GroupCounts:
         """No rows yet."""
         zeros = np.zeros(len(question.groups), np.int64)
         return cls(question.groups, zeros, zeros)
@@ -129,7 +129,7 @@ class GroupCounts:
             self.got + np.bincount(codes[hits], minlength=size),
         )
 
-    def seen(self, question: Question) -> GroupCounts:
+    def seen(self, question: MonitoredProperty) -> GroupCounts:
         """Without the groups that only later rows have; those that were named always stay."""
         count = len(question.groups) or int((self.asked > 0).sum())
         return GroupCounts(self.names[:count], self.asked[:count], self.got[:count])
@@ -145,12 +145,12 @@ class GroupCounts:
         got, rows = int(self.got.sum()), self.rows
         return None if not rows or 0 < got < rows else got == rows
 
-    def concluded(self, decision: Decision, question: Question) -> str:
+    def concluded(self, decision: Decision, question: MonitoredProperty) -> str:
         """Return what a gate acts on: FAIR is CONSTANT while every row has the same decision."""
         empty = decision is Decision.FAIR and self.constant is not None and not question.allow_constant
         return CONSTANT if empty else decision.name
 
-    def rates(self, question: Question) -> list[Interval]:
+    def rates(self, question: MonitoredProperty) -> list[Interval]:
         """Every group's rate; all intervals hold together, at all times, with probability 1 - delta."""
         if not self.names:
             return []
@@ -158,7 +158,7 @@ class GroupCounts:
         estimates = self.got / np.maximum(self.asked, 1)
         return [Interval(float(e), float(a), float(b)) for e, a, b in zip(estimates, low, high, strict=True)]
 
-    def gap(self, question: Question) -> Interval:
+    def gap(self, question: MonitoredProperty) -> Interval:
         """The largest gap between two groups; [0, 1] while there is nothing to compare."""
         if (self.asked > 0).sum() < 2:
             return Interval(0.0, 0.0, 1.0)
@@ -199,7 +199,7 @@ def _smallest_of_others(values: Floats) -> Floats:
     return np.where(np.arange(values.shape[-1]) == place, second, smallest)
 
 
-def existing(asked: Counts, question: Question) -> Mask:
+def existing(asked: Counts, question: MonitoredProperty) -> Mask:
     """Which groups are compared: those that were named, or those that have come."""
     return np.ones(asked.shape, bool) if question.groups else asked > 0
 
@@ -215,7 +215,7 @@ def estimated_gap(asked: Counts, got: Counts, kind: Kind) -> Floats:
     return gap_between(rates, rates, asked > 0, kind)
 
 
-def gap_bounds(asked: Counts, got: Counts, question: Question) -> tuple[Floats, Floats]:
+def gap_bounds(asked: Counts, got: Counts, question: MonitoredProperty) -> tuple[Floats, Floats]:
     """(...,) each: bounds of the largest gap; a named group without rows can have any rate."""
     low, high = any_time(got, asked, question.levels(asked.shape[-1]))
     here = existing(asked, question)
@@ -223,7 +223,7 @@ def gap_bounds(asked: Counts, got: Counts, question: Question) -> tuple[Floats, 
     return below, np.where(here.sum(axis=-1) > 1, above, np.inf)
 
 
-def next_decisions(now: int, groups: int, asked: Counts, got: Counts, question: Question) -> NDArray[np.intp]:
+def next_decisions(now: int, groups: int, asked: Counts, got: Counts, question: MonitoredProperty) -> NDArray[np.intp]:
     """(moments,): what is decided at each moment, as places in DECISIONS, if `now` was decided before it.
 
     What the bounds say is said. Otherwise a decision stands while the estimate agrees with it and, if it is FAIR, no

@@ -44,7 +44,7 @@ class Place:
         return self.hash.hexdigest()
 
 
-class Source:
+class LineSource:
     """An open input: a regular file, or a stream such as standard input.
 
     Parameters
@@ -66,7 +66,7 @@ class Source:
         except OSError as error:
             raise DataError(f"{self.name}: cannot be read ({error.strerror})") from None
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> LineSource:
         return self
 
     def __exit__(self, *_: object) -> None:

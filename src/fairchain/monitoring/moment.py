@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence.counts import any_time
-from fairchain.evidence.rule import Decision
 from fairchain.monitoring.bounds import (
     DECISIONS,
     FAIR,
@@ -20,11 +18,13 @@ from fairchain.monitoring.bounds import (
     Floats,
     GroupCounts,
     Mask,
-    Question,
+    MonitoredProperty,
     existing,
     gap_between,
     next_decisions,
 )
+from fairchain.statistics.rate_counts import any_time
+from fairchain.statistics.rules import Decision
 
 Places = NDArray[np.intp]
 Pair = tuple[Counts, Counts]
@@ -37,7 +37,7 @@ SLACK = 1e-9
 
 
 def first_change(
-    now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: Question
+    now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: MonitoredProperty
 ) -> tuple[int, Decision] | None:
     """The place of the first of these rows after which the decision is not `now`, and what it is then.
 
@@ -48,7 +48,7 @@ def first_change(
     return _Search(now, counts, codes, hits, question).first()
 
 
-def rows_unchanged(now: Decision, counts: GroupCounts, question: Question) -> int:
+def rows_unchanged(now: Decision, counts: GroupCounts, question: MonitoredProperty) -> int:
     """A number of rows after which the decision is still `now`, whatever they are, if no new group comes."""
     if len(counts.names) < 2:
         return 0
@@ -65,7 +65,9 @@ def rows_unchanged(now: Decision, counts: GroupCounts, question: Question) -> in
 class _Search:
     """One search through the rows of a block."""
 
-    def __init__(self, now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: Question) -> None:
+    def __init__(
+        self, now: Decision, counts: GroupCounts, codes: Places, hits: Mask, question: MonitoredProperty
+    ) -> None:
         self._now, self._counts, self._question, self._size = DECISIONS.index(now), counts, question, len(codes)
         self._groups = int(existing(counts.asked, question).sum())
         self._rows = [np.flatnonzero(codes == group) for group in range(len(counts.names))]
@@ -115,7 +117,7 @@ class _Search:
         )
 
 
-def _may_change(now: int, before: Pair, after: Pair, question: Question, groups: int | None = None) -> Mask:
+def _may_change(now: int, before: Pair, after: Pair, question: MonitoredProperty, groups: int | None = None) -> Mask:
     """(stretches,): whether the decision could be another one at some time between these counts.
 
     `before` and `after` say how many got the outcome and how many did not. More than `groups` groups end a FAIR.

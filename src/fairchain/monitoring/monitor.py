@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.evidence.interval import Interval
-from fairchain.evidence.rule import Decision
 from fairchain.monitoring.bounds import (
     MOST_GROUPS,
     MOST_ROWS,
     GroupCounts,
     Kind,
-    Question,
+    MonitoredProperty,
     name_problem,
     next_decisions,
 )
 from fairchain.monitoring.moment import first_change, rows_unchanged
+from fairchain.statistics.intervals import Interval
+from fairchain.statistics.rules import Decision
 from fairchain.tables.frames import has_masked
 
 
@@ -64,7 +64,7 @@ class Monitor:
         groups: Iterable[str] | None = None,
         allow_constant: bool = False,
     ) -> None:
-        self.question = Question(
+        self.question = MonitoredProperty(
             threshold=threshold,
             kind=kind,
             delta=delta,
@@ -222,20 +222,20 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         raise DataError(f"{name}: found lists of different lengths; give one value for each row") from None
 
 
-def measured(gap: Interval, question: Question) -> Interval:
+def measured(gap: Interval, question: MonitoredProperty) -> Interval:
     """The gap in the words of the question: itself, or for a ratio the smallest ratio."""
     if question.kind == "difference":
         return gap
     return Interval(1 - gap.estimate, 1 - gap.high, 1 - gap.low)
 
 
-def sentence(gap: Interval, question: Question) -> str:
+def sentence(gap: Interval, question: MonitoredProperty) -> str:
     """The gap and the threshold in a few words."""
     what = "the largest gap" if question.kind == "difference" else "the smallest ratio"
     return f"{what} is {measured(gap, question):.4f}, the threshold {question.threshold:g}"
 
 
-def statement(decision: Decision, question: Question, groups: int) -> str:
+def statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:
     """What is guaranteed, no more."""
     about = f"these {groups} groups" if question.groups else f"the {groups} groups seen so far"
     if decision is Decision.UNDECIDED:
@@ -251,7 +251,7 @@ def statement(decision: Decision, question: Question, groups: int) -> str:
     )
 
 
-def forecast(counts: GroupCounts, question: Question) -> int | None:
+def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
     """About how many more rows would bring a decision, if every group goes on as it is; None beyond a million times."""
     if (counts.asked > 0).sum() < 2:
         return None
@@ -263,7 +263,7 @@ def forecast(counts: GroupCounts, question: Question) -> int | None:
     return int(asked[decided.argmax()].sum()) - counts.rows if decided.any() else None
 
 
-def describe(decision: Decision, counts: GroupCounts, question: Question) -> dict[str, Any]:
+def describe(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
     """Everything that is known, as plain JSON values."""
     gap, widest = counts.gap(question), counts.widest()
     more, less = widest or (None, None)

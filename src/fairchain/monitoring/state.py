@@ -16,9 +16,9 @@ from msgspec import Meta
 
 from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
-from fairchain.locks import LockedError, locked
 from fairchain.monitoring.bounds import MOST_ROWS
-from fairchain.placing import place
+from fairchain.system.atomic_write import place
+from fairchain.system.locks import LockedError, locked
 
 # More than the question and all groups with the longest names take.
 MOST_BYTES = 16_000_000

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairchain.rechecking import arithmetic
 from fairchain.rechecking.arithmetic import Side
-from fairchain.rechecking.replay import BatchRecord, Question
+from fairchain.rechecking.replay import BatchRecord, ReplayedRule
 
 # Numbers held at once: pairs are taken in blocks.
 AT_ONCE = 5_000_000
@@ -30,7 +30,7 @@ def escape_probability(chunks: int, sampled: int, forged: int) -> float:
     return math.prod((chunks - sampled - each) / (chunks - each) for each in range(forged))
 
 
-def smallest_forgery(batches: Sequence[BatchRecord], question: Question, verdict: str) -> int | None:
+def smallest_forgery(batches: Sequence[BatchRecord], question: ReplayedRule, verdict: str) -> int | None:
     """Return how many chunks a verdict rests on: without so many, the others alone hold no evidence for it.
 
     It is a lower bound, at least 1; None where there is no verdict. For FAIR it is the least over all pairs, since
@@ -53,7 +53,7 @@ def smallest_forgery(batches: Sequence[BatchRecord], question: Question, verdict
     return max(1, int(needed.min() if side == "above" else needed.max()))
 
 
-def _needed(cells: NDArray[np.int64], question: Question, side: Side) -> NDArray[np.int64]:
+def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDArray[np.int64]:
     """For each pair the fewest chunks without which its e-value is at most 1; `cells` are (chunks, pairs, 3).
 
     The e-value is a mean over betting fractions, so it is at most 1 only if each fraction's share is. A fraction's
@@ -69,7 +69,7 @@ def _needed(cells: NDArray[np.int64], question: Question, side: Side) -> NDArray
     return most
 
 
-def _cells(batches: Sequence[BatchRecord], question: Question, pairs: NDArray[np.intp]) -> NDArray[np.int64]:
+def _cells(batches: Sequence[BatchRecord], question: ReplayedRule, pairs: NDArray[np.intp]) -> NDArray[np.int64]:
     """(only the first, middle, only the second) of every chunk for these (outcome, i, j)."""
     outcome, first, second = pairs.T
     found = []
@@ -84,7 +84,7 @@ def _cells(batches: Sequence[BatchRecord], question: Question, pairs: NDArray[np
     return np.stack(found)
 
 
-def _leaders(batches: Sequence[BatchRecord], question: Question) -> NDArray[np.int64]:
+def _leaders(batches: Sequence[BatchRecord], question: ReplayedRule) -> NDArray[np.int64]:
     """The same of each batch's leader, as one pair."""
     found = [np.zeros((1, 3), np.int64)]
     for batch in batches:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.rechecking.numbers import expected_claims, reached
-from fairchain.rechecking.record import Claim
-from fairchain.rechecking.replay import BatchRecord, Question, Replay, chunk_rounds
+from fairchain.rechecking.contents import Claim
+from fairchain.rechecking.expected import expected_claims, reached
+from fairchain.rechecking.replay import BatchRecord, Replay, ReplayedRule, chunk_rounds
 from fairchain.rechecking.rerun import Counter
 from fairchain.rechecking.sources import Sources
 from fairchain.spec.seeds import Seed
@@ -54,7 +54,7 @@ class Fresh:
 def fresh_run(
     model: Any,
     sources: Sources,
-    question: Question,
+    question: ReplayedRule,
     *,
     claimed: str,
     seed: int | None,

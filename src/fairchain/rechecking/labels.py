@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairchain.certificate_format import LOOKED
-from fairchain.rechecking.record import Evidence
+from fairchain.rechecking.contents import Evidence
 from fairchain.rechecking.replay import BatchRecord
 from fairchain.spec import Comparison
-from fairchain.wording import conclusion
+from fairchain.statements import conclusion
 
 
 def constant_label(labels: Sequence[int], names: Sequence[str]) -> str | None:
@@ -39,7 +39,7 @@ def contradiction(evidence: Evidence, comparison: Comparison, names: Sequence[st
         return "further inputs are tried where the batches have one label, and only there"
     if look is not None and not (_are_labels(look.labels, len(names)) and batches <= set(look.labels)):
         return "the labels of further inputs are none, or lack one that was seen before"
-    if look is not None and look.rounds > -(-LOOKED // len(comparison.arms)):
+    if look is not None and look.rounds > -(-LOOKED // len(comparison.subgroups)):
         return f"{look.rounds} further rounds are more than are ever tried"
     return ""
 

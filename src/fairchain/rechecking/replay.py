@@ -62,7 +62,7 @@ class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Question:
+class ReplayedRule:
     """What was asked, in numbers.
 
     `compared` says which ordered pairs must be alike in which outcome; `threshold` is the largest fair gap, which for
@@ -88,7 +88,7 @@ class Question:
 class Replay:
     """The state of a run after some of its batches."""
 
-    question: Question
+    question: ReplayedRule
     faults: list[str] = field(default_factory=list)
     rounds: int = 0
     phase: int = 0
@@ -264,7 +264,7 @@ class Replay:
         return both[..., 0], both[..., 1]
 
 
-def impossible(batch: BatchRecord, question: Question) -> str | None:
+def impossible(batch: BatchRecord, question: ReplayedRule) -> str | None:
     """Why no network could have given these counts, or None."""
     size = len(batch.groups)
     if not batch.rounds or batch.chunk_rounds not in (1024, 2048, 4096, 8192):

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS
 from fairchain.errors import ModelError
-from fairchain.model import Model
+from fairchain.models import Model
+from fairchain.rechecking.contents import Claim, Look
 from fairchain.rechecking.forgery import escape_probability
-from fairchain.rechecking.record import Claim, Look
 from fairchain.rechecking.replay import BatchRecord
 from fairchain.rechecking.sources import Sources
 
@@ -73,16 +73,16 @@ class Counter:
     seed: int
     coupled: bool = True
 
-    def labels(self, chunk: int, count: int, arms: Sequence[int]) -> NDArray[np.int64]:
+    def labels(self, chunk: int, count: int, subgroups: Sequence[int]) -> NDArray[np.int64]:
         """Return the label that each of these subgroups gets in each round of a chunk, (subgroups, rounds).
 
         A round is drawn once for all subgroups.
         """
-        population, shown = self.sources.population, list(arms)
+        population, shown = self.sources.population, list(subgroups)
         found = []
-        for copy, drawn in [(0, shown)] if self.coupled else [(1 + arm, [arm]) for arm in shown]:
-            rounds = population.rounds(self.seed, chunk, count, copy, arms=drawn)
-            found += [self.model.predict(rounds.inputs([arm])) for arm in drawn]
+        for copy, drawn in [(0, shown)] if self.coupled else [(1 + subgroup, [subgroup]) for subgroup in shown]:
+            rounds = population.rounds(self.seed, chunk, count, copy, subgroups=drawn)
+            found += [self.model.predict(rounds.inputs([subgroup])) for subgroup in drawn]
         return np.stack(found).astype(np.int64)
 
     def count(self, chunk: int, count: int, groups: Sequence[int]) -> list[NDArray[np.int64]]:
@@ -194,8 +194,8 @@ class Rerun:
         if chunk in self._done:
             return ""
         batch = self._batches[chunk.batch]
-        arms = self._counter.sources.comparison.asks(batch.groups)
-        seen = self._counter.labels(batch.chunk + chunk.place, batch.size(chunk.place), arms)
+        subgroups = self._counter.sources.comparison.asks(batch.groups)
+        seen = self._counter.labels(batch.chunk + chunk.place, batch.size(chunk.place), subgroups)
         again = self._counter.tables(seen)
         off = max(int(np.abs(a - b).max()) for a, b in zip(again, batch.tables(chunk.place), strict=True))
         if off:
@@ -234,14 +234,16 @@ class Rerun:
         """Try the further inputs again, in which a second label was looked for."""
         given = {label for batch in self._batches for label in batch.labels}
         sources = self._counter.sources
-        arms = range(len(sources.comparison.arms))
+        subgroups = range(len(sources.comparison.subgroups))
         for start in range(0, look.rounds, LOOK_ROUNDS):
             count = min(LOOK_ROUNDS, look.rounds - start)
-            given |= set(np.unique(self._counter.labels(LOOK_CHUNK + start // LOOK_ROUNDS, count, arms)).tolist())
+            given |= set(np.unique(self._counter.labels(LOOK_CHUNK + start // LOOK_ROUNDS, count, subgroups)).tolist())
         found = ", ".join(f'"{sources.spec.model.labels[label]}"' for label in sorted(given))
         if sorted(given) != look.labels:
             return Claim("labels", False, f"the model gives {found}, the certificate says labels {look.labels}")
-        return Claim("labels", True, f"{look.rounds * len(arms):,} further inputs tried again: the model gives {found}")
+        return Claim(
+            "labels", True, f"{look.rounds * len(subgroups):,} further inputs tried again: the model gives {found}"
+        )
 
 
 def sample_of(chunks: Sequence[Any], size: int, seed: int | None) -> list[Any]:
@@ -258,7 +260,9 @@ def worth_of(cost: Cost, needed: int | None) -> Sample:
 
 
 def _changes(labels: Any, outcomes: Sequence[int]) -> Any:
-    """Two arms for each person: 1 where the decision is not the same in all groups, and a second that is always 0."""
+    """Two subgroups for each person: 1 where the decision is not the same in all groups, and a second that is always
+    0.
+    """
     looked_at = (labels == outcomes[0]) if outcomes else labels
     changed = looked_at.max(axis=0) != looked_at.min(axis=0)
     return np.stack([changed.astype(np.int64), np.zeros(len(changed), np.int64)])

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairchain.population import build_population
-from fairchain.population.sizes import large_enough
+from fairchain.populations import build_population
+from fairchain.populations.group_sizes import large_enough
 from fairchain.spec import Comparison, Individual, Ratio, Spec, comparison_of
-from fairchain.spec.given import predicate_of
+from fairchain.spec.conditions import predicate_of
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Sources:
 
     def evaluations(self, rounds: int, trials: ArrayLike) -> int:
         """How often the network was asked: each round as every group, or each group as often as it was tried."""
-        return rounds * len(self.comparison.arms) if self.comparison.individual else int(np.sum(trials))
+        return rounds * len(self.comparison.subgroups) if self.comparison.individual else int(np.sum(trials))
 
 
 def sources_of(spec: Spec, people: Any, dtype: Any) -> Sources:
     """Everything about the question that can be made without the counts."""
     groups, left_out = large_enough(spec, people)
     comparison = comparison_of(spec, groups)
-    population = build_population(spec, comparison.arms, dtype, people=people, predicate=predicate_of(spec))
+    population = build_population(spec, comparison.subgroups, dtype, people=people, predicate=predicate_of(spec))
     return Sources(spec, comparison, population, left_out)
 
 

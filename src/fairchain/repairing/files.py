@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace as replace_key
 
-from fairchain.certificate import dump, make_certificate, write_files
+from fairchain.certificates import dump, make_certificate, write_files
 from fairchain.errors import FairchainError
 from fairchain.repairing.result import Repair
 

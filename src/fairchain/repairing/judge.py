@@ -15,18 +15,18 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import UnansweredError
-from fairchain.model import OnnxModel
-from fairchain.model.weights import Weights
-from fairchain.repairing.knobs import Knobs
+from fairchain.models import OnnxModel
+from fairchain.models.edit.weights import Weights
+from fairchain.repairing.evaluation import LabelledRows, Labels, RepairQuestion, is_empty
+from fairchain.repairing.parameters import Parameters
 from fairchain.repairing.price import accuracy_price, agreement_price, fresh_inputs, predicted
 from fairchain.repairing.result import Attempt, Price
 from fairchain.repairing.search import Tried
 from fairchain.repairing.seeds import CERTIFICATE, derived_seed
-from fairchain.repairing.trial import Labels, Question, Rows, is_empty
 from fairchain.spec import Spec, Table
 from fairchain.spec.seeds import seed_of
-from fairchain.verdict import Verdict
 from fairchain.verification import verify
+from fairchain.verification.verdict import Verdict
 
 # Candidates that are put before the judge, at most, and the part of the limit that each of them leaves free.
 FREE = (0.1, 0.2, 0.35, 0.5, 0.75)
@@ -55,15 +55,15 @@ class Judge:
 
     original: OnnxModel
     weights: Weights
-    question: Question
-    held_out: Rows | None
+    question: RepairQuestion
+    held_out: LabelledRows | None
     most_lost: float | None
     seed: int
     workers: int | None = None
     table: Any = None
     data_sha256: str | None = None
 
-    def all(self, candidates: Sequence[Tried], knobs: Knobs) -> list[Judged]:
+    def all(self, candidates: Sequence[Tried], knobs: Parameters) -> list[Judged]:
         """One after another until one is accepted or somebody presses Ctrl-C."""
         judged: list[Judged] = []
         for number, tried in enumerate(candidates, start=1):
@@ -73,7 +73,7 @@ class Judge:
                 break
         return judged
 
-    def one(self, tried: Tried, knobs: Knobs, number: int) -> Judged:
+    def one(self, tried: Tried, knobs: Parameters, number: int) -> Judged:
         """Attempt `number`, counted from 1."""
         content = self.weights.network(knobs.weights(tried.point))
         spec = attempt_spec(self.question.spec, number)

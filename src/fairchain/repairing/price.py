@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.evidence import Interval
-from fairchain.evidence.interval import clopper_pearson
-from fairchain.model import Model
-from fairchain.model.tunable import ROWS_PER_CALL
+from fairchain.models import Model
+from fairchain.models.edit.candidates import ROWS_PER_CALL
+from fairchain.repairing.evaluation import DrawnInputs, Labels, RepairQuestion, usual_share
 from fairchain.repairing.result import Price
 from fairchain.repairing.seeds import PRICE, derived_seed
-from fairchain.repairing.trial import DrawnInputs, Labels, Question, usual_share
+from fairchain.statistics import Interval
+from fairchain.statistics.intervals import clopper_pearson
 
 # Rounds on which agreement with the original network is measured.
 ROUNDS = 20_000
@@ -46,18 +46,20 @@ def agreement_price(old: Labels, new: Labels, delta: float, *, everybody: bool) 
     return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *usual)
 
 
-def fresh_inputs(question: Question, dtype: np.dtype[Any], seed: int) -> NDArray[Any]:
+def fresh_inputs(question: RepairQuestion, dtype: np.dtype[Any], seed: int) -> NDArray[Any]:
     """Inputs that no search has seen, to measure agreement on; of a table all rows."""
     inputs = question.inputs(dtype, derived_seed(seed, PRICE), 0, ROUNDS)
-    return _one_arm(inputs, seed) if isinstance(inputs, DrawnInputs) else inputs.values
+    return _one_subgroup(inputs, seed) if isinstance(inputs, DrawnInputs) else inputs.values
 
 
-def _one_arm(inputs: DrawnInputs, seed: int) -> NDArray[Any]:
-    """One arm of each round, by chance: the arms of a round are the same person, and would not be independent."""
-    arms = len(inputs.comparison.arms)
-    rounds = len(inputs.values) // arms
+def _one_subgroup(inputs: DrawnInputs, seed: int) -> NDArray[Any]:
+    """One subgroup of each round, by chance: the subgroups of a round are the same person, and would not be
+    independent.
+    """
+    subgroups = len(inputs.comparison.subgroups)
+    rounds = len(inputs.values) // subgroups
     random = np.random.Generator(np.random.Philox(derived_seed(seed, PRICE, 1)))
-    return inputs.values.reshape(arms, rounds, -1)[random.integers(arms, size=rounds), np.arange(rounds)]
+    return inputs.values.reshape(subgroups, rounds, -1)[random.integers(subgroups, size=rounds), np.arange(rounds)]
 
 
 def predicted(model: Model, values: NDArray[Any]) -> NDArray[np.integer]:

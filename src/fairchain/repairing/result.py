@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairchain.evidence import Interval
-from fairchain.verdict import Verdict
+from fairchain.statistics import Interval
+from fairchain.verification.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class Progress:
+class RepairProgress:
     """Where a search stands: generations done and at most, candidates tried, the best gap and accuracy so far."""
 
     iteration: int

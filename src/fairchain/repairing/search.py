@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairchain.model.weights import Weights
-from fairchain.repairing.knobs import Knobs, Point
+from fairchain.models.edit.weights import Weights
+from fairchain.repairing.evaluation import CandidateTrial, Score
 from fairchain.repairing.optimizers import make_optimizer
-from fairchain.repairing.result import Progress
-from fairchain.repairing.trial import Score, Trial
+from fairchain.repairing.parameters import Parameters, Point
+from fairchain.repairing.result import RepairProgress
 
 Each = TypeVar("Each")
 # Generations without a better candidate after which a search ends, and what counts as better.
@@ -94,12 +94,12 @@ class Searcher:
 
     def __init__(
         self,
-        trial: Trial,
-        knobs: Knobs,
+        trial: CandidateTrial,
+        knobs: Parameters,
         weights: Weights,
         aim: Aim,
         pool: ThreadPoolExecutor | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[RepairProgress], None] | None = None,
     ) -> None:
         self._trial, self._knobs, self._aim = trial, knobs, aim
         self._pool, self._progress = pool, progress
@@ -173,7 +173,9 @@ class Searcher:
         if self._progress is not None:
             best = self._best().score
             seconds = time.perf_counter() - self._start
-            self._progress(Progress(self.iterations, iterations, len(self.tried), best.gap, best.accuracy, seconds))
+            self._progress(
+                RepairProgress(self.iterations, iterations, len(self.tried), best.gap, best.accuracy, seconds)
+            )
 
 
 def front_of(tried: Sequence[Tried]) -> list[Tried]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairchain.errors import SpecError
-from fairchain.repairing.knobs import KINDS
 from fairchain.repairing.optimizers import NAMES, unknown_optimizer
+from fairchain.repairing.parameters import KINDS
 
 
 @dataclass(frozen=True)

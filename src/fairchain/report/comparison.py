@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 import msgspec
 
 from fairchain.report.findings import Plain
-from fairchain.report.numbers import bounded
+from fairchain.report.number_format import bounded
 from fairchain.spec import parse_spec
-from fairchain.wording import measure
+from fairchain.statements import measure
 
 # Keys of a feature that say which inputs there are; the others say what the network gets, and belong to it. How many
 # words of a text are read, and what becomes of unknown ones, decides which terms it holds and so its group.
@@ -34,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CertificateComparison:
     """Two certificates: their claims, every group, and in what they are not about the same thing."""
 
     first: Plain
@@ -108,14 +108,14 @@ class Comparison:
         }
 
 
-def compare(first: Plain, second: Plain) -> Comparison:
+def compare(first: Plain, second: Plain) -> CertificateComparison:
     """Set two certificates side by side, as `read_claims` gives them.
 
     Each certificate's intervals fail with probability delta at most, so what is said of both fails with the sum of
     the two deltas at most, whether or not they saw the same people.
     """
     one, other = first["claims"], second["claims"]
-    found = Comparison(one, other, (), _differences(first, second))
+    found = CertificateComparison(one, other, (), _differences(first, second))
     mine, theirs = _by_group(one), _by_group(other)
     rows = tuple(
         Row(
@@ -126,7 +126,7 @@ def compare(first: Plain, second: Plain) -> Comparison:
         )
         for key in dict.fromkeys((*mine, *theirs))
     )
-    return Comparison(one, other, rows, found.differences)
+    return CertificateComparison(one, other, rows, found.differences)
 
 
 def _by_group(claims: Plain) -> dict[tuple[str, str], Plain]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fairchain.report.findings import Plain
 from fairchain.report.markdown import finding, word
 from fairchain.report.markup import Markup, el
-from fairchain.report.numbers import bounded
+from fairchain.report.number_format import bounded
 
 # An undecided one is an error and not a failure: nothing was found against the network, and nothing for it.
 PROBLEMS = {"UNFAIR": "failure", "UNDECIDED": "error", "CONSTANT": "failure"}

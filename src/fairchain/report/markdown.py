@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from fairchain.letters import plain
+from fairchain.messages import plain
 from fairchain.report.findings import Findings, Plain, unit_name
-from fairchain.report.numbers import bounded, confidence
-from fairchain.wording import CONSTANT, constant_headline, headline
+from fairchain.report.number_format import bounded, confidence
+from fairchain.statements import CONSTANT, constant_headline, headline
 
 MOST_ROWS = 40
 MOST_UNITS = 10

@@ -10,7 +10,7 @@ import html
 import math
 from typing import NamedTuple
 
-from fairchain.letters import plain
+from fairchain.messages import plain
 
 # Elements without an end.
 _VOID = frozenset({"meta", "br", "hr", "link", "input"})

@@ -3,7 +3,6 @@
 Nothing here draws, runs or decides anything.
 """
 
-from fairchain.spec.arms import Arm, Comparison, comparison_of
 from fairchain.spec.groups import Domain, Group, domain_of, groups_of
 from fairchain.spec.load import load_spec, parse_spec, revise
 from fairchain.spec.schema import (
@@ -27,9 +26,9 @@ from fairchain.spec.schema import (
     Uniform,
     json_schema,
 )
+from fairchain.spec.subgroups import Comparison, Subgroup, comparison_of
 
 __all__ = [
-    "Arm",
     "Budget",
     "CategoryFeature",
     "Comparison",
@@ -47,6 +46,7 @@ __all__ = [
     "Ratio",
     "RealFeature",
     "Spec",
+    "Subgroup",
     "Table",
     "TextFeature",
     "Texts",

@@ -15,11 +15,11 @@ from typing import Any, get_args
 import msgspec
 
 from fairchain.errors import SpecError
+from fairchain.messages import suggest
 from fairchain.spec import schema
-from fairchain.spec.check import check
 from fairchain.spec.files import files_of
-from fairchain.spec.near import suggest
 from fairchain.spec.schema import Spec
+from fairchain.spec.validate import check
 
 MOST_BYTES = 4_000_000
 MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")

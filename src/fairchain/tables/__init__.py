@@ -5,7 +5,7 @@ Everything here is untrusted input. pandas and polars are never imported here: a
 own package, and a Parquet file is unpacked by polars in a process of its own.
 """
 
-from fairchain.tables.people import People, frequencies_from, people_of
-from fairchain.tables.read import Limits, RawTable, read_table
+from fairchain.tables.read import RawTable, TableLimits, read_table
+from fairchain.tables.rows import People, frequencies_from, people_of
 
-__all__ = ["Limits", "People", "RawTable", "frequencies_from", "people_of", "read_table"]
+__all__ = ["People", "RawTable", "TableLimits", "frequencies_from", "people_of", "read_table"]

@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextCells:
     """A column of texts. Each part packs up to `PART` cells in one string, a tenth of the memory of as many strings."""
 
     parts: tuple[str, ...]
@@ -56,7 +56,7 @@ class Texts:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class NumberCells:
     """A column of numbers in the type it came in: a float32 0.1 is the text "0.1", a large whole number is exact."""
 
     values: NDArray[Any]
@@ -72,11 +72,11 @@ class Numbers:
         yield Piece(0, codes.reshape(-1), [number_text(level) for level in levels])
 
 
-Column = Texts | Numbers
+Column = TextCells | NumberCells
 
 
 @dataclass(frozen=True, eq=False)
-class Parsed:
+class ParsedNumbers:
     """The numbers of a column, NaN where a cell is missing or no number, and which cell was no number first."""
 
     values: NDArray[np.float64]
@@ -84,13 +84,13 @@ class Parsed:
     row: int = 0
     cell: str = ""
 
-    def with_wrong(self, piece: Piece, wrong: NDArray[np.bool_]) -> Parsed:
+    def with_wrong(self, piece: Piece, wrong: NDArray[np.bool_]) -> ParsedNumbers:
         """The same with more rows that hold no number."""
         if not wrong.any():
             return self
         first = int(np.argmax(wrong))
         place = (self.row, self.cell) if self.bad else (piece.start + first, piece.levels[piece.codes[first]])
-        return Parsed(self.values, self.bad + int(wrong.sum()), *place)
+        return ParsedNumbers(self.values, self.bad + int(wrong.sum()), *place)
 
 
 class _Index(dict[str, int]):
@@ -125,15 +125,15 @@ def parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def numbers_in(column: Column, not_known: Sequence[str]) -> Parsed:
+def numbers_in(column: Column, not_known: Sequence[str]) -> ParsedNumbers:
     """The cells of a column as numbers; an empty one and those in `not_known` are missing."""
     missing = {"", *not_known, *map(plain_text, not_known)}
     stand_ins = [number for number in map(parse_number, missing) if number is not None]
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberCells):
         values = column.values.astype(np.float64)
         values[np.isin(values, stand_ins)] = np.nan
-        return Parsed(values)
-    parsed = Parsed(np.empty(column.count, np.float64))
+        return ParsedNumbers(values)
+    parsed = ParsedNumbers(np.empty(column.count, np.float64))
     start = 0
     for part in column.parts:
         cells = part.split(SEPARATOR)

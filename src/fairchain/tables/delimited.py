@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from fairchain.errors import DataError
-from fairchain.tables.columns import PART, SEPARATOR, Texts, parse_number
-from fairchain.tables.wording import doubled, many, shown
+from fairchain.messages import doubled, many, shown
+from fairchain.tables.columns import PART, SEPARATOR, TextCells, parse_number
 
 # Rows that are parsed together: more of them leave the processor's cache, and take twice the time.
 BLOCK = 256
@@ -37,7 +37,7 @@ REMEDIES = {
 }
 
 
-def read_delimited(path: Path, file_bytes: int, columns: int, cells: int) -> dict[str, Texts]:
+def read_delimited(path: Path, file_bytes: int, columns: int, cells: int) -> dict[str, TextCells]:
     """Every column of a file, by name, within these limits; a DataError says what is wrong with it otherwise."""
     compressed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem).suffix.lower() if compressed else path.suffix.lower()
@@ -107,7 +107,7 @@ def _decoded(path: Path, block: bytes, lines_before: int) -> str:
 
 def _columns(
     path: Path, lines: Iterator[str], separator: str | None, most_columns: int, most_cells: int
-) -> dict[str, Texts]:
+) -> dict[str, TextCells]:
     blank = 0
     for first in lines:
         if first.strip():
@@ -132,7 +132,7 @@ def _columns(
         count += len(block)
         if count * len(names) > most_cells:
             raise DataError(f"{path}: more than {most_cells:,} cells; raise Limits.cells if there is memory for them")
-    return {name: Texts(tuple(_joined(column)), count) for name, column in zip(names, packed, strict=True)}
+    return {name: TextCells(tuple(_joined(column)), count) for name, column in zip(names, packed, strict=True)}
 
 
 def _take(path: Path, reader: Any, count: int, before: int) -> list[list[str]]:

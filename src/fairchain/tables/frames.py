@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.tables.columns import PART, SEPARATOR, Column, Numbers, Texts, number_text
+from fairchain.tables.columns import PART, SEPARATOR, Column, NumberCells, TextCells, number_text
 
 # Below this doubles hold every whole number.
 MOST_EXACT = 2**53
@@ -63,7 +63,7 @@ def _array_column(values: NDArray[Any], where: str) -> Column:
     if isinstance(values, np.ma.MaskedArray):
         values = _unmasked(values)
     if values.dtype.kind in "iuf":
-        return Numbers(values)
+        return NumberCells(values)
     if values.dtype.kind == "b":
         return _looked_up(BOOLEANS, values.astype(np.intp), where)
     if values.dtype.kind == "M":
@@ -93,7 +93,7 @@ def _object_column(cells: list[Any], where: str) -> Column:
         cells = [None if _is_missing_kind(type(cell)) else cell for cell in cells]
     values = _numbers(cells)
     if values is not None:
-        return Numbers(values)
+        return NumberCells(values)
     return _texts(_cut([_text(cell, where, row) for row, cell in enumerate(cells, 1)]), where)
 
 
@@ -152,7 +152,7 @@ def _cut(cells: Sequence[str | None]) -> Iterator[Sequence[str | None]]:
         yield cells[start : start + PART]
 
 
-def _texts(parts: Iterable[Sequence[str | None]], where: str) -> Texts:
+def _texts(parts: Iterable[Sequence[str | None]], where: str) -> TextCells:
     """A column of these cells, where None and "" are missing ones."""
     packed, count = [], 0
     for part in parts:
@@ -161,14 +161,14 @@ def _texts(parts: Iterable[Sequence[str | None]], where: str) -> Texts:
         if packed[-1].count(SEPARATOR) != len(cells) - 1:
             raise _nul(where, next(row for row, cell in enumerate(cells, count) if SEPARATOR in cell))
         count += len(cells)
-    return Texts(tuple(packed), count)
+    return TextCells(tuple(packed), count)
 
 
 def _nul(where: str, row: int) -> DataError:
     return DataError(f"{where}: row {row + 1:,} holds a NUL character; remove it from the cell")
 
 
-def _looked_up(levels: Sequence[str], codes: NDArray[np.intp], where: str) -> Texts:
+def _looked_up(levels: Sequence[str], codes: NDArray[np.intp], where: str) -> TextCells:
     """The texts that these codes stand for; -1 is a missing cell."""
     return _texts(_cut(np.array([*levels, ""], object)[codes].tolist()), where)
 
@@ -182,11 +182,11 @@ def _pandas_column(series: Any, where: str) -> Column:
         return _looked_up(levels, np.asarray(series.cat.codes, np.intp), where)
     kind = getattr(dtype, "kind", "O")
     if kind == "f":
-        return Numbers(series.to_numpy(getattr(dtype, "numpy_dtype", np.float64), na_value=np.nan))
+        return NumberCells(series.to_numpy(getattr(dtype, "numpy_dtype", np.float64), na_value=np.nan))
     if kind in "iu":
         values = series.to_numpy(np.float64, na_value=np.nan)
         if _is_exact(values):
-            return Numbers(values)
+            return NumberCells(values)
     missing = series.isna().to_numpy(bool)
     cells = series.to_numpy(object, copy=True)
     cells[missing] = None
@@ -206,11 +206,11 @@ def _polars_column(series: Any, where: str, most_bytes: int) -> Column:
     if dtype == polars.Boolean:
         return _looked_up(BOOLEANS, series.cast(polars.Int8).fill_null(-1).to_numpy().astype(np.intp), where)
     if dtype.is_float():
-        return Numbers(series.to_numpy())
+        return NumberCells(series.to_numpy())
     if dtype.is_integer() or dtype.is_decimal():
         values = series.cast(polars.Float64).to_numpy()
         if dtype.is_decimal() or _is_exact(values):
-            return Numbers(values)
+            return NumberCells(values)
     try:
         texts = series.cast(polars.String).fill_null("")
     except polars.exceptions.PolarsError:
@@ -221,7 +221,7 @@ def _polars_column(series: Any, where: str, most_bytes: int) -> Column:
     if broken.any():
         raise _nul(where, int(broken.arg_max()))
     parts = (texts.slice(start, PART).str.join(SEPARATOR)[0] for start in range(0, len(texts), PART))
-    return Texts(tuple(parts), len(texts))
+    return TextCells(tuple(parts), len(texts))
 
 
 def refuse_large(where: str, found: int, most: int) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from fairchain.errors import DataError
-from fairchain.tables.columns import SEPARATOR, Column, Numbers
+from fairchain.messages import shown
+from fairchain.tables.columns import SEPARATOR, Column, NumberCells
 from fairchain.tables.frames import NESTED, column_of, refuse_large
-from fairchain.tables.wording import shown
 
 # Bytes that say how long a header is.
 HEAD = 8
@@ -128,6 +128,6 @@ def _column(path: Path, name: str, dtype: Any, frame: Any, most_bytes: int) -> t
         column: Column = column_of(frame.get_column(name), where, most_bytes)
     except DataError as error:
         return {"name": name, "refused": str(error)}, []
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberCells):
         return {"name": name, "kind": column.values.dtype.str}, [column.values.tobytes()]
     return {"name": name, "kind": "text"}, [part.encode() for part in column.parts]

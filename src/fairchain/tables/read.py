@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.messages import doubled, near, shown
 from fairchain.spec.schema import NOT_KNOWN
-from fairchain.tables.columns import Column, Numbers, numbers_in, parse_number
+from fairchain.tables.columns import Column, NumberCells, numbers_in, parse_number
 from fairchain.tables.delimited import read_delimited
 from fairchain.tables.frames import column_of, package_of
-from fairchain.tables.isolated import read_parquet
-from fairchain.tables.wording import doubled, near, shown
+from fairchain.tables.parquet_process import read_parquet
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 READ = "a .csv, .tsv, .csv.gz or .parquet file, a pandas or polars frame, or a mapping of names to columns"
 
 
 @dataclass(frozen=True)
-class Limits:
+class TableLimits:
     """How much a table may ask for.
 
     Parameters
@@ -88,7 +88,7 @@ class RawTable:
         Columns of files with text (CSV, TSV) are always texts; True and False in a frame are "True" and "False".
         """
         cells = self.cells(name)
-        return cells.values.astype(np.float64) if isinstance(cells, Numbers) else self.texts(name)
+        return cells.values.astype(np.float64) if isinstance(cells, NumberCells) else self.texts(name)
 
     def texts(self, name: str) -> NDArray[np.object_]:
         """A column as texts without the blanks around them, whole numbers without a fraction; None is missing."""
@@ -114,7 +114,7 @@ class RawTable:
         return counts
 
 
-def read_table(source: Any, limits: Limits | None = None) -> RawTable:
+def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
     """Read a table, whatever it is.
 
     Parameters
@@ -139,7 +139,7 @@ def read_table(source: Any, limits: Limits | None = None) -> RawTable:
     >>> table.counts("sex")
     {'Male': 2, 'Female': 1}
     """
-    limits = limits or Limits()
+    limits = limits or TableLimits()
     if isinstance(source, RawTable):
         return source
     if isinstance(source, str | Path):
@@ -162,7 +162,7 @@ def _nth(frame: Any, place: int) -> Any:
     return frame.iloc[:, place]
 
 
-def _from_mapping(source: Mapping[Any, Any], limits: Limits) -> RawTable:
+def _from_mapping(source: Mapping[Any, Any], limits: TableLimits) -> RawTable:
     names, counts = [str(name) for name in source], []
     for name, values in zip(names, source.values(), strict=True):
         try:
@@ -180,7 +180,7 @@ def _from_mapping(source: Mapping[Any, Any], limits: Limits) -> RawTable:
 
 
 def _from_series(
-    source: str, names: Sequence[str], count: int, series: Sequence[Callable[[], Any]], limits: Limits
+    source: str, names: Sequence[str], count: int, series: Sequence[Callable[[], Any]], limits: TableLimits
 ) -> RawTable:
     """A table of columns that are converted when somebody asks for them."""
 
@@ -192,7 +192,7 @@ def _from_series(
 
 
 def _table(
-    source: str, names: Sequence[str], count: int, loaders: Sequence[Callable[[], Column]], limits: Limits
+    source: str, names: Sequence[str], count: int, loaders: Sequence[Callable[[], Column]], limits: TableLimits
 ) -> RawTable:
     stripped = tuple(name.strip() for name in names)
     _check_size(source, len(stripped), count, limits)
@@ -203,7 +203,7 @@ def _table(
     return RawTable(source, stripped, count, lambda name: by_name[name]())
 
 
-def _check_size(source: str, columns: int, count: int, limits: Limits) -> None:
+def _check_size(source: str, columns: int, count: int, limits: TableLimits) -> None:
     if not columns or not count:
         raise DataError(f"{source}: no {'rows' if columns else 'columns'}; a table needs at least one person")
     if columns > limits.columns:
@@ -211,11 +211,11 @@ def _check_size(source: str, columns: int, count: int, limits: Limits) -> None:
     if columns * count > limits.cells:
         raise DataError(
             f"{source}: more than {limits.cells:,} cells; leave out columns that no feature needs, "
-            "or raise Limits.cells if there is memory for them"
+            "or raise TableLimits.cells if there is memory for them"
         )
 
 
-def _read_file(path: Path, limits: Limits) -> RawTable:
+def _read_file(path: Path, limits: TableLimits) -> RawTable:
     if path.is_dir():
         raise DataError(f"{path}: this is a folder; give {READ}")
     suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
@@ -226,7 +226,7 @@ def _read_file(path: Path, limits: Limits) -> RawTable:
             raise DataError(f"{path}: not a plain file; give {READ}")
         if path.stat().st_size > limits.file_bytes:
             raise DataError(
-                f"{path}: larger than {limits.file_bytes:,} bytes; raise Limits.file_bytes if you trust the file"
+                f"{path}: larger than {limits.file_bytes:,} bytes; raise TableLimits.file_bytes if you trust the file"
             )
         if suffix == ".parquet":
             count, found = read_parquet(path, *astuple(limits))

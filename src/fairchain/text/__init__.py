@@ -5,6 +5,6 @@ nothing knows a network. Everything read here is untrusted input: files are limi
 """
 
 from fairchain.text.lexicon import Lexicon, lexicon_of
-from fairchain.text.tokens import tokenise
+from fairchain.text.tokenizer import tokenise
 
 __all__ = ["Lexicon", "lexicon_of", "tokenise"]

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.messages import near, shown
 from fairchain.spec import Texts
-from fairchain.tables.wording import near, shown
-from fairchain.text.keeping import keep, kept, key_of
+from fairchain.text.array_cache import keep, kept, key_of
 from fairchain.text.lexicon import Ids, Lexicon
 from fairchain.text.lines import Digest, digest_of, limited_lines
-from fairchain.text.tokens import tokenise
+from fairchain.text.tokenizer import tokenise
 
 # What a corpus may ask for: bytes of the file and of one text, texts, and words that are kept of all of them.
 MOST_BYTES = 8_000_000_000

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.messages import suggest
 from fairchain.spec import TextFeature
 from fairchain.spec.files import is_file
-from fairchain.spec.near import suggest
 
 Ids = NDArray[np.int32]
 Vectors = NDArray[np.float32]

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.text.keeping import keep, key_of
-from fairchain.text.keeping import kept as kept_arrays
+from fairchain.text.array_cache import keep, key_of
+from fairchain.text.array_cache import kept as kept_arrays
 from fairchain.text.lexicon import Ids, Lexicon, Vectors
 
 # Only so many words of a list are replaced or offered, from its beginning: lists of vectors begin with the most

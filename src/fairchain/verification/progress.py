@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairchain.evidence import Interval
-from fairchain.model import Model
+from fairchain.models import Model
+from fairchain.statistics import Interval
 
 
 @dataclass(frozen=True)

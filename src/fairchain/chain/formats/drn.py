@@ -14,9 +14,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.draft import Draft, count_of, default_name, state_count, state_number
 from fairchain.chain.formats.files import Lines, found
-from fairchain.chain.formats.names import (
+from fairchain.chain.formats.identifiers import (
     NOTE,
     Note,
     identifiers_of,
@@ -25,6 +24,7 @@ from fairchain.chain.formats.names import (
     notes_of,
     read_note,
 )
+from fairchain.chain.formats.reader import ChainReader, count_of, default_name, state_count, state_number
 from fairchain.errors import ChainError
 
 INIT = "init"
@@ -127,7 +127,7 @@ class _Body:
     first: int = 0
 
     def __post_init__(self) -> None:
-        self.draft = Draft(self.lines)
+        self.draft = ChainReader(self.lines)
 
     def take(self, line: str) -> None:
         """Read one line."""

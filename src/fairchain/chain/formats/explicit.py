@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.draft import Draft, count_of, default_name, state_count, state_number
 from fairchain.chain.formats.drn import INIT, named
 from fairchain.chain.formats.files import MOST_STATES, Lines, found
-from fairchain.chain.formats.names import NOTE, identifiers_of, labels_by_state, note_text, notes_of, read_note
+from fairchain.chain.formats.identifiers import NOTE, identifiers_of, labels_by_state, note_text, notes_of, read_note
+from fairchain.chain.formats.reader import ChainReader, count_of, default_name, state_count, state_number
 
 TRANSITIONS, STATES, LABELS = SUFFIXES = (".tra", ".sta", ".lab")
 _DECLARED = re.compile(r'\s*+([0-9]{1,9})="([^"]*+)"')
@@ -86,7 +86,7 @@ def _content(lines: Lines) -> Iterator[str]:
             yield text
 
 
-def _read_transitions(path: Path) -> tuple[Draft, int]:
+def _read_transitions(path: Path) -> tuple[ChainReader, int]:
     """The transitions, and how many states there are."""
     lines = Lines(path)
     head = next(_content(lines), "").split()
@@ -97,7 +97,7 @@ def _read_transitions(path: Path) -> tuple[Draft, int]:
             f"found {found(' '.join(head))}; write the numbers of states and of transitions, as 5 8{what}"
         )
     size = state_count(lines, head[0]) if counted else MOST_STATES
-    draft = Draft(lines)
+    draft = ChainReader(lines)
     for text in _content(lines):
         words = text.split(maxsplit=3)
         if len(words) < 3:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fairchain.errors import ChainError
-from fairchain.placing import place
+from fairchain.system.atomic_write import place
 
 # Larger files are refused before they are read; a chain of 100,000 states and a million transitions takes 40 MB.
 MOST_BYTES = 2**27

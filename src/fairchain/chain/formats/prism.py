@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.names import comment, identifiers_of
+from fairchain.chain.formats.identifiers import comment, identifiers_of
 from fairchain.errors import ChainError
 
 # Longer sums of states are put in parentheses by halves, as a parser descends into each bar.

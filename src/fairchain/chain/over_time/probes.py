@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.model import OnnxModel
-from fairchain.model.asking import random_people
-from fairchain.model.decision import Labels
-from fairchain.model.onnx_model import Hidden
-from fairchain.model.probe import Probe
-from fairchain.model.recurrent import RecurrentLayer, StepProbe, Steps, steps_of
+from fairchain.models import OnnxModel
+from fairchain.models.base import random_people
+from fairchain.models.inspect.activations import Probe
+from fairchain.models.inspect.recurrent import RecurrentLayer, RecurrentSteps, StepProbe, steps_of
+from fairchain.models.onnx.decision import Labels
+from fairchain.models.onnx.session import Hidden
 from fairchain.spec import Spec
 
 # Numbers that one call of the network may show.
@@ -42,7 +42,7 @@ class LastSteps:
         for start in range(0, len(values), size):
             yield values[start : start + size]
 
-    def steps(self, values: NDArray[Any]) -> Steps:
+    def steps(self, values: NDArray[Any]) -> RecurrentSteps:
         """The class of each row, and the states after each step in the order in which they are taken."""
         shown = self._probe(values)
         states = {
@@ -92,7 +92,7 @@ def recurrent_layers(model: OnnxModel) -> dict[str, RecurrentLayer]:
     return {layer.name: layer for layer in layers} | {f"{layer.name}.cell": layer for layer in layers if layer.cells}
 
 
-def inside_of(shown: Steps) -> NDArray[np.bool_]:
+def inside_of(shown: RecurrentSteps) -> NDArray[np.bool_]:
     """(rows, steps): which steps a trace has."""
     steps = next(iter(shown.states.values())).shape[1]
     inside: NDArray[np.bool_] = np.arange(steps) < shown.lengths[:, None]

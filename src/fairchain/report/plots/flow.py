@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fairchain.report.chain_flow import ChainFlow, Strand
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.numbers import share, with_interval
+from fairchain.report.number_format import share, with_interval
 from fairchain.report.plots.frame import label, picture
-from fairchain.report.strands import Flow, Strand
 
 WIDTH, NODE, GAP, TOP, BOTTOM = 860, 14, 26, 48, 14
 LEFT, RIGHT = 150, 190
@@ -19,7 +19,7 @@ LEFT, RIGHT = 150, 190
 WHOLE, THINNEST = 110.0, 0.15
 
 
-def flow_picture(title: str, about: str, flow: Flow, headings: Sequence[str], names: Sequence[str]) -> Markup:
+def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str], names: Sequence[str]) -> Markup:
     """Strands through columns; `headings` stand above the columns, `names` before the strands."""
     places = _Places(flow)
     states = [(column, state) for column, each in enumerate(flow.columns) for state in each]
@@ -42,7 +42,7 @@ def flow_picture(title: str, about: str, flow: Flow, headings: Sequence[str], na
 class _Places:
     """Where everything stands: parts of nodes and starts of strands, from the shares alone."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: ChainFlow) -> None:
         self.flow = flow
         tallest = max(len(states) for states in flow.columns)
         whole = WHOLE * len(flow.strands)

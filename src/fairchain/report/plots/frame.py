@@ -6,7 +6,7 @@ import math
 import unicodedata
 from dataclasses import dataclass
 
-from fairchain.letters import plain
+from fairchain.messages import plain
 from fairchain.report.markup import Child, Markup, el, join
 
 # Widths of letters in pixels at the size of labels: rough, and on the safe side.
@@ -14,7 +14,7 @@ LETTER, WIDE_LETTER = 7.2, 13.0
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """Numbers from low to high as pixels from start to end."""
 
     low: float
@@ -105,7 +105,7 @@ def text_width(text: str) -> float:
     return sum(WIDE_LETTER if unicodedata.east_asian_width(letter) in "WF" else LETTER for letter in text)
 
 
-def axis(scale: Scale, top: float, bottom: float, title: str, about: int = 5) -> Markup:
+def axis(scale: AxisScale, top: float, bottom: float, title: str, about: int = 5) -> Markup:
     """A horizontal axis with its lines behind the picture, and its title below."""
     parts = []
     for tick in scale.ticks(about):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.numbers import with_interval
-from fairchain.report.plots.frame import Scale, around, axis, label, picture, text_width
+from fairchain.report.number_format import with_interval
+from fairchain.report.plots.frame import AxisScale, around, axis, label, picture, text_width
 
 LINE, TOP, BOTTOM, WIDTH, NUMBERS = 26, 12, 44, 760, 190
 # On a narrow page name and number stand above the whisker.
@@ -76,8 +76,8 @@ def intervals(
     low, high = around(values, least=0.02)
     low, high = max(low, floor), min(high, ceiling)
     names = min(max((text_width(line.name) for line in lines), default=0.0) + 12, 250.0)
-    wide = Scale(low, high, names + 10, WIDTH - NUMBERS - 10)
-    narrow = Scale(low, high, 14, NARROW - 14)
+    wide = AxisScale(low, high, names + 10, WIDTH - NUMBERS - 10)
+    narrow = AxisScale(low, high, 14, NARROW - 14)
     rows = [_line(line, wide, TOP + LINE * (place + 0.5), names) for place, line in enumerate(lines)]
     stacked = [_stacked(line, narrow, TOP + NARROW_LINE * (place + 0.5)) for place, line in enumerate(lines)]
     plot = _Plot(title, about, axis_title, band, zero)
@@ -97,7 +97,9 @@ class _Plot:
     band: Band | None
     zero: bool
 
-    def drawn(self, scale: Scale, bottom: float, rows: Sequence[Markup], width: float, ticks: int, kind: str) -> Markup:
+    def drawn(
+        self, scale: AxisScale, bottom: float, rows: Sequence[Markup], width: float, ticks: int, kind: str
+    ) -> Markup:
         return picture(
             self.title,
             self.about,
@@ -111,7 +113,7 @@ class _Plot:
         )
 
 
-def _band(scale: Scale, band: Band, bottom: float) -> Markup:
+def _band(scale: AxisScale, band: Band, bottom: float) -> Markup:
     left, right = scale(band.low), scale(band.high)
     area = el(
         "rect", el("title", band.meaning), x=left, y=TOP, width=max(right - left, 1.0), height=bottom - TOP,
@@ -121,7 +123,7 @@ def _band(scale: Scale, band: Band, bottom: float) -> Markup:
     return join(area, *edges)
 
 
-def _line(line: Line, scale: Scale, y: float, names: float) -> Markup:
+def _line(line: Line, scale: AxisScale, y: float, names: float) -> Markup:
     return el(
         "g",
         el("title", f"{line.name}: {line.written}"),
@@ -136,7 +138,7 @@ def _line(line: Line, scale: Scale, y: float, names: float) -> Markup:
     )
 
 
-def _stacked(line: Line, scale: Scale, y: float) -> Markup:
+def _stacked(line: Line, scale: AxisScale, y: float) -> Markup:
     room = NARROW - text_width(line.written) - 12
     return el(
         "g",
@@ -147,7 +149,7 @@ def _stacked(line: Line, scale: Scale, y: float) -> Markup:
     )
 
 
-def _whisker(line: Line, scale: Scale, y: float) -> Markup:
+def _whisker(line: Line, scale: AxisScale, y: float) -> Markup:
     left, right = scale(line.low), scale(line.high)
     return join(
         el("line", x1=left, x2=right, y1=y, y2=y, class_="whisker"),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.plots.frame import Scale, around, axis, picture
+from fairchain.report.plots.frame import AxisScale, around, axis, picture
 
 WIDTH, NARROW, HEIGHT, LEFT, TOP, BOTTOM = 620, 340, 340, 76, 16, 48
 
@@ -27,17 +27,17 @@ class Point:
 def front(title: str, about: str, points: Sequence[Point], threshold: float, accuracy: str) -> Markup:
     """Gap to the right, accuracy upwards, the threshold as a line."""
     gaps = around([*(point.gap for point in points), threshold, 0.0], least=0.02, floor=0.0)
-    upwards = Scale(*around([point.accuracy for point in points], least=0.02), HEIGHT - BOTTOM, TOP)
+    upwards = AxisScale(*around([point.accuracy for point in points], least=0.02), HEIGHT - BOTTOM, TOP)
 
     def drawn(width: float, name: str, ticks: int) -> Markup:
-        inside = _inside(Scale(*gaps, LEFT, width - 20), upwards, points, threshold, accuracy, ticks)
+        inside = _inside(AxisScale(*gaps, LEFT, width - 20), upwards, points, threshold, accuracy, ticks)
         return picture(title, about, width, HEIGHT, inside, class_=f"plot front {name}")
 
     return join(drawn(WIDTH, "wide", 5), drawn(NARROW, "narrow", 3))
 
 
 def _inside(
-    across: Scale, upwards: Scale, points: Sequence[Point], threshold: float, accuracy: str, ticks: int
+    across: AxisScale, upwards: AxisScale, points: Sequence[Point], threshold: float, accuracy: str, ticks: int
 ) -> Markup:
     line = across(threshold)
     left = line > (across.start + across.end) / 2
@@ -67,7 +67,7 @@ def _inside(
     )
 
 
-def _height(upwards: Scale, tick: float, end: float) -> Markup:
+def _height(upwards: AxisScale, tick: float, end: float) -> Markup:
     y = upwards(tick)
     return el(
         "g",
@@ -76,7 +76,7 @@ def _height(upwards: Scale, tick: float, end: float) -> Markup:
     )
 
 
-def _point(point: Point, across: Scale, upwards: Scale) -> Markup:
+def _point(point: Point, across: AxisScale, upwards: AxisScale) -> Markup:
     told = f"{point.name}: gap {point.gap:.4f}, {point.accuracy:.4f}"
     return el(
         "circle",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.numbers import with_interval
-from fairchain.report.plots.frame import Scale, label, picture
+from fairchain.report.number_format import with_interval
+from fairchain.report.plots.frame import AxisScale, label, picture
 
 WIDTH, LEFT, ROW, SPACE, TOP, BOTTOM = 760, 150, 64, 20, 14, 8
 # Bars in a row: of more, one would not see the intervals.
@@ -29,7 +29,7 @@ class Bar:
 def units_overview(title: str, about: str, bars: Sequence[Bar]) -> Markup:
     """Rows of bars for each layer, in the order given, all on one scale."""
     rows = list(_rows(bars))
-    upwards = Scale(0.0, max((bar.high for bar in bars), default=0.0) or 1.0, 0.0, ROW)
+    upwards = AxisScale(0.0, max((bar.high for bar in bars), default=0.0) or 1.0, 0.0, ROW)
     return picture(
         title,
         about,
@@ -48,7 +48,7 @@ def _rows(bars: Sequence[Bar]) -> Iterator[tuple[str, list[Bar]]]:
             yield layer if start == 0 else "", every[start : start + MOST_IN_ROW]
 
 
-def _row(layer: str, members: Sequence[Bar], upwards: Scale, top: float) -> Markup:
+def _row(layer: str, members: Sequence[Bar], upwards: AxisScale, top: float) -> Markup:
     wide = min((WIDTH - LEFT - 10) / len(members), 16.0)
     return el(
         "g",
@@ -64,7 +64,7 @@ def _row(layer: str, members: Sequence[Bar], upwards: Scale, top: float) -> Mark
     )
 
 
-def _bar(bar: Bar, upwards: Scale, x: float, wide: float, bottom: float) -> Markup:
+def _bar(bar: Bar, upwards: AxisScale, x: float, wide: float, bottom: float) -> Markup:
     height, middle = max(upwards(bar.estimate), 0.5), x + wide * 3 / 8
     low, high = bottom - upwards(bar.low), bottom - upwards(bar.high)
     return el(

@@ -1,0 +1,154 @@
+"""What the states of a chain are made from: input features, hidden neurons and whole layers, each with its name.
+
+A unit is written `capital-gain`, `layer3[2]`, `layer3` or a tensor's name, with how to divide it after a colon:
+`capital-gain:bins=5,10`, `age:quantiles=3`, `layer3[2]:kmeans=3`, `layer3:kmeans`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.chain.discretize import (
+    METHODS,
+    MOST_CLUSTERS,
+    MOST_PARTS,
+    Discretizer,
+    Method,
+    fit_feature,
+    fit_layer,
+    fit_number,
+)
+from fairchain.errors import ChainError
+from fairchain.spec import Spec
+
+Hidden = Mapping[str, NDArray[np.floating]]
+
+
+@dataclass(frozen=True)
+class StateRequest:
+    """A unit as somebody asks for it: a feature, or a tensor with or without a unit, and how to divide it."""
+
+    text: str
+    feature: int | None
+    tensor: str | None
+    unit: int | None
+    method: Method | None
+    parts: int | None
+    edges: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """The unit without how it is divided."""
+        return self.text.rpartition(":")[0] if self.method else self.text
+
+
+@dataclass(frozen=True)
+class StateUnit:
+    """A unit with its discretiser: where its numbers come from, and the states they become."""
+
+    wish: StateRequest
+    discretizer: Discretizer
+
+    def states(self, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.int64]:
+        """The state of each person."""
+        return self.discretizer(numbers_of(self.wish, values, hidden))
+
+
+def parse_wishes(texts: Sequence[str], spec: Spec, *, together: bool = True) -> list[StateRequest]:
+    """Read units; those of one chain must differ, and none may be what makes the groups."""
+    wishes = [parse_wish(text, spec) for text in texts]
+    seen: set[str] = set()
+    for wish in wishes:
+        if wish.name in spec.property.protected:
+            raise ChainError(f"{wish.text}: the groups are made from {wish.name} already; leave it out of the states")
+        key = wish.name if together else wish.text
+        if key in seen:
+            raise ChainError(f"{wish.text}: {key} is asked for twice; a chain has each unit once")
+        seen.add(key)
+    return wishes
+
+
+def parse_wish(text: str, spec: Spec) -> StateRequest:
+    """Read `capital-gain:bins=5,10`; whether a tensor exists is for the network to say."""
+    name, colon, how = text.rpartition(":")
+    found = re.fullmatch(r"(\w+)(?:=(.*))?", how) if colon else None
+    names = [feature.name for feature in spec.features]
+    if found is None or found[1] not in METHODS:
+        surely = name in names or re.fullmatch(r"(layer|lstm|gru|rnn)\d+(\.cell)?(\[\d+\])?", name)
+        if found is not None and (surely or (get_close_matches(found[1], METHODS, n=1) and found[2] is not None)):
+            raise ChainError(f'{text}: there is no way "{found[1]}" to divide it; there is {", ".join(METHODS)}')
+        # A tensor's name may have colons of its own.
+        name, found = text, None
+    method, parts, edges = _how(text, found)
+    if name in names:
+        if spec.text is not None:
+            raise ChainError(f"{text}: is read off the text and no number of its own; name a unit of the network")
+        return StateRequest(text, names.index(name), None, None, method, parts, edges)
+    unit = re.fullmatch(r"(.+)\[(\d+)\]", name)
+    if unit is not None:
+        return StateRequest(text, None, unit[1], int(unit[2]), method, parts, edges)
+    return StateRequest(text, None, name, None, method, parts, edges)
+
+
+def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | None, tuple[float, ...]]:
+    if found is None:
+        return None, None, ()
+    method: Method = found[1]  # type: ignore[assignment]  # one of METHODS, see the caller
+    try:
+        numbers = [float(number) for number in found[2].split(",")] if found[2] else []
+    except ValueError:
+        raise ChainError(f"{text}: {found[2]} is no number; write for example bins=5,10 or kmeans=3") from None
+    if not all(math.isfinite(number) for number in numbers):
+        raise ChainError(f"{text}: give finite numbers")
+    if method in ("sign", "values") and found[2] is not None:
+        raise ChainError(f"{text}: {method} takes no number; leave ={found[2]} out")
+    most = MOST_CLUSTERS if method == "kmeans" else MOST_PARTS
+    if method == "bins":
+        if len(numbers) >= most:
+            raise ChainError(f"{text[:40]}...: {len(numbers)} edges; give fewer than {most:,}")
+        return method, None, tuple(numbers)
+    if len(numbers) > 1 or any(number != int(number) or number < 2 for number in numbers):
+        raise ChainError(f"{text}: {method} takes one whole number of parts, 2 or more")
+    if any(number > most for number in numbers):
+        raise ChainError(f"{text}: {method} makes at most {most:,} parts; ask for fewer")
+    return method, int(numbers[0]) if numbers else None, ()
+
+
+def numbers_of(wish: StateRequest, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
+    """The numbers behind a unit, (rows, 1) or for a whole layer (rows, units)."""
+    if wish.feature is not None:
+        return values[:, wish.feature : wish.feature + 1]
+    assert wish.tensor is not None
+    layer = hidden[wish.tensor]
+    found = layer if wish.unit is None else layer[:, wish.unit : wish.unit + 1]
+    if not np.isfinite(found).all():
+        raise ChainError(f"{wish.name}: the network computes something there that is no finite number; choose another")
+    return found
+
+
+def fit_units(
+    wishes: Sequence[StateRequest], spec: Spec, values: NDArray[np.floating], hidden: Hidden, widths: Mapping[str, int]
+) -> tuple[StateUnit, ...]:
+    """Fit every discretiser on a pilot sample; from then on they are frozen."""
+    units = []
+    for wish in wishes:
+        if wish.tensor is not None and wish.unit is not None and wish.unit >= widths[wish.tensor]:
+            raise ChainError(f'{wish.text}: "{wish.tensor}" has {widths[wish.tensor]} units, numbered from 0')
+        pilot = numbers_of(wish, values, hidden)
+        if wish.feature is not None:
+            made = fit_feature(spec.features[wish.feature], pilot[:, 0], wish.method, wish.parts, wish.edges)
+        elif pilot.shape[1] == 1:
+            made = fit_number(wish.name, pilot[:, 0], wish.method, wish.parts, wish.edges)
+        else:
+            if wish.method not in (None, "kmeans"):
+                raise ChainError(f'{wish.text}: a whole layer is divided by "kmeans"; name one unit: {wish.name}[0]')
+            made = fit_layer(wish.name, pilot, wish.parts)
+        units.append(StateUnit(wish, made))
+    return tuple(units)

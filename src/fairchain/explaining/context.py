@@ -1,0 +1,174 @@
+"""What is explained: a network that can be looked into and cut, the people it is shown, and their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError, ModelError, SpecError
+from fairchain.explaining.row_population import RowPopulation
+from fairchain.models import Limits, OnnxModel, load_model
+from fairchain.populations import build_population
+from fairchain.populations.bayes.inline import with_nodes
+from fairchain.populations.build import sha256_of
+from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.streams import Address, unit_reals
+from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table, load_spec, revise
+from fairchain.spec.conditions import predicate_of
+from fairchain.spec.seeds import Seed, seed_of
+from fairchain.spec.subgroups import subgroups_of_groups
+from fairchain.tables import People, people_of, read_table
+
+# Chunks of people, far from those that verdicts and chains are counted on: a pilot, the people, and the donors whose
+# activations are lent to them, each of a group that is drawn too.
+PEOPLE, PILOT, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
+# Rounds in a chunk: fewer where there are many groups, so that a chunk fits into memory.
+CHUNK, MOST_ROWS, FEWEST = 4096, 2**16, 256
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """Two groups, as numbers, and the label whose probabilities are compared; None for any change of the decision."""
+
+    more: int
+    less: int
+    label: int
+    changes: bool = False
+    any_label: bool = False
+
+    def values(self, labels: NDArray[np.integer]) -> NDArray[np.int8]:
+        """What a round counts, -1, 0 or 1, from the labels of the two groups, (2, rounds); its mean is the gap."""
+        if self.any_label:
+            changes: NDArray[np.int8] = (labels[0] != labels[1]).astype(np.int8)
+            return changes
+        first, second = (labels == self.label).astype(np.int8)
+        values: NDArray[np.int8] = np.abs(first - second) if self.changes else first - second
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """The network, the people, and the groups that are compared.
+
+    `shares` are those of each group among all people, `rows` the people of a table if one was given.
+    """
+
+    spec: Spec
+    model: OnnxModel
+    population: Any
+    groups: tuple[Group, ...]
+    shares: NDArray[np.float64]
+    rows: People | None
+    seed: Seed
+
+    @property
+    def chunk(self) -> int:
+        """Rounds in a chunk: a matter of the question alone, never of the workers."""
+        return max(FEWEST, min(CHUNK, MOST_ROWS // len(self.groups)))
+
+    @property
+    def outcomes(self) -> tuple[int, ...]:
+        """The labels that are looked at; of two labels one is enough for a difference."""
+        labels, asked = self.spec.model.labels, self.spec.property
+        if asked.outcome is not None:
+            return (labels.index(asked.outcome),)
+        one = len(labels) == 2 and not isinstance(asked, Ratio | Individual)
+        return (1,) if one else tuple(range(len(labels)))
+
+    def people(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
+        """The people of a chunk as each group in turn; each array is valid until the next."""
+        rounds = self.population.rounds(self.seed.value, chunk, count, desk=self.population.desk())
+        for group in range(len(self.groups)):
+            yield rounds.show(group)
+
+    def donors(self, chunk: int, count: int) -> NDArray[np.floating]:
+        """One more person for each round of a chunk, of any group: as likely as its share of all people."""
+        words = Address(self.seed.value, DONOR_GROUPS + chunk).halfwords(2 * count)
+        edges = np.cumsum(self.shares)[:-1]
+        group = np.searchsorted(edges, unit_reals(words[:count], words[count:]), side="right")
+        chosen: NDArray[np.floating] | None = None
+        for number, people in enumerate(self.people(DONORS + chunk, count)):
+            chosen = people.copy() if chosen is None else chosen
+            chosen[group == number] = people[group == number]
+        assert chosen is not None
+        return chosen
+
+
+def case_of(
+    model: Any,
+    spec: Spec | str | Path,
+    *,
+    table: Any = None,
+    population: Callable[..., Any] | None = None,
+    seed: int | None = None,
+    delta: float | None = None,
+    limits: Limits | None = None,
+) -> Case:
+    """What the caller gave, as a case; a table that the population does not speak of is for witnesses."""
+    asked = spec if isinstance(spec, Spec) else load_spec(spec)
+    asked = with_nodes(revise(asked, guarantee__seed=seed, guarantee__delta=delta))
+    if getattr(asked.population, "prediction", None) is not None:
+        raise SpecError("population.prediction: recorded decisions have no network that could be explained; remove it")
+    loaded = _network(model, asked, limits)
+    rows = _rows(asked, table)
+    if isinstance(asked.population, Table):
+        assert rows is not None
+        drawn = RowPopulation(rows, asked, loaded.dtype)
+        seeded = seed_of(asked, loaded.sha256, rows.sha256)
+        return Case(asked, loaded, drawn, drawn.groups, _shares(drawn, len(drawn.groups)), rows, seeded)
+    if getattr(asked.property, "criterion", "demographic_parity") != "demographic_parity":
+        raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')
+    frequencies = rows if isinstance(asked.population, Marginals) else None
+    groups, _ = large_enough(asked, frequencies)
+    built = build_population(
+        asked,
+        subgroups_of_groups(groups),
+        loaded.dtype,
+        people=frequencies,
+        function=population,
+        predicate=predicate_of(asked),
+    )
+    data_sha256 = frequencies.sha256 if frequencies is not None else sha256_of(built)
+    seeded = seed_of(asked, loaded.sha256, data_sha256)
+    return Case(asked, loaded, built, groups, _shares(built, len(groups)), rows, seeded)
+
+
+def _network(model: Any, spec: Spec, limits: Limits | None) -> OnnxModel:
+    source = model if model is not None else spec.model.path
+    if source is None:
+        raise SpecError('model.path: missing; name the network\'s file, for example path = "model.onnx"')
+    loaded = load_model(source, spec, limits, allow_python=model is not None)
+    if not isinstance(loaded, OnnxModel):
+        raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
+    return loaded
+
+
+def _rows(spec: Spec, table: Any) -> People | None:
+    """The rows of the given table, else of the spec's own."""
+    named = getattr(spec.population, "path", None) if isinstance(spec.population, Table | Marginals) else None
+    if table is not None and spec.text is not None:
+        raise SpecError("a table of people was given, and the network reads texts; leave --data (table=...) out")
+    source = table if table is not None else named
+    if source is None:
+        if isinstance(spec.population, Table):
+            raise SpecError('population.path: missing; name the table, path = "people.csv", or give it: --data')
+        return None
+    if not isinstance(spec.population, Table | Marginals):
+        spec = msgspec.structs.replace(spec, population=Table(reading="population", drop_missing=True))
+    people = people_of(read_table(source), spec)
+    if not len(people.values):
+        raise DataError(f"{people.source}: no row is left; every one has a missing value")
+    return people
+
+
+def _shares(population: Any, groups: int) -> NDArray[np.float64]:
+    """The share of each group among all people of the groups; where it is not known, all the same."""
+    shares = population.shares()
+    total = float(sum(shares)) if shares is not None else 0.0
+    return np.array(shares, float) / total if total else np.full(groups, 1 / groups)

@@ -1,0 +1,78 @@
+"""Characters that act where they are shown, and what is shown in their place.
+
+Names come from anybody's spec, table or network. On a terminal an escape code could overwrite a verdict; on a page or
+a line of text a change of direction could turn the words around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+# What a control character looks like; what turns the direction of a line, or ends it unseen, looks like nothing.
+_CONTROL = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
+_ACTS = _CONTROL | dict.fromkeys(
+    [*range(0x80, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], 0xFFFD
+)
+_ENDS = {code: 0x2400 + code for code in b"\n\t"}
+_SURROGATE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+
+
+def plain(text: object) -> str:
+    r"""A text in which no character acts but line ends and tabs.
+
+    >>> plain("a\x1b[2Jb")
+    'a␛[2Jb'
+    """
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", str(text)).translate(_ACTS)
+
+
+def in_a_line(text: object) -> str:
+    r"""The same where a line end would begin a line of its own, such as one that looks like a verdict.
+
+    >>> in_a_line("sex\nFAIR")
+    'sex␊FAIR'
+    """
+    return plain(text).translate(_ENDS)
+
+
+MOST_SHOWN = 40
+MOST_LISTED = 12
+
+
+def shown(text: str) -> str:
+    """A text from a table in quotes, cut if it is long and escaped if a terminal could act on it."""
+    cut = text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+    return f'"{cut}"' if cut.isprintable() else f'"{ascii(cut)[1:-1]}"'
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """`did you mean "x"?` if something is near, else what there is, at most a dozen."""
+    folded = {other.casefold(): other for other in reversed(known)}
+    close = get_close_matches(name.casefold(), folded, n=1)
+    if close:
+        return f"did you mean {shown(folded[close[0]])}?"
+    more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
+    return f"there is {', '.join(shown(other) for other in known[:MOST_LISTED])}{more}"
+
+
+def doubled(names: Sequence[str]) -> str | None:
+    """The first name that stands twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def many(count: int, noun: str) -> str:
+    """`1 row`, `2 rows`, `1,000 rows`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """`did you mean "x"?` if something is near, else the list of what there is."""
+    near = get_close_matches(name, known, n=1)
+    return f'did you mean "{near[0]}"?' if near else f"there is {', '.join(known)}"

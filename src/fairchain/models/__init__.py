@@ -1,0 +1,9 @@
+"""What is asked about: a model of any kind, loaded as untrusted input, that turns feature values into class numbers."""
+
+from fairchain.models.base import Model, describe_input
+from fairchain.models.frames import as_frames
+from fairchain.models.load import load_model, to_onnx
+from fairchain.models.onnx.file_checks import Limits
+from fairchain.models.onnx.session import OnnxModel
+
+__all__ = ["Limits", "Model", "OnnxModel", "as_frames", "describe_input", "load_model", "to_onnx"]

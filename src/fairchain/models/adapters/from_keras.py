@@ -1,0 +1,287 @@
+"""Keras 3 models and files: exported to ONNX and compared with the model, on any back end that can.
+
+A `.keras` file is an archive with a description of the layers and their weights. Before Keras sees it, the
+description is read here and only layers on a list are let through: Keras's own safe mode has been circumvented
+more than once.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters import from_torch
+from fairchain.models.adapters.archives import unpacked
+from fairchain.models.adapters.converting import converted_or_asked, same_scores
+from fairchain.models.adapters.from_function import FunctionModel, flat_array
+from fairchain.models.adapters.keras_network import to_network
+from fairchain.models.adapters.onnx_graph import plain_bytes
+from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
+from fairchain.models.base import MisfitError, first_line, random_people
+from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.file_checks import Limits, read_file
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Spec
+
+# Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
+SAFE_VERSION = (3, 13, 2)
+# Layers that only compute on the numbers they are given.
+LAYERS = frozenset(
+    """
+    Activation Add AlphaDropout Average AveragePooling1D AveragePooling2D BatchNormalization Bidirectional
+    CategoryEncoding Concatenate Conv1D Conv2D Conv3D Dense Discretization Dot Dropout ELU Embedding Flatten Functional
+    GRU GRUCell GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D
+    GlobalMaxPooling2D GroupNormalization InputLayer LSTM LSTMCell LayerNormalization LeakyReLU Maximum MaxPooling1D
+    MaxPooling2D Minimum Multiply Normalization PReLU Permute RMSNormalization ReLU RepeatVector Rescaling Reshape
+    Sequential SimpleRNN SimpleRNNCell Softmax SpatialDropout1D Subtract TimeDistributed UnitNormalization
+    ZeroPadding1D ZeroPadding2D
+    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
+)
+LAYER_MODULES = frozenset({"keras", "keras.layers", "keras.models", "keras.src.models.functional"})
+# Initial values, penalties and number types; and how arrays stand in a description.
+DETAILS = frozenset(
+    """
+    Zeros Ones Constant Identity Orthogonal RandomNormal RandomUniform TruncatedNormal VarianceScaling GlorotNormal
+    GlorotUniform HeNormal HeUniform LecunNormal LecunUniform L1 L2 L1L2 OrthogonalRegularizer MaxNorm MinMaxNorm
+    NonNeg UnitNorm DTypePolicy __keras_tensor__ __numpy__ __tensor__
+    """.split()  # noqa: SIM905
+)
+DETAIL_MODULES = frozenset({None, "keras", "keras.initializers", "keras.regularizers", "keras.constraints"})
+MOST_DESCRIPTION = 20_000_000
+# Parts of an archive that Keras needs; others, such as assets, belong to layers that are not on the list.
+KERAS_PARTS = ("metadata.json", "config.json", "model.weights.h5")
+# Entries of a layer's description that say how many weights it has at least.
+SIZES = ("units", "filters", "input_dim", "output_dim")
+
+
+def is_keras(source: object) -> bool:
+    """Whether this is a Keras model; False if Keras was never imported."""
+    keras = sys.modules.get("keras")
+    return keras is not None and hasattr(keras, "Model") and isinstance(source, keras.Model)
+
+
+def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
+    """A model from a Keras model with one input: (batch, inputs), a series of them, or texts.
+
+    One that cannot be exported is asked in Python.
+    """
+    name = name or f"keras model {model.name}"
+    if len(model.inputs or [None]) != 1:
+        raise ModelError(
+            f"{name}: has {len(model.inputs)} inputs; join them in a model with one input of all features, "
+            "or give a function that calls it"
+        )
+
+    call = _call(model, spec, name)
+
+    def function(arrays: Arrays) -> NDArray[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Keras is between two versions of numpy
+            return np.asarray(model.predict_on_batch(arrays[0]))
+
+    def agrees(network: OnnxModel) -> bool:
+        return same_scores(network, function, spec, call.show)
+
+    def ask() -> OnnxModel | FunctionModel:
+        """As Keras exports it, or in Python."""
+        return converted_or_asked(
+            name,
+            spec,
+            limits,
+            convert=lambda: _export(model, call, call.show(random_people(spec.described, 3))),
+            agrees=agrees,
+            ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
+        )
+
+    try:
+        content = to_network(model, spec.text, sum(widths(spec.features)))
+        network = OnnxModel.from_bytes(content, name, spec, limits)
+        if agrees(network):
+            return network
+    except MisfitError:  # the spec must be corrected
+        raise
+    except ModelError:
+        pass  # a layer that is not written here, or a network that is refused: Keras's own export says why
+    return ask()
+
+
+def _call(model: Any, spec: Spec, name: str) -> Call:
+    """What the model's one input gets: words, or the features in its shape."""
+    if spec.text is not None:
+        return text_calls(spec.text, ("input",), name)[0]
+    shape = tuple(model.inputs[0].shape[1:]) if model.inputs else ()
+    if None in shape or prod(shape) != sum(widths(spec.features)):
+        shape = (-1,)
+    flat = flat_array(spec, name)
+
+    def show(values: NDArray[Any]) -> Arrays:
+        return (flat(values).astype(np.float32).reshape(len(values), *shape),)
+
+    return Call(show, ("input",), {"input": {0: "batch"}})
+
+
+def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
+    """Load a model from a `.keras` file, with its layers checked first.
+
+    The file is read once. Keras gets a copy of the checked parts in a folder of our own. Needs the keras extra and one
+    of its back ends.
+    """
+    limits = limits or Limits()
+    parts = check_keras_file(path, limits)
+    keras = _keras(path)
+    version = tuple(int(part) for part in keras.__version__.split(".")[:3] if part.isdigit())
+    if version < SAFE_VERSION:
+        raise ModelError(f"{path}: Keras {keras.__version__} is not safe with such files; update keras")
+    _check_weights(path, parts, limits)
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "model.keras"
+        with zipfile.ZipFile(copy, "w") as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content)
+        try:
+            with from_torch.quiet():
+                model = keras.saving.load_model(copy, compile=False, safe_mode=True)
+        except Exception as error:
+            raise ModelError(f"{path}: Keras does not take this file: {first_line(error)}") from None
+    return from_keras(model, spec, limits, name=str(path))
+
+
+def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
+    """Return the parts of a Keras archive whose layers are on the list, or raise a ModelError."""
+    content = read_file(path, limits.file_bytes, "a .keras file")
+    try:
+        parts = unpacked(path, content, limits.file_bytes, "a .keras file", KERAS_PARTS)
+        if len(parts.get("config.json", b" " * (MOST_DESCRIPTION + 1))) > MOST_DESCRIPTION:
+            raise ModelError(f"{path}: no description of layers in it, or a huge one; save it with model.save(...)")
+        description = json.loads(parts["config.json"])
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: not a .keras file, or a damaged one ({first_line(error)})") from None
+    if isinstance(description, dict):
+        description.pop("compile_config", None)  # what it was trained with is not loaded
+    for module, name in _classes(description):
+        layer = name in LAYERS and module in LAYER_MODULES
+        if not layer and not (name in DETAILS and module in DETAIL_MODULES):
+            raise ModelError(
+                f"{path}: layer {ascii(name)[1:-1][:80]} is not on the list of those allowed in untrusted files; load "
+                "the model in Python and give it to verify(), or export it to ONNX"
+            )
+    return parts
+
+
+def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> None:
+    """Refuse weights that unpack to too much or would be cast, and layers that are larger than all weights stored."""
+    h5py = import_module("h5py")  # which Keras needs too
+    stored: list[Any] = []
+
+    def look(name: str, found: Any) -> None:
+        if not isinstance(found, h5py.Dataset):
+            return
+        whole = found.dtype.kind in "iu" and found.dtype.itemsize >= 4 and found.size <= 2  # counters and seeds
+        if found.dtype.kind != "f" and not whole and found.dtype.kind not in "OSU":
+            raise ModelError(
+                f"{path}: weights {ascii(name)[1:-1][:80]} are {found.dtype}, which Keras would cast; save the model "
+                "with floating-point weights"
+            )
+        if found.external or found.is_virtual:
+            raise ModelError(f"{path}: weights {ascii(name)[1:-1][:80]} are in another file; save the model again")
+        stored.append(found)
+        if sum(each.size * each.dtype.itemsize for each in stored) > limits.file_bytes:
+            raise ModelError(f"{path}: weights of more than the limit of {limits.file_bytes} bytes")
+
+    try:
+        with h5py.File(io.BytesIO(parts.get("model.weights.h5", b"")), "r") as file:
+            file.visititems(look)
+            elements = sum(each.size for each in stored)
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file ends in anything
+        raise ModelError(f"{path}: its weights are damaged ({first_line(error)}); save the model again") from None
+    for key, size in _sizes(json.loads(parts["config.json"])):
+        if size > max(elements, 1):
+            raise ModelError(
+                f"{path}: a layer has {key} = {size}, and the file holds {elements:,} weights in all; save the model "
+                "with its weights"
+            )
+
+
+def _sizes(description: Any) -> Iterator[tuple[str, int]]:
+    """Yield every size in a description that demands weights of at least that many numbers."""
+    pending = [description]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            yield from ((key, part[key]) for key in SIZES if isinstance(part.get(key), int))
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+
+
+def _classes(description: Any) -> Iterator[tuple[str | None, str]]:
+    """Every (module, class) that a description names, also inside its layers."""
+    pending = [description]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if "class_name" in part:
+                module, name = part.get("module"), str(part["class_name"])
+                # A class of the user's own goes by the name it was registered under.
+                own = part.get("registered_name") not in (None, name)
+                yield ("own code" if own else None if module is None else str(module)), name
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+
+
+def _export(model: Any, call: Call, example: Arrays) -> bytes:
+    if from_torch.is_module(model):  # as every Keras model is on the torch back end
+        return from_torch.export(model, call, example)
+    from onnx import load_model
+
+    with TemporaryDirectory() as folder, from_torch.quiet():
+        path = Path(folder) / "model.onnx"
+        model.export(path, format="onnx", verbose=False)
+        return plain_bytes(load_model(path))
+
+
+def _keras(path: Path) -> Any:
+    """Keras, on the back end that the user chose, or else on one that is installed."""
+    if find_spec("keras") is None:
+        raise ModelError(f"{path}: a .keras file needs Keras; install it: pip install 'fairchain[keras]' torch")
+    try:
+        with _backend():
+            return import_module("keras")
+    except ImportError as error:
+        raise ModelError(
+            f"{path}: Keras cannot be loaded ({first_line(error)}); install a back end, for example pip install torch"
+        ) from None
+
+
+@contextmanager
+def _backend() -> Iterator[None]:
+    """While Keras is imported, name an installed back end, if nobody chose one."""
+    chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ or find_spec("tensorflow") is not None
+    installed = next((name for name in ("torch", "jax") if find_spec(name) is not None), None)
+    if chosen or installed is None:
+        yield
+        return
+    os.environ["KERAS_BACKEND"] = installed
+    try:
+        yield
+    finally:
+        del os.environ["KERAS_BACKEND"]

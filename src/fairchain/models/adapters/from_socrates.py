@@ -1,0 +1,361 @@
+"""Networks in the SOCRATES format, converted layer by layer to ONNX.
+
+A recurrent network reads a sequence step by step, every step through all layers, and answers after the last; here it
+takes the whole sequence as one flat row, steps * values of a step. So rows of the graph are steps times people, step by
+step, until the last recurrent layer leaves one row for each person. Texts come with their lengths, and each is read
+to its own end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.onnx_graph import OnnxGraph
+from fairchain.models.adapters.socrates_file import SocratesFile, whole_numbers
+from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.file_checks import Limits
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Spec
+
+RECURRENT = ("rnn", "lstm", "gru")
+ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softmax": "Softmax"}
+
+
+@dataclass(frozen=True)
+class SocratesTensor:
+    """Where the conversion stands: the tensor so far, and the shape of one row of it."""
+
+    tensor: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SocratesLayer:
+    """One layer of the file: its number, its entries, how many steps come in, and if it is the last recurrent one.
+
+    Of texts the number of steps is a tensor, `free`.
+    """
+
+    file: SocratesFile
+    graph: OnnxGraph
+    place: int
+    entries: dict[str, Any]
+    steps: int = 1
+    last: bool = False
+    free: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What type of layer it is."""
+        return str(self.entries.get("type", "")).lower()
+
+    def problem(self, text: str) -> ModelError:
+        """An error that names the file and the layer."""
+        return ModelError(f"{self.file.path}: layer {self.place} ({ascii(self.kind)[1:-1][:60]}): {text}")
+
+    def numbers(self, key: str, dimensions: int | None = None) -> NDArray[np.float64]:
+        """The numbers under a key, which must have so many dimensions."""
+        if key not in self.entries:
+            raise self.problem(f'there is no "{key}"')
+        found = self.file.numbers(f"layer {self.place} ({self.kind}).{key}", self.entries[key])
+        if dimensions is not None and found.ndim != dimensions:
+            raise self.problem(f"{key} has {found.ndim} dimensions, where {dimensions} are expected")
+        return found
+
+    def vector(self, key: str, size: int) -> NDArray[np.float64]:
+        """The numbers under a key, which must be so many."""
+        found = self.numbers(key)
+        if found.size != size:
+            raise self.problem(f"{key} has {found.size} numbers, where {size} are expected")
+        return found.reshape(size)
+
+    def whole(self, key: str) -> tuple[int, ...]:
+        """Whole numbers under a key."""
+        return whole_numbers(f"{self.file.path}: layer {self.place} ({self.kind}).{key}", self.numbers(key))
+
+    def one(self, key: str, least: int) -> int:
+        """A single whole number under a key."""
+        found = self.whole(key)
+        if len(found) != 1 or found[0] < least:
+            raise self.problem(f"{key} is {list(found)[:8]}; write one whole number from {least} up")
+        return found[0]
+
+
+def from_socrates(path: str | Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
+    """A model from a SOCRATES JSON file and the text files it names.
+
+    Raises
+    ------
+    ModelError
+        For a layer type or function that is not known, by name; for weights that do not fit; for paths that lead out
+        of the file's folder.
+    """
+    limits = limits or Limits()
+    inputs = sum(widths(spec.features)) if spec.text is None else None
+    content = to_network(SocratesFile(Path(path), limits), inputs)
+    return OnnxModel.from_bytes(content, str(path), spec, limits)
+
+
+def to_network(file: SocratesFile, inputs: int | None) -> bytes:
+    """The ONNX bytes of a network; `inputs` tells how long a sequence is, if the network reads one; None for texts."""
+    graph = OnnxGraph()
+    layers = [SocratesLayer(file, graph, place + 1, entries) for place, entries in enumerate(file.layers)]
+    recurrent = [place for place, layer in enumerate(layers) if layer.kind in RECURRENT]
+    last = max(recurrent, default=-1)
+    shape = (_step_width(layers[0]),) if 0 in recurrent else file.shape()
+    texts = inputs is None and bool(recurrent)
+    steps = _steps(file, inputs, prod(shape)) if recurrent and inputs is not None else 1
+    free = _number_of_steps(graph) if texts else ""
+    flow = _begin_texts(graph, shape) if texts else _begin(graph, shape, steps)
+    for place, layer in enumerate(layers):
+        flow = _converted(replace(layer, steps=steps if place <= last else 1, last=place == last, free=free), flow)
+    if len(flow.shape) != 1:
+        flow = _reshaped(graph, flow, (prod(flow.shape),))
+    taken: list[tuple[str, Any, list[int | str]]] = [("input", np.float32, ["batch", steps * prod(shape)])]
+    if texts:
+        taken = [("input", np.float32, ["batch", "time", prod(shape)]), ("lengths", np.int32, ["batch"])]
+    return graph.to_bytes(taken, flow.shape[0], flow.tensor)
+
+
+def _converted(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    known: dict[str, tuple[Callable[[SocratesLayer, SocratesTensor], SocratesTensor], set[str]]] = {
+        "linear": (_linear, {"weights", "bias", "func"}),
+        "function": (_function, {"func", "newshape", "axes"}),
+        "rnn": (_rnn, {"weights", "bias", "h0", "func"}),
+        "lstm": (_lstm, {"weights", "bias", "h0", "c0"}),
+        "gru": (_gru, {"gate_weights", "candidate_weights", "gate_bias", "candidate_bias", "h0"}),
+        **{f"conv{n}d": (_conv, {"filters", "bias", "stride", "padding"}) for n in (1, 2, 3)},
+        **{f"maxpool{n}d": (_max_pool, {"kernel", "stride", "padding"}) for n in (1, 2, 3)},
+    }
+    if layer.kind not in known:
+        raise layer.problem(f"this type of layer is not known; there is {', '.join(known)}")
+    convert, keys = known[layer.kind]
+    extra = sorted(set(layer.entries) - keys - {"type", "name"})
+    if extra:
+        raise layer.problem(f'"{ascii(extra[0])[1:-1][:60]}" means nothing here; there is {", ".join(sorted(keys))}')
+    return convert(layer, flow)
+
+
+def _steps(file: SocratesFile, inputs: int, width: int) -> int:
+    if inputs % width:
+        raise ModelError(
+            f"{file.path}: each step of a sequence takes {width} values, and the spec has features for {inputs}, which "
+            "are no whole steps; describe every value of every step in order, one [[feature]] each"
+        )
+    return inputs // width
+
+
+def _step_width(layer: SocratesLayer) -> int:
+    """How many values of a step a recurrent layer takes, which its weights tell."""
+    weights = layer.numbers("gate_weights" if layer.kind == "gru" else "weights", 2)
+    width = int(weights.shape[1]) - layer.numbers("h0").size
+    if width < 1:
+        raise layer.problem(f"weights have {weights.shape[1]} columns, no room for an input beside the state h0")
+    return width
+
+
+def _begin(graph: OnnxGraph, shape: tuple[int, ...], steps: int) -> SocratesTensor:
+    if steps == 1:
+        return (
+            SocratesTensor("input", shape)
+            if len(shape) == 1
+            else _reshaped(graph, SocratesTensor("input", (prod(shape),)), shape)
+        )
+    apart = graph.node("Reshape", "input", graph.constant([-1, steps, prod(shape)], np.int64))
+    return _reshaped(graph, SocratesTensor(graph.node("Transpose", apart, perm=[1, 0, 2]), shape), shape)
+
+
+def _begin_texts(graph: OnnxGraph, shape: tuple[int, ...]) -> SocratesTensor:
+    return _reshaped(graph, SocratesTensor(graph.node("Transpose", "input", perm=[1, 0, 2]), shape), shape)
+
+
+def _number_of_steps(graph: OnnxGraph) -> str:
+    return graph.node("Gather", graph.node("Shape", "input"), graph.constant([1], np.int64))
+
+
+def _reshaped(graph: OnnxGraph, flow: SocratesTensor, shape: tuple[int, ...]) -> SocratesTensor:
+    return SocratesTensor(graph.node("Reshape", flow.tensor, graph.constant([-1, *shape], np.int64)), shape)
+
+
+def _linear(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    weights = layer.numbers("weights", 2)
+    if weights.shape[1] != flow.shape[-1]:
+        raise layer.problem(f"weights take {weights.shape[1]} values, and {flow.shape[-1]} come in")
+    product = layer.graph.node("MatMul", flow.tensor, layer.graph.constant(weights.T))
+    bias = layer.graph.constant(layer.vector("bias", len(weights)))
+    flow = SocratesTensor(layer.graph.node("Add", product, bias), (*flow.shape[:-1], len(weights)))
+    return _activated(layer, flow) if layer.entries.get("func") is not None else flow
+
+
+def _activated(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    name = str(layer.entries.get("func", "")).lower()
+    if name not in ACTIVATIONS:
+        raise layer.problem(
+            f'function "{ascii(name)[1:-1][:60]}" is not known here; there is {", ".join(ACTIVATIONS)}'
+            + (", reshape, transpose" if layer.kind == "function" else "")
+        )
+    more = {"axis": -1} if name == "softmax" else {}
+    return SocratesTensor(layer.graph.node(ACTIVATIONS[name], flow.tensor, **more), flow.shape)
+
+
+def _function(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    name = str(layer.entries.get("func", "")).lower()
+    if name == "reshape":
+        batch, *shape = layer.whole("newshape") or (0,)
+        size, known = prod(flow.shape), prod(part for part in shape if part != -1)
+        if shape.count(-1) == 1 and known > 0 and size % known == 0:
+            shape = [size // known if part == -1 else part for part in shape]
+        if batch not in (1, -1) or not shape or min(shape) < 1 or prod(shape) != size:
+            raise layer.problem(f"newshape does not hold the {size} values that come in, after 1 for the batch")
+        return _reshaped(layer.graph, flow, tuple(shape))
+    if name == "transpose":
+        axes = layer.whole("axes")
+        if sorted(axes) != list(range(len(flow.shape) + 1)) or axes[0] != 0:
+            raise layer.problem(f"axes must be 0 and then 1 to {len(flow.shape)} in some order")
+        shape = [flow.shape[axis - 1] for axis in axes[1:]]
+        return SocratesTensor(layer.graph.node("Transpose", flow.tensor, perm=list(axes)), tuple(shape))
+    return _activated(layer, flow)
+
+
+def _conv(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    sizes = int(layer.kind[-2])
+    filters = layer.numbers("filters", sizes + 2)
+    stride, padding = layer.one("stride", 1), layer.one("padding", 0)
+    if len(flow.shape) != sizes + 1 or filters.shape[1] != flow.shape[0]:
+        raise layer.problem(f"filters of shape {filters.shape} do not fit an input of shape {(1, *flow.shape)}")
+    made = layer.graph.node(
+        "Conv",
+        flow.tensor,
+        layer.graph.constant(filters),
+        layer.graph.constant(layer.vector("bias", len(filters))),
+        strides=[stride] * sizes,
+        pads=[padding] * (2 * sizes),
+    )
+    return SocratesTensor(made, (len(filters), *_windows(layer, flow, filters.shape[2:], stride, padding)))
+
+
+def _max_pool(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    sizes = int(layer.kind[-2])
+    kernel, stride, padding = layer.whole("kernel"), layer.one("stride", 1), layer.one("padding", 0)
+    if len(kernel) != sizes or len(flow.shape) != sizes + 1 or min(kernel) < 1:
+        raise layer.problem(f"a kernel of sizes {kernel} does not fit an input of shape {(1, *flow.shape)}")
+    if padding >= min(kernel):
+        raise layer.problem(f"padding {padding} is as wide as the kernel of sizes {kernel}")
+    made = layer.graph.node(
+        "MaxPool", flow.tensor, kernel_shape=list(kernel), strides=[stride] * sizes, pads=[padding] * (2 * sizes)
+    )
+    places = _windows(layer, flow, kernel, stride, padding)
+    if padding:
+        floor = layer.graph.constant(_padded_floor(flow.shape[1:], kernel, places, stride, padding))
+        made = layer.graph.node("Max", made, floor)
+    return SocratesTensor(made, (flow.shape[0], *places))
+
+
+def _padded_floor(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], places: list[int], stride: int, padding: int
+) -> NDArray[np.float32]:
+    """Zero where a window reaches into the padding, which the format fills with zeros, and nothing elsewhere.
+
+    ONNX's own padding is below all values, and onnxruntime takes a Pad before a MaxPool for that.
+    """
+    reaches = np.zeros(places, np.bool_)
+    for axis, (size, width, count) in enumerate(zip(sizes, kernel, places, strict=True)):
+        start = np.arange(count) * stride
+        outside = (start < padding) | (start + width > padding + size)
+        reaches |= outside.reshape([-1 if other == axis else 1 for other in range(len(places))])
+    return np.where(reaches, np.float32(0), np.finfo(np.float32).min)[None, None]
+
+
+def _windows(
+    layer: SocratesLayer, flow: SocratesTensor, kernel: tuple[int, ...], stride: int, padding: int
+) -> list[int]:
+    found = [(size + 2 * padding - width) // stride + 1 for size, width in zip(flow.shape[1:], kernel, strict=True)]
+    if min(found) < 1:
+        raise layer.problem(f"a window of {kernel} is larger than the padded input of shape {(1, *flow.shape)}")
+    return found
+
+
+def _rnn(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    name = layer.entries.get("func")
+    if name is not None and str(name).lower() not in ("relu", "sigmoid", "tanh"):
+        raise layer.problem(f'function "{ascii(name)[1:-1][:60]}" is not known here; there is relu, sigmoid, tanh')
+    activation = {"activations": ["Affine"], "activation_alpha": [1.0], "activation_beta": [0.0]}
+    if name is not None:
+        activation = {"activations": [ACTIVATIONS[str(name).lower()]]}
+    size = layer.numbers("h0").size
+    weights, bias = layer.numbers("weights", 2), layer.vector("bias", size)
+    return _recurrent(layer, flow, "RNN", [weights], [bias], **activation)
+
+
+def _lstm(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    size = layer.numbers("h0").size
+    weights, bias = layer.numbers("weights", 2), layer.vector("bias", 4 * size)
+    if len(weights) != 4 * size:
+        raise layer.problem(f"weights have {len(weights)} rows, where 4 * {size} are expected")
+    # The file has the gates in the order input, candidate, forget, output; ONNX wants input, output, forget, candidate.
+    order = [0, 3, 2, 1]
+    gates = [np.split(part, 4) for part in (weights, bias)]
+    return _recurrent(layer, flow, "LSTM", *([part[gate] for gate in order] for part in gates))
+
+
+def _gru(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
+    size = layer.numbers("h0").size
+    gate, candidate = layer.numbers("gate_weights", 2), layer.numbers("candidate_weights", 2)
+    gate_bias, candidate_bias = layer.vector("gate_bias", 2 * size), layer.vector("candidate_bias", size)
+    if len(gate) != 2 * size or candidate.shape != (size, gate.shape[1]):
+        raise layer.problem(f"gate_weights and candidate_weights do not fit a state of {size}")
+    (reset, update), (reset_bias, update_bias) = np.split(gate, 2), np.split(gate_bias, 2)
+    return _recurrent(
+        layer, flow, "GRU", [update, reset, candidate], [update_bias, reset_bias, candidate_bias], linear_before_reset=0
+    )
+
+
+def _recurrent(
+    layer: SocratesLayer,
+    flow: SocratesTensor,
+    operator: str,
+    weights: list[NDArray[np.float64]],
+    bias: list[NDArray[np.float64]],
+    **attributes: Any,
+) -> SocratesTensor:
+    """A recurrent operator over the steps, with its gates in ONNX's order; the last one answers for the last step."""
+    graph, size = layer.graph, layer.numbers("h0").size
+    joined = np.concatenate(weights)
+    if len(flow.shape) != 1 or joined.shape != (len(weights) * size, flow.shape[0] + size):
+        raise layer.problem(
+            f"weights of shape {joined.shape} do not fit an input of {flow.shape} and a state of {size}"
+        )
+    width = flow.shape[0]
+    shape = graph.constant([-1, width] if layer.free else [layer.steps, -1, width], np.int64)
+    if layer.free:
+        shape = graph.node("Concat", layer.free, shape, axis=0)
+    sequence = graph.node("Reshape", flow.tensor, shape)
+    both = np.concatenate([*bias, np.zeros(len(bias) * size)])
+    states = [_state(layer, sequence, key, size) for key in ("h0", "c0") if key != "c0" or operator == "LSTM"]
+    inputs = [
+        sequence,
+        graph.constant(joined[None, :, :width]),
+        graph.constant(joined[None, :, width:]),
+        graph.constant(both[None]),
+        "lengths" if layer.free else "",
+        *states,
+    ]
+    every, final = graph.nodes(operator, inputs, 2, hidden_size=size, **attributes)
+    return _reshaped(graph, SocratesTensor(final if layer.last else every, (size,)), (size,))
+
+
+def _state(layer: SocratesLayer, sequence: str, key: str, size: int) -> str:
+    """The state before the first step, the same for everybody."""
+    graph = layer.graph
+    people = graph.node("Gather", graph.node("Shape", sequence), graph.constant([1], np.int64))
+    one = graph.constant([1], np.int64)
+    shape = graph.node("Concat", one, people, graph.constant([size], np.int64), axis=0)
+    return graph.node("Expand", graph.constant(layer.vector(key, size)[None, None]), shape)

@@ -1,0 +1,214 @@
+"""Keras models that are one recurrent layer after another, written as ONNX with the recurrent operators of ONNX.
+
+Keras's own export writes every step out, or a loop where steps are masked: slow, without states to look at, and loops
+are not taken from untrusted files. What is not known here is left to that export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.onnx_graph import OnnxGraph
+from fairchain.spec import TextFeature
+
+ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
+RECURRENT = {"LSTM": "LSTM", "GRU": "GRU", "SimpleRNN": "RNN"}
+IDLE = ("Dropout", "InputLayer", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout")
+
+
+class UnknownLayerError(ModelError):
+    """A layer, or a setting of it, that is not written here."""
+
+
+@dataclass(frozen=True)
+class KerasTensor:
+    """Where the conversion stands: the tensor so far, whether it has (batch, steps, units), the lengths if masked."""
+
+    tensor: str
+    steps: bool
+    lengths: str = ""
+
+
+def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
+    """The ONNX bytes of a model with recurrent layers; for texts, or for features of this width in all.
+
+    Raises
+    ------
+    UnknownLayerError
+        If there is no recurrent layer, or a layer that is not known.
+    """
+    layers = list(_chain(model)) if model.inputs else []
+    if not any(_kind(layer) in (*RECURRENT, "Bidirectional") for layer in layers):
+        raise UnknownLayerError("no recurrent layer")
+    graph, shape = OnnxGraph(), tuple(model.inputs[0].shape[1:])
+    if text is not None:
+        words = _kind(layers[0]) == "Embedding"
+        sizes = ["batch", "time"] if words else ["batch", "time", shape[-1]]
+        inputs = [("input", np.int32 if words else np.float32, sizes)]
+        flow = KerasTensor("input", steps=not words)
+    else:
+        inputs = [("input", np.float32, ["batch", width])]
+        if None in shape or prod(shape) != width:
+            raise UnknownLayerError("an input of free size")
+        made = graph.node("Reshape", "input", graph.constant([-1, *shape], np.int64))
+        flow = KerasTensor(made, steps=len(shape) == 2)
+    for layer in layers:
+        flow = _written(graph, layer, flow, left=text is not None and text.pad == "left")
+    if flow.steps:
+        raise UnknownLayerError("an answer for every step")
+    return graph.to_bytes(inputs, int(model.outputs[0].shape[-1]), flow.tensor)
+
+
+def _chain(model: Any) -> Iterator[Any]:
+    """The layers of a model in which each takes what the one before it made."""
+    before = None
+    for layer in model.layers:
+        if _kind(layer) in ("Sequential", "Functional"):
+            raise UnknownLayerError("a model inside")
+        if _kind(model) != "Sequential" and before is not None and not _follows(layer, before):
+            raise UnknownLayerError("layers that are no chain")
+        before = layer
+        if _kind(layer) not in IDLE:
+            yield layer
+
+
+def _follows(layer: Any, before: Any) -> bool:
+    """Return whether a layer reads what the one before it makes, and nothing else."""
+    try:
+        return layer.input is before.output
+    except (AttributeError, ValueError):  # Keras raises these for a layer that is called several times, or never
+        return False
+
+
+def _kind(layer: Any) -> str:
+    own = type(layer).__module__.partition(".")[0] != "keras"
+    return "" if own else str(type(layer).__name__)
+
+
+def _written(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> KerasTensor:
+    kind = _kind(layer)
+    if kind == "Embedding" and not flow.steps:
+        return _embedded(graph, layer, flow, left=left)
+    if kind == "Dense":
+        weights = _numbers(layer)
+        made = graph.node("MatMul", flow.tensor, graph.constant(weights[0]))
+        if layer.use_bias:
+            made = graph.node("Add", made, graph.constant(weights[1]))
+        return KerasTensor(_activated(graph, layer.activation, made), flow.steps, flow.lengths)
+    if kind == "Activation":
+        return KerasTensor(_activated(graph, layer.activation, flow.tensor), flow.steps, flow.lengths)
+    if kind in RECURRENT and flow.steps:
+        return _recurrent(graph, layer, [layer], flow)
+    if kind == "Bidirectional" and flow.steps and layer.merge_mode == "concat":
+        return _recurrent(graph, layer.forward_layer, [layer.forward_layer, layer.backward_layer], flow)
+    pools = {"GlobalMaxPooling1D": "ReduceMax", "GlobalAveragePooling1D": "ReduceMean"}
+    if (
+        kind in pools
+        and flow.steps
+        and not flow.lengths
+        and not layer.keepdims
+        and layer.data_format == "channels_last"
+    ):
+        return KerasTensor(graph.node(pools[kind], flow.tensor, axes=[1], keepdims=0), steps=False)
+    if kind == "Reshape" and not flow.steps and len(layer.target_shape) == 2 and min(layer.target_shape) > 0:
+        shape = graph.constant([-1, *layer.target_shape], np.int64)
+        return KerasTensor(graph.node("Reshape", flow.tensor, shape), steps=True)
+    raise UnknownLayerError(f"layer {kind or type(layer).__name__}")
+
+
+def _numbers(layer: Any) -> list[NDArray[Any]]:
+    return [np.asarray(weight) for weight in layer.get_weights()]
+
+
+def _activated(graph: OnnxGraph, function: Any, tensor: str) -> str:
+    name = getattr(function, "__name__", "")
+    if name == "linear":
+        return tensor
+    if name == "softmax":
+        return graph.node("Softmax", tensor, axis=-1)
+    return graph.node(_activation(function), tensor)
+
+
+def _activation(function: Any) -> str:
+    name = getattr(function, "__name__", "")
+    if name not in ACTIVATIONS:
+        raise UnknownLayerError(f"function {name}")
+    return ACTIVATIONS[name]
+
+
+def _embedded(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> KerasTensor:
+    """Vectors by the words' numbers. Where 0 is masked, the words are counted, and moved to the front if need be."""
+    ids, lengths = graph.node("Cast", flow.tensor, to=6), ""
+    if layer.mask_zero:
+        lengths = graph.node("ReduceSum", graph.node("Sign", ids), graph.constant([1], np.int64), keepdims=0)
+        if left:
+            ids = _moved_to_front(graph, ids, lengths)
+    vectors = graph.node("Gather", graph.constant(_numbers(layer)[0]), ids)
+    return KerasTensor(vectors, steps=True, lengths=lengths)
+
+
+def _moved_to_front(graph: OnnxGraph, ids: str, lengths: str) -> str:
+    """Word t of a text of n words stands at place T - n + t; behind the words comes the padding."""
+    one, zero = graph.constant([1], np.int64), graph.constant(0, np.int64)
+    steps = graph.node("Gather", graph.node("Shape", ids), graph.constant(1, np.int64))
+    places = graph.node("Range", zero, steps, graph.constant(1, np.int64))
+    skipped = graph.node("Sub", steps, graph.node("Cast", lengths, to=7))
+    moved = graph.node("Mod", graph.node("Add", places, graph.node("Unsqueeze", skipped, one)), steps)
+    return graph.node("GatherElements", ids, moved, axis=1)
+
+
+def _recurrent(graph: OnnxGraph, first: Any, directions: list[Any], flow: KerasTensor) -> KerasTensor:
+    """One operator for one direction or both, with the gates in ONNX's order."""
+    operator, units = RECURRENT.get(_kind(first), ""), int(first.units)
+    plain = all(not layer.stateful and not layer.return_state and not layer.unroll for layer in directions)
+    backwards = [bool(layer.go_backwards) for layer in directions]
+    if not operator or not plain or backwards not in ([False], [False, True]):
+        raise UnknownLayerError("a recurrent layer with settings of its own")
+    parts = [_weights(layer, operator) for layer in directions]
+    steps = graph.node("Transpose", flow.tensor, perm=[1, 0, 2])
+    inputs = [steps, *(graph.constant(np.stack(part)) for part in zip(*parts, strict=True)), flow.lengths]
+    functions = [name for layer in directions for name in _functions(layer, operator)]
+    more = {"linear_before_reset": int(first.reset_after)} if operator == "GRU" else {}
+    direction = "bidirectional" if len(directions) == 2 else "forward"
+    every, final = graph.nodes(
+        operator, inputs, 2, hidden_size=units, direction=direction, activations=functions, **more
+    )
+    both = graph.constant([0, 0, len(directions) * units], np.int64)
+    if first.return_sequences:
+        # (steps, directions, batch, units) to (batch, steps, units of both)
+        made = graph.node("Reshape", graph.node("Transpose", every, perm=[2, 0, 1, 3]), both)
+        return KerasTensor(made, steps=True, lengths=flow.lengths)
+    rows = graph.node("Transpose", final, perm=[1, 0, 2])
+    return KerasTensor(graph.node("Reshape", rows, graph.constant([0, len(directions) * units], np.int64)), steps=False)
+
+
+def _functions(layer: Any, operator: str) -> list[str]:
+    own = _activation(layer.activation)
+    if operator == "RNN":
+        return [own]
+    gate = _activation(layer.recurrent_activation)
+    return [gate, own, own] if operator == "LSTM" else [gate, own]
+
+
+def _weights(layer: Any, operator: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """W, R and B of one direction. Keras has the gates of an LSTM as input, forget, candidate, output."""
+    kernel, recurrent, *bias = _numbers(layer)
+    gates = kernel.shape[1] // layer.units
+    order = [0, 3, 1, 2] if operator == "LSTM" else list(range(gates))
+
+    def ordered(part: NDArray[Any]) -> NDArray[Any]:
+        blocks = np.split(part, gates)
+        return np.concatenate([blocks[gate] for gate in order])
+
+    # (2, gates * units) for the inputs and for the states, or the former alone
+    both = np.zeros((2, kernel.shape[1]), kernel.dtype)
+    if bias:
+        both[: bias[0].ndim] = bias[0]
+    return ordered(kernel.T), ordered(recurrent.T), np.concatenate([ordered(both[0]), ordered(both[1])])

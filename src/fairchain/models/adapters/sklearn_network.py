@@ -1,0 +1,120 @@
+"""From a fitted scikit-learn estimator to ONNX bytes that the spec fits as it stands.
+
+skl2onnx does the conversion. Here its inputs are named as the spec names them, categories that stand in the table as
+whole numbers are looked up, columns that the estimator does not use get an input all the same, and one output is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
+from fairchain.models.base import random_people
+from fairchain.models.frames import column_name, is_text, make_frame
+from fairchain.models.onnx.encoding import widths, words
+from fairchain.spec import CategoryFeature, Feature, Spec
+
+ML_OPSET = 3
+
+
+def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec, kind: str) -> bytes:
+    """Convert an estimator that was fitted on these columns, or on an array if there are none.
+
+    `kind` is the type of numbers, Float or Double.
+    """
+    estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
+    types = skl2onnx.common.data_types
+    number, text = getattr(types, f"{kind}TensorType"), types.StringTensorType
+    features = {column_name(feature): feature for feature in spec.features}
+    if columns:
+        estimator = _joining(estimator, columns, spec)
+        initial = [(name, (text if is_text(features[name]) else number)([None, 1])) for name in columns]
+    else:
+        initial = [("input", number([None, sum(widths(spec.features))]))]
+    last = estimator
+    while hasattr(last, "steps"):
+        last = last.steps[-1][1]
+    model = skl2onnx.convert_sklearn(
+        estimator,
+        initial_types=initial,
+        options={id(last): {"zipmap": False}} if hasattr(last, "classes_") else None,
+        target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
+    )
+    model.ir_version = IR_VERSION
+    if columns:
+        _name_inputs(model, [features[name] for name in columns], spec.features)
+    _keep_one_output(model, spec)
+    return plain_bytes(model)
+
+
+def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
+    """The same estimator with a step before it that joins the columns, unless it takes them one by one itself."""
+    compose, pipeline = import_module("sklearn.compose"), import_module("sklearn.pipeline")
+    first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
+    if isinstance(first, compose.ColumnTransformer):
+        return estimator
+    few = make_frame(spec.features, random_people(spec.features, 2), columns)
+    join = compose.ColumnTransformer([("all", "passthrough", list(columns))]).fit(few)
+    return pipeline.Pipeline([("join", join), ("model", estimator)])
+
+
+def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature]) -> None:
+    """Call each input what the spec calls it; skl2onnx keeps the order but changes names such as `hours-per-week`."""
+    graph = model.graph
+    if len(graph.input) != len(used):
+        raise ModelError("skl2onnx made another number of inputs than there are columns")
+    inner = {value.name: f"column_{place}" for place, value in enumerate(graph.input)}
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            node.input[place] = inner.get(name, name)
+    for place, feature in enumerate(used):
+        _lead_in(graph, graph.input[place], f"column_{place}", feature)
+    for feature in features:
+        if feature not in used:
+            graph.input.append(_unused_input(feature))
+
+
+def _lead_in(graph: Any, value: Any, inner: str, feature: Feature) -> None:
+    """From the spec's input to what the estimator reads: the same, or the whole number that a category stands for."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    value.name = feature.input or feature.name
+    if not isinstance(feature, CategoryFeature) or feature.codes is not None or is_text(feature):
+        graph.node.insert(0, helper.make_node("Identity", [value.name], [inner]))
+        return
+    dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    graph.initializer.append(numpy_helper.from_array(np.array(words(feature), dtype), f"{inner}_words"))
+    graph.node.insert(0, helper.make_node("Gather", [f"{inner}_words", f"{inner}_index"], [inner], axis=0))
+    graph.node.insert(0, helper.make_node("Cast", [value.name], [f"{inner}_index"], to=TensorProto.INT64))
+
+
+def _unused_input(feature: Feature) -> Any:
+    from onnx import TensorProto, helper
+
+    kind = TensorProto.STRING if is_text(feature) else TensorProto.FLOAT
+    return helper.make_tensor_value_info(feature.input or feature.name, kind, [None, 1])
+
+
+def _keep_one_output(model: Any, spec: Spec) -> None:
+    """Keep the output that the spec's decision reads; a name in the spec keeps them all."""
+    from onnx import helper, numpy_helper
+
+    outputs = {output.name: output for output in model.graph.output}
+    if spec.model.output is not None or len(outputs) == 1:
+        return
+    decision = spec.model.decision
+    label, scores = list(outputs.values())
+    if decision == "logit":
+        raise ModelError("the decision function is not converted, only labels and probabilities are")
+    kept = scores if decision in ("argmax", "probability") else label
+    if decision == "probability":
+        model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "second"))
+        model.graph.node.append(helper.make_node("Gather", [scores.name, "second"], ["probability"], axis=1))
+        kept = helper.make_tensor_value_info("probability", scores.type.tensor_type.elem_type, ["N", 1])
+    del model.graph.output[:]
+    model.graph.output.append(kept)

@@ -1,0 +1,138 @@
+"""Reading a network in the SOCRATES format: JSON that names its layers, with numbers inline or in text files.
+
+A value is a JSON number or list, a text that holds one (`"(1,13)"`, `"[[0.5, 1], [2, 3]]"`), or the path of a file
+with such a text. Nothing is evaluated, and only files in the JSON's own folder and below are read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.onnx.file_checks import Limits
+
+NUMBERS = re.compile(r"[\s\[\](),0-9eE+.-]*")
+MOST_LAYERS = 1000
+
+
+class SocratesFile:
+    """The description of a network, and the numbers it refers to, within one limit for all its files."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.path = path
+        self._room = limits.file_bytes
+        self._texts: dict[Path, str] = {}
+        model = self._parse(self._read(path)).get("model")
+        if not isinstance(model, dict):
+            raise ModelError(f'{path}: no SOCRATES network: it has no object "model"')
+        layers = model.get("layers")
+        if not isinstance(layers, list) or not layers or not all(isinstance(layer, dict) for layer in layers):
+            if "labels" in model:
+                raise ModelError(f"{path}: is a spec, not a network; give the network's own file")
+            pickled = "; it names a pickle (model.path), which is never opened" if "path" in model else ""
+            raise ModelError(f"{path}: model.layers: found no list of layers{pickled}; write the layers with weights")
+        if len(layers) > MOST_LAYERS:
+            raise ModelError(f"{path}: model.layers: {len(layers)} layers are more than {MOST_LAYERS}")
+        self.layers: list[dict[str, Any]] = layers
+        self._shape = model.get("shape")
+
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input, without the batch that stands first in the file."""
+        if self._shape is None:
+            raise ModelError(f'{self.path}: model.shape: missing; write the shape of an input, for example "(1, 13)"')
+        batch, *shape = whole_numbers(f"{self.path}: model.shape", self.numbers("model.shape", self._shape)) or (0,)
+        if batch != 1 or not shape or min(shape) < 1:
+            raise ModelError(
+                f'{self.path}: model.shape: write 1 for the batch and then the sizes, for example "(1, 13)"'
+            )
+        return tuple(shape)
+
+    def numbers(self, where: str, value: Any) -> NDArray[np.float64]:
+        """The numbers that a value stands for; `where` is for messages."""
+        where = f"{self.path}: {where}"
+        if isinstance(value, str):
+            text = value if NUMBERS.fullmatch(value) else self._beside(where, value)
+            value = _from_text(where, text)
+        try:
+            found = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ModelError(f"{where}: not a number or a list of lists of one length; export it again") from None
+        # The network computes in single precision, in which a larger number is infinite.
+        if not (np.abs(found) <= np.finfo(np.float32).max).all():
+            raise ModelError(f"{where}: holds a number that is not finite, or too large for a network; export it again")
+        return found
+
+    def _beside(self, where: str, name: str) -> str:
+        """The text of a file in the JSON's folder or below.
+
+        Paths in such files start at the folder of the program that wrote them more often than not, so leading parts
+        are left out until a file is found.
+        """
+        folder = self.path.resolve().parent
+        parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", ".")]
+        if ".." in parts or not parts or len(name) > 1000 or "\0" in name:
+            raise ModelError(f"{where}: {ascii(name)[:120]} is no path inside the JSON's folder")
+        for start in range(len(parts)):
+            target = folder.joinpath(*parts[start:])
+            if target.is_file():
+                if not target.resolve().is_relative_to(folder):
+                    break
+                if target not in self._texts:
+                    self._texts[target] = self._read(target)
+                return self._texts[target]
+        raise ModelError(
+            f'{where}: no file "{name}" in the JSON\'s own folder; put it at {folder.joinpath(*parts[-2:])}'
+        )
+
+    def _read(self, path: Path) -> str:
+        try:
+            if path.exists() and not path.is_file():
+                raise ModelError(f"{path}: not a plain file; give a SOCRATES network (.json)")
+            with path.open("rb") as file:
+                content = file.read(self._room + 1)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        self._room -= len(content)
+        if self._room < 0:
+            raise ModelError(f"{self.path}: more than the limit on the bytes of a model, with its text files")
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise ModelError(f"{path}: not UTF-8 text; a SOCRATES network is made of text files") from None
+
+    def _parse(self, text: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{self.path}: not valid JSON ({error}); give a SOCRATES network") from None
+        if not isinstance(found, dict):
+            raise ModelError(f"{self.path}: no SOCRATES network: it is not a JSON object")
+        return found
+
+
+def _from_text(where: str, text: str) -> Any:
+    """A Python literal of numbers, tuples and lists, read as JSON."""
+    if not NUMBERS.fullmatch(text):
+        raise ModelError(f"{where}: holds something that is no number; write numbers in brackets")
+    text = text.translate({ord("("): "[", ord(")"): "]"})
+    text = re.sub(r",\s*\]", "]", text)  # (13,) is a tuple of one
+    text = re.sub(r"(?<![\d.])\.(?=\d)", "0.", text)  # .5
+    text = re.sub(r"(?<=\d)\.(?!\d)", ".0", text)  # 5.
+    text = re.sub(r"(?<![eE])\+(?=\d)", "", text)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ModelError(f"{where}: not a number or a list of numbers; export it again") from None
+
+
+def whole_numbers(where: str, values: NDArray[np.float64]) -> tuple[int, ...]:
+    """These numbers as whole ones, flat, or a ModelError."""
+    if not (values == np.floor(values)).all() or (np.abs(values) > 2**31).any():
+        raise ModelError(f"{where}: found {values.ravel()[:8].tolist()}; write whole numbers")
+    return tuple(int(value) for value in values.ravel())

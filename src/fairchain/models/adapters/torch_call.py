@@ -1,0 +1,139 @@
+"""How a torch module is called: with a row of numbers for each person, with a series, or with texts and their lengths.
+
+What a module takes does not show from outside, so it is found out by calling it: the first way that gives an answer
+for each row is the right one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.converting import longest_first
+from fairchain.models.adapters.from_function import Tensor, flat_array
+from fairchain.models.base import random_people
+from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.text_inputs import TextFeed, plan_text
+from fairchain.spec import Spec, TextFeature
+from fairchain.text import lexicon_of
+
+Arrays = tuple[NDArray[Any], ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One way to call a module.
+
+    Parameters
+    ----------
+    show
+        From feature values to the module's arguments.
+    names
+        What the exported network calls its inputs.
+    axes
+        For each input the name of every axis whose size is free.
+    """
+
+    show: Callable[[NDArray[Any]], Arrays]
+    names: tuple[str, ...]
+    axes: dict[str, dict[int, str]]
+
+
+def find_call(
+    module: Any, series: tuple[int, bool] | None, spec: Spec, name: str, ask: Callable[[Arrays], NDArray[Any]]
+) -> Call:
+    """The way in which a module answers with one row for each row; the first one there is, if it never does.
+
+    `series` says how many numbers its first recurrent layer reads at each step, and whether rows come first there.
+    """
+    calls = list(
+        text_calls(spec.text, _arguments(module, spec.text, name), name)
+        if spec.text is not None
+        else _number_calls(spec, series, name)
+    )
+    if len(calls) == 1:
+        return calls[0]
+    rows = 3 if spec.text is None or spec.text.length != 3 else 4  # not to take steps for rows
+    people = longest_first(spec, random_people(spec.described, rows))
+    for call in calls:
+        try:
+            answer = ask(call.show(people))
+        except Exception:  # a module that is called wrongly raises anything
+            continue
+        if answer.ndim and len(answer) == rows:
+            return call
+    return calls[0]
+
+
+def _number_calls(spec: Spec, series: tuple[int, bool] | None, name: str) -> Iterator[Call]:
+    """A row for each person; and if there is a recurrent layer, its steps."""
+    width = sum(widths(spec.features))
+    flat = flat_array(spec, name)
+
+    def steps(shape: tuple[int, int], time_first: bool, values: NDArray[Any]) -> Arrays:
+        shown = flat(values).reshape(len(values), *shape)
+        return (np.ascontiguousarray(shown.swapaxes(0, 1)) if time_first else shown,)
+
+    yield Call(lambda values: (flat(values),), ("input",), {"input": {0: "batch"}})
+    if series is not None and width % series[0] == 0:
+        size, rows_first = series
+        show = partial(steps, (width // size, size), not rows_first)
+        yield Call(show, ("input",), {"input": {0 if rows_first else 1: "batch"}})
+
+
+def text_calls(text: TextFeature, roles: tuple[str, ...], name: str) -> list[Call]:
+    """Words as vectors or numbers, rows or steps first; `roles` are `input` and then `lengths` or `mask`.
+
+    The network will have its inputs under the names that the spec states, or else under these.
+    """
+    lexicon = lexicon_of(text)
+    names = tuple(getattr(text, role) or role for role in roles)
+    words = Tensor("input", "tensor(int64)", ("N", "T"))
+    if lexicon.table is not None:
+        words = Tensor("input", "tensor(float)", ("N", "T", lexicon.width))
+    plain = replace(text, input=None, lengths=None, mask=None)
+    calls = []
+    for mask in ("tensor(bool)", "tensor(float)") if "mask" in roles else ("",):
+        sides = {"lengths": Tensor("lengths", "tensor(int64)", ("N",)), "mask": Tensor("mask", mask, ("N", "T"))}
+        for feed in plan_text(Path(name), plain, lexicon, [words, *(sides[role] for role in roles[1:])]):
+            rows, time = (1, 0) if feed.time_first else (0, 1)
+            both = {rows: "batch", time: "time"}
+            axes = {"input": both, "lengths": {0: "batch"}, "mask": both}
+            free = {name: axes[role] for name, role in zip(names, roles, strict=True)}
+            calls.append(Call(partial(_in_order, feed, roles), names, free))
+    return calls
+
+
+def _in_order(feed: TextFeed, roles: tuple[str, ...], values: NDArray[Any]) -> Arrays:
+    shown = feed(values)
+    # Copies: the feed uses its memory again, and who knows what a module keeps.
+    return tuple(shown[role].copy() for role in roles)
+
+
+def _arguments(module: Any, text: TextFeature, name: str) -> tuple[str, ...]:
+    """What the module takes, in the order of its parameters: the words first, then lengths or a mask by their names."""
+    parameters: Sequence[inspect.Parameter] = list(inspect.signature(module.forward).parameters.values())
+    names = ["input"]
+    for parameter in parameters[1:]:
+        word = parameter.name.lower()
+        side = "lengths" if parameter.name == text.lengths or "len" in word else None
+        side = "mask" if parameter.name == text.mask or "mask" in word else side
+        if side is not None and side not in names:
+            names.append(side)
+        elif parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            raise ModelError(
+                f'{name}: forward takes "{parameter.name}", which is neither the lengths of texts nor a mask; say '
+                'which: lengths = "..." or mask = "..." in the [[feature]]'
+            )
+        else:
+            break
+    return tuple(names)

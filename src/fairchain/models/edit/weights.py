@@ -1,0 +1,364 @@
+"""The weights of a network: which can be changed, which unit each one belongs to, and the file with others in place.
+
+A network keeps its interface and its operators; only initialisers change. Two things are mended where a change needs
+it: a tensor that several operators share is given to each as its own, and a layer without a bias gets one of zeros.
+Layouts differ (Gemm has its own transposition, recurrent operators stack their gates), so a layer says along which
+axis its inputs lie, and what they are: features, or units of an earlier layer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.edit.unit_axes import Units, pass_on
+from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.inputs import Feed
+from fairchain.models.onnx.session import OnnxModel
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+Array = NDArray[np.floating[Any]]
+RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
+# Operators whose weights can be changed: the input that holds them and the one with the bias, if it has one.
+PLACES = {"Gemm": (1, 2), "Conv": (1, 2), "MatMul": (1, None), **dict.fromkeys(RECURRENT, (1, 3))}
+# TensorProto.FLOAT and TensorProto.DOUBLE.
+FLOATS = (1, 11)
+
+
+class WeightUnit(NamedTuple):
+    """A feature (`layer` is empty and `place` its number in the spec), or a unit of the layer that makes a tensor."""
+
+    layer: str
+    place: int
+
+
+@dataclass(frozen=True)
+class WeightBlock:
+    """One tensor of weights in a layer.
+
+    `source` flows into it along `axis`, and `incoming` says what each entry there is (None where that cannot be
+    told). What it adds to the layer is `gain` times it, and `bias`, with the numbers from `shift` on, is added to
+    the same sums (None where the layer has none that can be changed).
+    """
+
+    tensor: str
+    operator: str
+    source: str
+    output: str
+    axis: int
+    incoming: Units | None
+    bias: str | None
+    shift: int = 0
+    gain: float = 1.0
+
+    def entries(self, unit: WeightUnit) -> list[int]:
+        """Where this unit comes in; empty if it does not."""
+        return [place for place, each in enumerate(self.incoming or ()) if each == unit]
+
+    def columns(self, values: Array, entries: Sequence[int]) -> Array:
+        """The weights of these entries, as (entries, ...)."""
+        return np.moveaxis(values, self.axis, 0)[list(entries)]
+
+
+class Weights:
+    """The weights of a network that can be changed.
+
+    Parameters
+    ----------
+    model
+        The network.
+
+    Raises
+    ------
+    ModelError
+        If it has none: a tree, a linear model of scikit-learn, weights that are computed.
+    """
+
+    def __init__(self, model: OnnxModel) -> None:
+        self._model = model
+        draft = _Draft(model, None)
+        self.blocks = tuple(draft.blocks)
+        if not self.blocks:
+            raise ModelError(
+                f"{model.name}: has no weights that could be changed (those of Gemm, MatMul, Conv, LSTM, GRU and RNN "
+                "can); nothing to repair"
+            )
+        self._flows = draft.flows
+        self.values: dict[str, Array] = draft.values()
+        for array in self.values.values():
+            array.flags.writeable = False
+
+    def unit(self, tensor: str, index: int) -> WeightUnit | None:
+        """The unit that one entry of a tensor is; a tensor after an activation has the units of the one before it."""
+        units = self._flows.get(tensor)
+        return units[index] if units is not None and index < len(units) else None
+
+    def outgoing(self, unit: WeightUnit) -> list[tuple[WeightBlock, list[int]]]:
+        """Where a unit goes: blocks of weights with its entries; of a recurrent cell also back into its layer."""
+        found = ((block, block.entries(unit)) for block in self.blocks)
+        return [(block, entries) for block, entries in found if entries]
+
+    def operator_of(self, tensor: str) -> str:
+        """The operator of the layer that a tensor belongs to."""
+        return next(block.operator for block in self.blocks if tensor in (block.tensor, block.bias))
+
+    def network(self, changes: Mapping[str, Array]) -> bytes:
+        """A complete ONNX file with these values in place of the old ones; all else is as it was."""
+        return _Draft(self._model, set(changes)).written(changes).SerializeToString()  # type: ignore[no-any-return]
+
+    def overridable(self, tensors: Collection[str]) -> bytes:
+        """The same network as a file in which these tensors can be given anew with each run."""
+        from onnx import helper
+
+        network = _Draft(self._model, set(tensors)).written({})
+        # Before this version of the format every initialiser counted as a constant.
+        network.ir_version = max(network.ir_version, 4)
+        listed = {value.name for value in network.graph.input}
+        for tensor in network.graph.initializer:
+            if tensor.name in tensors and tensor.name not in listed:
+                network.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        return network.SerializeToString()  # type: ignore[no-any-return]
+
+
+class _Draft:
+    """One reading of a file, with the weights of each layer made its own.
+
+    `wanted` are the tensors to mend; None for all. Names do not depend on it.
+    """
+
+    def __init__(self, model: OnnxModel, wanted: set[str] | None) -> None:
+        import onnx  # noqa: F401  # with the whole package its own message types are used
+
+        self._network: ModelProto = model.network.copy()
+        self._graph: GraphProto = self._network.graph
+        self._wanted = wanted
+        self._initial = {tensor.name: tensor for tensor in self._graph.initializer}
+        self._lift_constants()
+        self._uses = Counter(name for node in self._graph.node for name in node.input)
+        self._uses.update(value.name for value in self._graph.output)
+        self._fresh: dict[str, Array] = {}
+        self.blocks: list[WeightBlock] = []
+        self.flows: dict[str, Units] = _inputs(model)
+        shapes = model.followed()
+        for node in list(self._graph.node):
+            if not self._read(node):
+                pass_on(node, self.flows, self._initial, shapes)
+
+    def values(self) -> dict[str, Array]:
+        """Every tensor of weights or biases that can be changed."""
+        names = {name for block in self.blocks for name in (block.tensor, block.bias) if name}
+        return {name: self._array(name) for name in sorted(names)}
+
+    def written(self, changes: Mapping[str, Array]) -> ModelProto:
+        """The network with these values."""
+        from onnx import numpy_helper
+
+        for name, array in changes.items():
+            old = self._array(name)
+            if array.shape != old.shape:
+                raise ValueError(f'tensor "{name}" has shape {old.shape}, not {array.shape}')
+            self._initial[name].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array, old.dtype), name))
+        return self._network
+
+    def _array(self, name: str) -> Array:
+        from onnx import numpy_helper
+
+        if name in self._fresh:
+            return self._fresh[name].copy()
+        return np.array(numpy_helper.to_array(self._initial[name]))
+
+    def _lift_constants(self) -> None:
+        """A weight may stand in a Constant node, or go through Identity; both name an initialiser here."""
+        for node in list(self._graph.node):
+            value = next((each.t for each in node.attribute if each.name == "value"), None)
+            if node.op_type == "Constant" and value is not None and value.data_type in FLOATS:
+                name = node.output[0]
+                copy = type(value)()
+                copy.CopyFrom(value)
+                copy.name = name
+                self._initial[name] = copy
+                if self._wanted is None or name in self._wanted:
+                    self._initial[name] = self._added(copy)
+                    self._graph.node.remove(node)
+            elif node.op_type == "Identity" and node.input[0] in self._initial:
+                self._initial[node.output[0]] = self._initial[node.input[0]]
+
+    def _tensor(self, node: NodeProto, place: int | None) -> TensorProto | None:
+        """The initialiser at an input of an operator, if it holds numbers that can be changed."""
+        if place is None or place >= len(node.input):
+            return None
+        tensor = self._initial.get(node.input[place])
+        return tensor if tensor is not None and tensor.data_type in FLOATS else None
+
+    def _read(self, node: NodeProto) -> bool:
+        """Take the weights of one operator; False if it has none."""
+        place, bias = PLACES.get(node.op_type, (0, None))
+        tensor = self._tensor(node, place)
+        if not place or node.domain not in ("", "ai.onnx") or tensor is None or node.input[0] in self._initial:
+            return False
+        shape = tuple(tensor.dims)
+        options = {each.name: each.i if each.type == each.INT else each.f for each in node.attribute}
+        if node.op_type in RECURRENT:
+            self._read_recurrent(node, shape, bias or 0)
+            return True
+        if len(shape) < 2 or (node.op_type in ("Gemm", "MatMul") and len(shape) != 2) or options.get("transA"):
+            return False
+        turned = node.op_type == "Conv" or bool(options.get("transB", 0))
+        beta = options.get("beta", 1.0)
+        width = shape[0] if turned else shape[1]
+        # With a bias inserted behind it the operator's own output gets another name.
+        output = node.output[0]
+        own = None
+        if node.op_type == "MatMul":
+            own = self._following_bias(node, width)
+        elif beta:
+            own = self._own_bias(node, bias or 0, (width,), tensor.data_type)
+        name = self._own(node, place, output)
+        gain = options.get("alpha", 1.0) / beta if node.op_type == "Gemm" and beta else 1.0
+        axis = 1 if turned else 0
+        grouped = options.get("group", 1) != 1
+        incoming = None if grouped else self._incoming(node.input[0], shape[axis])
+        self.blocks.append(
+            WeightBlock(name, node.op_type, node.input[0], output, axis, incoming, own, gain=float(gain))
+        )
+        self.flows[output] = tuple(WeightUnit(output, j) for j in range(width))
+        return True
+
+    def _read_recurrent(self, node: NodeProto, shape: tuple[int, ...], bias: int) -> None:
+        """W takes the inputs, R the cells of the step before; B has the biases of both, one after the other."""
+        directions, stacked, width = shape
+        cells = stacked // RECURRENT[node.op_type]
+        kind = self._initial[node.input[1]].data_type
+        own = self._own_bias(node, bias, (directions, 2 * stacked), kind)
+        output = next(name for name in node.output if name)
+        units = tuple(WeightUnit(output, j) for j in range(directions * cells))
+        incoming = self._incoming(node.input[0], width)
+        self.blocks.append(
+            WeightBlock(self._own(node, 1, output), node.op_type, node.input[0], output, 2, incoming, own)
+        )
+        if self._tensor(node, 2) is not None:
+            # With two directions an entry is a cell of one of them, and another one in the other.
+            back = units if directions == 1 else None
+            self.blocks.append(
+                WeightBlock(self._own(node, 2, output), node.op_type, output, output, 2, back, own, shift=stacked)
+            )
+        for name in node.output:
+            if name:
+                self.flows[name] = units
+
+    def _incoming(self, source: str, size: int) -> Units | None:
+        units = self.flows.get(source)
+        if not units or size % len(units):
+            return None
+        # A channel of a picture that was laid flat is many inputs, one after the other.
+        return tuple(unit for unit in units for _ in range(size // len(units)))
+
+    def _own(self, node: NodeProto, place: int, output: str) -> str:
+        """Give an operator the initialiser at this input for itself, named after its output; returns the name."""
+        name: str = node.input[place]
+        tensor = self._initial[name]
+        if self._uses[name] == 1 and tensor.name == name:
+            return name
+        own = self._name(f"{name}_of_{output}")
+        self._fresh[own] = self._array(name)
+        if self._wanted is None or own in self._wanted:
+            copy = self._added(tensor)
+            copy.name = own
+            self._initial[own] = copy
+            node.input[place] = own
+        return own
+
+    def _own_bias(self, node: NodeProto, place: int, shape: tuple[int, ...], kind: int) -> str | None:
+        """The bias of an operator as a vector of its own, made of zeros if there is none; None if it is computed."""
+        if place < len(node.input) and node.input[place]:
+            tensor = self._tensor(node, place)
+            if tensor is None:
+                return None
+            if tuple(tensor.dims) in (shape, (1, *shape)):
+                return self._own(node, place, node.output[0])
+            if np.prod(tensor.dims) != 1:
+                return None
+            values = np.broadcast_to(self._array(tensor.name).reshape(()), shape)
+        else:
+            values = _zeros(shape, kind)
+        return self._add_bias(node, place, values)
+
+    def _add_bias(self, node: NodeProto, place: int, values: Array) -> str:
+        own = self._name(f"bias_of_{node.output[0]}")
+        self._fresh[own] = np.array(values)
+        if self._wanted is None or own in self._wanted:
+            node.input.extend([""] * (place + 1 - len(node.input)))
+            node.input[place] = self._initialiser(own, values)
+        return own
+
+    def _following_bias(self, node: NodeProto, width: int) -> str | None:
+        """A MatMul has its bias in the Add that follows; without one it is inserted."""
+        output = node.output[0]
+        users = [each for each in self._graph.node if output in each.input]
+        if len(users) == 1 and users[0].op_type == "Add" and self._uses[output] == 1:
+            place = 1 - list(users[0].input).index(output)
+            tensor = self._tensor(users[0], place)
+            if tensor is not None and tuple(tensor.dims) in ((width,), (1, width)):
+                return self._own(users[0], place, users[0].output[0])
+        kind = self._initial[node.input[1]].data_type
+        own, values = self._name(f"bias_of_{output}"), _zeros((width,), kind)
+        self._fresh[own] = values
+        if self._wanted is None or own in self._wanted:
+            self._insert_add(node, own, values)
+        return own
+
+    def _insert_add(self, node: NodeProto, own: str, values: Array) -> None:
+        from onnx import helper
+
+        output = node.output[0]
+        inner = self._name(f"{output}_without_bias")
+        added = helper.make_node("Add", [inner, self._initialiser(own, values)], [output])
+        self._graph.node.insert(list(self._graph.node).index(node) + 1, added)
+        node.output[0] = inner
+        self._initial.pop(output, None)
+
+    def _initialiser(self, name: str, values: Array) -> str:
+        from onnx import numpy_helper
+
+        self._initial[name] = self._added(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def _added(self, tensor: TensorProto) -> TensorProto:
+        """One more initialiser; before version 4 of the format each had to be an input of the network too."""
+        self._network.ir_version = max(self._network.ir_version, 4)
+        self._graph.initializer.append(tensor)
+        added: TensorProto = self._graph.initializer[-1]
+        return added
+
+    def _name(self, wish: str) -> str:
+        """A name that the file does not have yet."""
+        taken = {*self._initial, *self._fresh, *(name for node in self._graph.node for name in node.output)}
+        taken |= {value.name for value in self._graph.input}
+        while wish in taken:
+            wish += "_"
+        return wish
+
+
+def _zeros(shape: tuple[int, ...], kind: int) -> Array:
+    return np.zeros(shape, np.float32 if kind == FLOATS[0] else np.float64)
+
+
+def _inputs(model: OnnxModel) -> dict[str, Units]:
+    """The features behind each entry of the network's inputs; a text has words in place of features."""
+    feed = model._feed
+    if not isinstance(feed, Feed):
+        return {}
+    spans = widths(feed.features)
+    return {
+        slot.name: tuple(WeightUnit("", place) for place in slot.features for _ in range(spans[place]))
+        for slot in feed.slots
+        if len(slot.shape) == 1
+    }

@@ -1,0 +1,230 @@
+"""One front door for models: files by their suffix, objects by what they are, Python code by its name.
+
+Packages of other people's models are recognised through `sys.modules`: whoever hands over a torch module has
+imported torch already, and nobody else pays for it. Files are untrusted; objects and `python:` names are the
+caller's own code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from fairchain.errors import ModelError
+from fairchain.models.base import Model
+from fairchain.models.frames import FrameModel
+from fairchain.models.onnx.file_checks import Limits
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Spec
+from fairchain.system.user_code import user_code
+
+PYTHON = "python:"
+READ = ".onnx (ONNX), .keras (Keras 3), .json (SOCRATES)"
+PICKLED = {".pkl", ".pickle", ".joblib", ".sav", ".dill", ".cloudpickle"}
+STATES = {".pt", ".pth", ".bin", ".ckpt"}
+
+
+def load_model(
+    source: Any,
+    spec: Spec,
+    limits: Limits | None = None,
+    *,
+    allow_python: bool = False,
+    weights: str | Path | None = None,
+) -> Model:
+    """Whatever somebody calls a model, as something that can be asked for decisions.
+
+    Parameters
+    ----------
+    source
+        A path: `.onnx`, `.keras` or `.json` (SOCRATES). Or `"python:package.module:name"`. Or an object: ONNX bytes
+        or `ModelProto`, a torch `nn.Module`, a scikit-learn classifier or pipeline, a Keras model, a function of an
+        array, a function of a frame given through `as_frames`, or a model that was loaded before.
+    spec
+        Says what the inputs are, and what the output means where that cannot be seen.
+    limits
+        What an untrusted file may ask for.
+    allow_python
+        Whether `python:` names are imported, which runs code. Never true of a name that stands in a spec file.
+    weights
+        A torch state dict to load into the module that `source` is, names, or makes without arguments.
+
+    Raises
+    ------
+    ModelError
+        One message that says what was found and what to give instead.
+
+    Notes
+    -----
+    A function of an array gets a new array of doubles, (rows, network inputs): a column for each feature, holding
+    what the spec says that the network gets (a category's index unless it has codes, one-hot spans, scaled numbers).
+    It returns an answer for each row: labels, a column of scores, or a score for each label.
+    """
+    if isinstance(source, str | os.PathLike):
+        text = os.fspath(source)
+        if not str(text).startswith(PYTHON):
+            if weights is not None:
+                raise ModelError(f"{text}: weights belong to a torch module; name it with {PYTHON}package.module:name")
+            return _from_file(Path(str(text)), spec, limits)
+        if not allow_python:
+            raise _python_refused(str(text))
+        source = import_named(str(text))
+    # Models of other packages run while they are read; what they raise is handled there, but for attempts to exit.
+    with user_code(_called(source), "failed while it was loaded with", exits_only=True):
+        if weights is not None:
+            source = _with_weights(source, weights, limits)
+        return _from_object(source, spec, limits)
+
+
+def _called(source: Any) -> str:
+    """Return what messages call an object: by its own name, or by its type."""
+    # Not by getattr: an object may run code of its own when it is asked for a name.
+    return f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
+
+
+def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
+    """The ONNX network that stands for a model, so that it can be saved, verified as a file, and certified.
+
+    Parameters
+    ----------
+    model
+        As for `load_model`; also a loaded model.
+    spec
+        The spec that the saved network will be verified with.
+    limits
+        What an untrusted file may ask for.
+
+    Raises
+    ------
+    ModelError
+        If the model cannot be converted, with the reason.
+
+    Examples
+    --------
+    >>> from fairchain import example, load_spec
+    >>> spec = load_spec(example("census"))
+    >>> to_onnx(spec.model.path, spec) == Path(spec.model.path).read_bytes()
+    True
+    """
+    loaded = load_model(model, spec, limits)
+    if not isinstance(loaded, OnnxModel):
+        raise ModelError(loaded.note or f"{loaded.name}: Python code cannot be converted to ONNX; export the network")
+    return loaded.content
+
+
+def _from_file(path: Path, spec: Spec, limits: Limits | None) -> Model:
+    if path.name.startswith(PYTHON):
+        raise _python_refused(path.name)
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
+        return OnnxModel(path, spec, limits)
+    if suffix == ".json":
+        from fairchain.models.adapters.from_socrates import from_socrates
+
+        return from_socrates(path, spec, limits)
+    if suffix == ".keras":
+        from fairchain.models.adapters.from_keras import from_keras_file
+
+        return from_keras_file(path, spec, limits)
+    raise ModelError(f"{path}: {_why_not(suffix)}")
+
+
+def _why_not(suffix: str) -> str:
+    if suffix in PICKLED:
+        return (
+            "a pickle can run any code when it is opened, so it is not; export the model to ONNX (skl2onnx for "
+            "scikit-learn), or load it yourself in Python and give the object to fairchain.verify"
+        )
+    if suffix in STATES:
+        return (
+            "holds the weights of a torch module without the module; export the module to ONNX, or give "
+            f"{PYTHON}package.module:name as the model and this file as its weights"
+        )
+    if suffix in (".h5", ".hdf5"):
+        return "the old file format of Keras is not read; save the model again as .keras, or export it to ONNX"
+    return f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
+
+
+def _python_refused(name: str) -> ModelError:
+    return ModelError(
+        f"{name}: a spec file cannot name Python code; --model {name} on the command line would import and execute "
+        "that code with your rights, so give it only if you trust it"
+    )
+
+
+def import_named(name: str) -> Any:
+    """What `python:package.module:name` stands for, looked for in the working directory too."""
+    module_name, colon, attribute = name.removeprefix(PYTHON).partition(":")
+    if not module_name or not colon or not attribute:
+        raise ModelError(f"{name}: write {PYTHON}package.module:name, for example {PYTHON}my_model:predict")
+    # As for `python -m`: it stays, since the code may import its neighbours later.
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    absent: ModuleNotFoundError | None = None
+    with user_code(name, "importing it failed with"):
+        try:
+            found: Any = import_module(module_name)
+        except ModuleNotFoundError as error:
+            absent = error
+        for step in attribute.split(".") if absent is None else ():
+            found = getattr(found, step, None)
+    if absent is not None:
+        raise ModelError(
+            f"{name}: there is no module {absent.name}; run fairchain in the folder it is in, or install it"
+        ) from absent
+    if found is None:
+        raise ModelError(f'{name}: there is no "{attribute}" in {module_name}; name a function or a model there')
+    return found
+
+
+def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> Any:
+    """A copy of the module, or what a class or function makes, with these weights loaded."""
+    from fairchain.models.adapters.from_torch import is_module, load_state
+
+    if is_module(source):
+        return load_state(deepcopy(source), weights, limits)
+    name = getattr(source, "__qualname__", type(source).__name__)
+    with user_code(name, "cannot be called without arguments to make the module that the weights belong to:"):
+        made = source() if callable(source) else None
+    if not is_module(made):
+        raise ModelError(f"{name}: weights belong to a torch module, and this is or makes none")
+    return load_state(made, weights, limits)
+
+
+def _from_object(source: Any, spec: Spec, limits: Limits | None) -> Model:
+    if all(hasattr(source, part) for part in ("predict", "must_fit", "certifiable", "sha256")):
+        loaded: Model = source
+        loaded.must_fit(spec)
+        return loaded
+    if getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
+        source = source.SerializeToString(deterministic=True)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return OnnxModel.from_bytes(bytes(source), "ONNX network in memory", spec, limits)
+    for recognise, load in _kinds():
+        if recognise(source):
+            return load(source, spec, limits)
+    if isinstance(source, type):
+        raise ModelError(f"{source.__qualname__}: is a class, not a model; give an instance of it, or its weights")
+    if isinstance(source, FrameModel) or callable(source):
+        from fairchain.models.adapters.from_function import from_function
+
+        return from_function(source, spec)
+    raise ModelError(
+        f"{type(source).__name__}: is no model that is known; give a file ({READ}), a model of torch, scikit-learn or "
+        "Keras, or a function, for example model.predict"
+    )
+
+
+def _kinds() -> list[tuple[Callable[[Any], bool], Callable[[Any, Spec, Limits | None], Model]]]:
+    """How each package's models are recognised and loaded; a Keras model may be a torch module too."""
+    from fairchain.models.adapters.from_keras import from_keras, is_keras
+    from fairchain.models.adapters.from_sklearn import from_sklearn, is_estimator
+    from fairchain.models.adapters.from_torch import from_torch, is_module
+
+    return [(is_keras, from_keras), (is_module, from_torch), (is_estimator, from_sklearn)]

@@ -1,0 +1,374 @@
+"""Checks of an untrusted network file before any of it runs.
+
+A file is read once, within a size limit, into a `Network`: the checked bytes, their hash and the parsed graph. All
+later steps (sessions, probes, cuts, repairs) work on that object, so that what was checked is what runs. Operators come
+from an allow-list (no loops, no conditionals, no custom libraries), and external weights only from plain files in the
+model's own folder. Limits on memory and time while it runs are in `onnx_model` and `watchdog`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairchain.errors import ModelError
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
+
+# Operators of inference graphs that end by themselves. Loop, Scan and If are left out on purpose.
+OPERATORS = frozenset(
+    """
+    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitShift
+    BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Compress Concat Constant
+    ConstantOfShape Conv ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Div Dropout
+    DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND
+    Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish
+    Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log
+    LogSoftmax LpNormalization LpPool MatMul MatMulInteger Max MaxPool Mean MeanVarianceNormalization Min Mish Mod
+    Mul Neg NonZero Not OneHot Or PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RMSNormalization RNN
+    Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+    ReduceSum ReduceSumSquare Relu Reshape ReverseSequence Round ScatterElements ScatterND Selu Shape Shrink
+    Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze StringNormalizer
+    Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Upsample Where Xor
+    ArrayFeatureExtractor Binarizer CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder
+    LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler
+    TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
+    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
+)
+DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
+# Domains whose operators the runtime implements itself: a function there would not be what runs.
+BUILT_IN = ("ai.onnx.", "com.microsoft.", "com.ms.")
+# How deep functions may call each other; exported networks have a handful of levels.
+DEPTH = 100
+# Parts of a message that may hold operators or tensors, by the name of its type.
+PARTS = {
+    "ModelProto": ("graph", "training_info", "functions"),
+    "TrainingInfoProto": ("initialization", "algorithm"),
+    "FunctionProto": ("attribute_proto", "node"),
+    "GraphProto": ("initializer", "sparse_initializer", "node"),
+    "NodeProto": ("attribute",),
+    "AttributeProto": ("t", "g", "sparse_tensor", "tensors", "graphs", "sparse_tensors"),
+    "SparseTensorProto": ("values", "indices"),
+    "TensorProto": (),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a network may ask for.
+
+    Parameters
+    ----------
+    file_bytes
+        Of the file and its external weights together, and of what an archive unpacks to.
+    nodes
+        Operators in the graph, its functions included.
+    memory_bytes
+        That onnxruntime may allocate in this process (one pool for all networks; the first limit stays).
+    seconds
+        One call of the network may take. The call is broken off after the operator that is running then.
+    batch
+        Rows that a network with a fixed batch dimension may take in one call.
+    """
+
+    file_bytes: int = 500_000_000
+    nodes: int = 20_000
+    memory_bytes: int = 4 * 2**30
+    seconds: float = 60.0
+    batch: int = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network that passed the checks.
+
+    Parameters
+    ----------
+    path
+        The name that messages use; the file is never opened again.
+    content
+        The bytes of one ONNX file, external weights included.
+    sha256
+        Hash of the file; with external weights, the hash of the hashes of all files.
+    """
+
+    path: Path
+    content: bytes
+    sha256: str
+
+    @cached_property
+    def model(self) -> ModelProto:
+        """The parsed network, to be read and never changed."""
+        return parse(self.path, self.content)
+
+    @cached_property
+    def makers(self) -> dict[str, str]:
+        """The type of the operator behind each tensor."""
+        return {name: node.op_type for node in self.model.graph.node for name in node.output}
+
+    def copy(self) -> ModelProto:
+        """Return the parsed network as a message of its own, which may be changed."""
+        return parse(self.path, self.content)
+
+
+def read_network(path: Path, limits: Limits) -> Network:
+    """Read an ONNX file and everything it needs, or raise a ModelError that says why it is not taken."""
+    content = read_file(path, limits.file_bytes)
+    model = parse(path, content)
+    external = _checked(path, model, limits)
+    if not external:
+        return _network(path, content, hashlib.sha256(content).hexdigest(), model)
+    digests = [hashlib.sha256(content).digest()]
+    content = _with_external_data(path, model, external, limits.file_bytes - len(content), digests)
+    # A hash of hashes: bytes cannot move from one file to the next under the same hash.
+    return _network(path, content, hashlib.sha256(b"".join(digests)).hexdigest(), model)
+
+
+def check_bytes(path: Path, content: bytes, limits: Limits) -> Network:
+    """Check an ONNX network in memory; `path` is only the name that messages use.
+
+    Raises a ModelError as `read_network` does, and for external weights: bytes have no folder beside them.
+    """
+    if len(content) > limits.file_bytes:
+        raise ModelError(f"{path}: more than the limit of {limits.file_bytes} bytes")
+    model = parse(path, content)
+    if _checked(path, model, limits):
+        raise ModelError(f"{path}: its weights are in another file; give a network with all weights inside")
+    return _network(path, content, hashlib.sha256(content).hexdigest(), model)
+
+
+def _network(path: Path, content: bytes, sha256: str, model: ModelProto) -> Network:
+    network = Network(path, content, sha256)
+    network.__dict__["model"] = model  # parsed already
+    return network
+
+
+def read_file(path: Path, most: int, kind: str = "an ONNX file") -> bytes:
+    """Read a regular file of at most `most` bytes, or raise a ModelError.
+
+    Pipes and devices are refused without waiting for a writer.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ModelError(f"{path}: not a plain file; the path must name {kind}")
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise ModelError(f"{path}: no such file; model.path is taken relative to the spec file's folder") from None
+    except IsADirectoryError:
+        raise ModelError(f"{path}: not a plain file; the path must name {kind}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path}: cannot be read ({reason}); the path must name {kind}") from None
+    if len(content) > most:
+        raise ModelError(f"{path}: more than the limit of {most} bytes")
+    if not content:
+        raise ModelError(f"{path}: the file is empty; export the network again")
+    return content
+
+
+def _messages() -> Any:
+    """Return the message types of ONNX: all that is needed here, loaded five times faster than the package."""
+    return import_module("onnx.onnx_ml_pb2") if "onnx" in sys.modules else _messages_alone()
+
+
+@cache
+def _messages_alone() -> Any:
+    package = find_spec("onnx")
+    if package is None or not package.submodule_search_locations:
+        raise ModelError("the onnx package is not installed; install fairchain with its dependencies")
+    spec = spec_from_file_location(
+        "fairchain.models._onnx_messages", Path(package.submodule_search_locations[0]) / "onnx_ml_pb2.py"
+    )
+    if spec is None or spec.loader is None:
+        return import_module("onnx.onnx_ml_pb2")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def parse(path: Path, content: bytes) -> ModelProto:
+    """Return the network in these bytes, or raise a ModelError."""
+    from google.protobuf.message import DecodeError
+
+    model: ModelProto = _messages().ModelProto()
+    try:
+        model.ParseFromString(content)
+    except (DecodeError, ValueError, UnicodeDecodeError):
+        raise ModelError(
+            f"{path}: not an ONNX file, or a truncated one; model.path must name a network saved as ONNX"
+        ) from None
+    if not model.graph.node or not model.graph.output:
+        raise ModelError(f"{path}: holds no network (no operators or no outputs); export it again as ONNX")
+    return model
+
+
+def _checked(path: Path, model: ModelProto, limits: Limits) -> list[TensorProto]:
+    """Check every part of a network in one walk; return the tensors whose data is in other files."""
+    own = _functions(path, model)
+    if _expanded(path, model, own, limits.nodes) > limits.nodes:
+        raise ModelError(f"{path}: more than {limits.nodes} operators; raise Limits.nodes if the file is trusted")
+    external = []
+    for part in _walk(model):
+        kind = part.DESCRIPTOR.name
+        if kind == "NodeProto":
+            _check_operator(path, part, own)
+        elif kind == "TensorProto" and part.data_location == part.EXTERNAL:
+            external.append(part)
+    return external
+
+
+def _walk(model: ModelProto) -> Iterator[Any]:
+    """Yield every operator, graph, attribute and tensor of a file, wherever it is."""
+    pending: list[Any] = [model]
+    while pending:
+        part = pending.pop()
+        yield part
+        wanted = PARTS[part.DESCRIPTOR.name]
+        for field, found in part.ListFields() if wanted else ():
+            if field.name in wanted:
+                pending.extend(reversed(found) if hasattr(found, "__len__") else [found])
+
+
+Key = tuple[str, str, str]
+
+
+def _key(node: NodeProto) -> Key:
+    return node.domain, node.op_type, node.overload
+
+
+def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
+    """Return the functions that a file defines, none of which may have the name of an operator of the runtime."""
+    own: dict[Key, FunctionProto] = {}
+    for function in model.functions:
+        key = function.domain, function.name, function.overload
+        shown, domain = _plain(function.name), _plain(function.domain)
+        if not domain or f"{domain}.".startswith(BUILT_IN):
+            raise ModelError(
+                f'{path}: function {shown} is in the domain "{domain}" of built-in operators; export '
+                "the network with functions in a domain of their own, or without functions"
+            )
+        if key in own:
+            raise ModelError(f"{path}: function {shown} is defined twice; export the network again")
+        own[key] = function
+    return own
+
+
+def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
+    """Raise a ModelError for an operator that is not on the list, that is random, or that has a graph inside."""
+    name = _plain(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+    if _key(node) not in own:
+        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+            raise ModelError(f"{path}: Dropout with a training mode is random; export the network for inference")
+        if node.domain not in DOMAINS or node.op_type not in OPERATORS:
+            raise ModelError(
+                f"{path}: operator {name} is not on the list of those allowed in untrusted files; {_advice(name)}"
+            )
+    if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+        raise ModelError(f"{path}: operator {name} has a graph inside; {_advice(name)}")
+
+
+def _advice(operator: str) -> str:
+    advice = "export the network for inference without loops, conditionals and custom operators"
+    if operator in ("Loop", "Scan"):
+        advice += (
+            ": a recurrent layer as the operator LSTM, GRU or RNN, with the lengths of sequences as an input "
+            "(in Keras without mask_zero, in torch by tracing, not by scripting)"
+        )
+    return advice
+
+
+def _expanded(path: Path, model: ModelProto, own: dict[Key, FunctionProto], most: int) -> int:
+    """Return the number of operators once every function is written out, plus those in the functions themselves.
+
+    Each function is counted once, so that the time is linear in the size of the file. Above `most` the result says no
+    more than that.
+    """
+    sizes: dict[Key, int] = {}
+    depths: dict[Key, int] = {}
+    written = 0
+    for start in own:
+        pending = [start]
+        open_calls: set[Key] = set()
+        while pending:
+            key = pending[-1]
+            if key in sizes:
+                pending.pop()
+                continue
+            called = [_key(node) for node in own[key].node]
+            inner = [call for call in called if call in own]
+            missing = [call for call in inner if call not in sizes]
+            if missing and key in open_calls:
+                raise ModelError(f"{path}: function {_plain(key[1])} calls itself; export the network again")
+            if missing:
+                open_calls.add(key)
+                pending.extend(dict.fromkeys(missing))
+                continue
+            pending.pop()
+            written += len(called)
+            sizes[key] = min(most + 1, sum(sizes.get(call, 1) for call in called))
+            depths[key] = 1 + max((depths[call] for call in inner), default=0)
+            if depths[key] > DEPTH:
+                raise ModelError(
+                    f"{path}: functions call each other more than {DEPTH} levels deep; export the network without them"
+                )
+    return written + sum(sizes.get(_key(node), 1) for node in model.graph.node)
+
+
+def _with_external_data(
+    path: Path, model: ModelProto, tensors: list[TensorProto], most: int, digests: list[bytes]
+) -> bytes:
+    """Move external weights into the model: from plain files beside it, within the limit, the hash of each noted."""
+    contents: dict[str, bytes] = {}
+    for tensor in tensors:
+        fields = {entry.key: entry.value for entry in tensor.external_data}
+        location = _plain(fields.get("location", ""))
+        if location not in contents:
+            contents[location] = _beside(path, location, most)
+            most -= len(contents[location])
+            digests.append(hashlib.sha256(contents[location]).digest())
+        start, length = _extent(path, fields, len(contents[location]))
+        tensor.raw_data = contents[location][start : start + length]
+        del tensor.external_data[:]
+        tensor.data_location = tensor.DEFAULT
+    return bytes(model.SerializeToString())
+
+
+def _plain(text: str | bytes) -> str:
+    """Return a name from the file as text; protobuf hands out bytes where they are not UTF-8."""
+    return text if isinstance(text, str) else ascii(text)
+
+
+def _beside(path: Path, location: str, most: int) -> bytes:
+    folder = path.resolve().parent
+    target = folder / location
+    plain = location and Path(location).name == location and not target.is_symlink() and target.is_file()
+    # A second hard link could be a file from anywhere on the disk.
+    if not plain or target.stat().st_nlink != 1:
+        raise ModelError(
+            f'{path}: external data "{location}" is not a plain file in the model\'s own folder; '
+            "save the network as one file"
+        )
+    return read_file(target, most, "a file of weights")
+
+
+def _extent(path: Path, fields: dict[str, str], available: int) -> tuple[int, int]:
+    try:
+        start = int(fields.get("offset", "0"))
+        length = int(fields.get("length", available - start))
+    except ValueError:
+        start = length = -1
+    if start < 0 or length < 0 or start + length > available:
+        raise ModelError(f"{path}: external data is shorter than the model says, or damaged; export it again")
+    return start, length

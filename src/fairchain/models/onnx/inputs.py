@@ -1,0 +1,218 @@
+"""From feature values to the network's inputs: which feature goes where, number types, one tensor or one per feature.
+
+Feature values come as one matrix in the user's own units, a column for each feature, category values as their index.
+What the network gets in place of a value is in `encode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.onnx.encoding import encode, extremes, fits_single, is_plain, is_whole, widths
+from fairchain.spec import CategoryFeature, Feature
+
+TYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(bool)": np.bool_,
+    "tensor(string)": np.object_,
+}
+
+
+@dataclass(frozen=True)
+class InputSlot:
+    """One input of the network: its name, number type, shape after the batch, and the features that fill it.
+
+    `steps_first` is set for a series whose steps stand before the batch: (steps, batch, values of a step).
+    """
+
+    name: str
+    dtype: Any
+    shape: tuple[int, ...]
+    features: tuple[int, ...]
+    steps_first: bool = False
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How a matrix of feature values becomes what `InferenceSession.run` takes; `batch` is the fixed size, if any."""
+
+    features: tuple[Feature, ...]
+    slots: tuple[InputSlot, ...]
+    plain: bool
+    batch: int | None = None
+
+    def __call__(self, values: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
+        """The network's inputs for these rows."""
+        if self.plain and values.dtype == self.slots[0].dtype:
+            return {self.slots[0].name: values}
+        return {slot.name: self._fill(slot, values) for slot in self.slots}
+
+    def shapes(self, _inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
+        """Return the shape of each of the network's inputs, None for the batch."""
+        return {
+            slot.name: (slot.shape[0], None, *slot.shape[1:]) if slot.steps_first else (None, *slot.shape)
+            for slot in self.slots
+        }
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Number type in which values are drawn: single precision if that gives the network all that it can take."""
+        taken = all(slot.dtype in (np.float32, np.float16) for slot in self.slots)
+        single = taken and all(fits_single(feature) for feature in self.features if not feature.unseen)
+        return np.dtype(np.float32 if single else np.float64)
+
+    def _fill(self, slot: InputSlot, values: NDArray[np.floating]) -> NDArray[Any]:
+        filled = np.empty((len(values), prod(slot.shape)), slot.dtype)
+        text = slot.dtype is np.object_
+        start = 0
+        # Neighbours that need no change are copied together: one column at a time costs ten times as much.
+        for (plain, _), run in groupby(enumerate(slot.features), partial(self._run_of, text)):
+            places = [place for _, place in run]
+            blocks = (
+                [values[:, places[0] : places[-1] + 1]]
+                if plain
+                else (encode(self.features[place], values[:, place], text=text) for place in places)
+            )
+            for block in blocks:
+                filled[:, start : start + block.shape[1]] = block
+                start += block.shape[1]
+        filled = filled.reshape(len(values), *slot.shape)
+        return np.ascontiguousarray(filled.swapaxes(0, 1)) if slot.steps_first else filled
+
+    def _run_of(self, text: bool, numbered: tuple[int, int]) -> tuple[bool, int]:
+        """The same for features that stand side by side and can be treated alike."""
+        number, place = numbered
+        return not text and is_plain(self.features[place]), place - number
+
+
+def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) -> Feed:
+    """Match features with the network's inputs, or raise a ModelError that says what does not fit."""
+    features = tuple(features)
+    for node in inputs:
+        if node.type not in TYPES:
+            raise ModelError(f'{path}: input "{node.name}" has type {node.type}, which no feature can fill')
+    if len(inputs) == 1:
+        for feature in features:
+            if not feature.unseen and feature.input not in (None, inputs[0].name):
+                raise ModelError(
+                    f'{path}: feature "{feature.name}".input: there is no input "{feature.input}"; '
+                    f'all features fill "{inputs[0].name}", so remove input = ...'
+                )
+        slots = [_flat_slot(path, features, inputs[0])]
+    else:
+        slots = _slot_per_feature(path, features, inputs)
+    for slot in slots:
+        for place in slot.features:
+            _must_hold(path, slot, features[place])
+    plain = len(slots) == 1 and len(slots[0].shape) == 1
+    plain = plain and all(is_plain(feature) and not feature.unseen for feature in features)
+    batch = inputs[0].shape[slots[0].steps_first] if inputs[0].shape else None
+    return Feed(features, tuple(slots), plain, batch if isinstance(batch, int) else None)
+
+
+def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
+    """Refuse what a conversion would change silently: fractions in whole numbers, numbers outside the type's range."""
+    kind = "text" if slot.dtype is np.object_ else np.dtype(slot.dtype).name
+    if kind == "text":
+        fits = isinstance(feature, CategoryFeature)
+        if fits and not is_plain(feature):
+            raise ModelError(
+                f'{path}: input "{slot.name}" takes text and gets the names of the values; '
+                f'remove codes of feature "{feature.name}"'
+            )
+    else:
+        least, most = {"bool": (0.0, 1.0)}.get(kind) or _range_of(slot.dtype)
+        fits = all(least <= value <= most for value in extremes(feature))
+        fits = fits and (is_whole(feature) or kind.startswith("float"))
+    if not fits:
+        raise ModelError(
+            f'{path}: input "{slot.name}" takes {kind}, which cannot hold every value of feature "{feature.name}"; '
+            "narrow the feature, or export the network with another input type"
+        )
+
+
+def _range_of(dtype: Any) -> tuple[float, float]:
+    if np.issubdtype(dtype, np.floating):
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlot:
+    spans = widths(features)
+    width = sum(spans)
+    steps_first = _is_steps_first(node.shape, width)
+    shape = _filled(node.shape[:1] + node.shape[2:] if steps_first else node.shape[1:], width)
+    if not shape:
+        raise ModelError(
+            f'{path}: input "{node.name}" has shape {node.shape}, no room for features; '
+            "export the network with a batch dimension first: [batch, features]"
+        )
+    seen = [place for place, feature in enumerate(features) if not feature.unseen]
+    if prod(shape) != width:
+        detail = f"{len(seen)} [[feature]] tables" + (f" that span {width} inputs" if width != len(seen) else "")
+        raise ModelError(
+            f'{path}: input "{node.name}" takes {prod(shape)} values and the spec has {detail}; '
+            "describe every network input in order, one [[feature]] each (one_hot = true spans one per value or bin, "
+            "unseen = true none)"
+        )
+    return InputSlot(node.name, TYPES[node.type], shape, tuple(seen), steps_first)
+
+
+def _is_steps_first(shape: Sequence[Any], width: int) -> bool:
+    """Whether the free axis is the second of three, so that a series is meant: (steps, batch, values of a step)."""
+    fixed = [isinstance(size, int) for size in shape]
+    return fixed == [True, False, True] and bool(shape[0] * shape[2] == width)
+
+
+def _filled(shape: Sequence[Any], width: int) -> tuple[int, ...]:
+    """A shape whose free axis, if there is one, has what the others leave of the features."""
+    known = prod(size for size in shape if isinstance(size, int))
+    free = sum(not isinstance(size, int) for size in shape)
+    rest = width // known if free == 1 and known and width % known == 0 else width
+    return tuple(size if isinstance(size, int) else rest for size in shape)
+
+
+def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
+    wanted = [feature.input or feature.name for feature in features if not feature.unseen]
+    by_name = {feature.input or feature.name: i for i, feature in enumerate(features) if not feature.unseen}
+    if len(by_name) < len(wanted):
+        twice = next(name for name in wanted if wanted.count(name) > 1)
+        raise ModelError(f'{path}: two features fill input "{twice}"; give each [[feature]] an input of its own')
+    names = [node.name for node in inputs]
+    missing, extra = sorted(set(names) - set(by_name)), sorted(set(by_name) - set(names))
+    if missing or extra:
+        raise ModelError(
+            f"{path}: the network has {len(names)} inputs, one for each feature; "
+            + (f"no feature for {', '.join(missing)}; " if missing else "")
+            + (f"no input for {', '.join(extra)}; " if extra else "")
+            + 'name each [[feature]] like its input, or add input = "..." to it'
+        )
+    spans = widths(features)
+    slots = []
+    for node in inputs:
+        place = by_name[node.name]
+        shape = tuple(spans[place] if not isinstance(size, int) else size for size in node.shape[1:])
+        if prod(shape) != spans[place]:
+            raise ModelError(
+                f'{path}: input "{node.name}" takes {prod(shape)} values and feature "{features[place].name}" '
+                f"gives {spans[place]}"
+            )
+        slots.append(InputSlot(node.name, TYPES[node.type], shape, (place,)))
+    return slots

@@ -1,0 +1,287 @@
+"""From texts to the network's inputs: word vectors or numbers of words, their lengths or a mask, steps or rows first.
+
+A text comes as a row of word ids of the lexicon: its words at the front, zeros behind them. What the network gets for
+a zero, and at which end, is the spec's business; which of its inputs is which is told by rank and name, or by the spec.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.onnx.inputs import TYPES
+from fairchain.spec import TextFeature
+
+if TYPE_CHECKING:
+    from fairchain.text import Lexicon
+
+Ids = NDArray[np.integer]
+# Bytes of vectors that are made at once, and the rows beyond which more of them win nothing.
+BUFFER_BYTES = 16 * 2**20
+MOST_ROWS = 4096
+# Where steps behind the longest text are left out, few texts at a time leave out more of them.
+CUT_ROWS = 256
+# Words of a vocabulary that are taken for padding where the spec names none.
+PADDING = ("<pad>", "[PAD]", "<PAD>", "[pad]", "")
+
+
+@dataclass(frozen=True)
+class Side:
+    """An input beside the words: how many there are, or which steps are words."""
+
+    name: str
+    dtype: Any
+    shape: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TextFeed:
+    """How rows of word ids become what `InferenceSession.run` takes.
+
+    Parameters
+    ----------
+    feature
+        The text of the spec.
+    name
+        The network's input for the words.
+    table
+        What the network gets for each id, padding first: vectors (ids, width), or its own numbers of words (ids,).
+    batch
+        How many rows the network always takes, if it is made for a fixed number.
+    time_first
+        Whether the network wants (steps, rows) in place of (rows, steps).
+    flat
+        Whether the vectors of a text stand in one row.
+    lengths, mask
+        Inputs that say where a text ends.
+    cut
+        Whether steps behind the longest text of a batch are left out.
+    """
+
+    feature: TextFeature
+    name: str
+    table: NDArray[Any]
+    batch: int | None = None
+    time_first: bool = False
+    flat: bool = False
+    lengths: Side | None = None
+    mask: Side | None = None
+    cut: bool = False
+    _own: threading.local = field(default_factory=threading.local, repr=False)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Number type of word ids."""
+        return np.dtype(np.int32)
+
+    @property
+    def rows(self) -> int:
+        """How many texts are given to the network at once."""
+        width = self.feature.length * prod(self.table.shape[1:]) * self.table.itemsize
+        return max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
+
+    def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """The network's inputs for these texts; the words stand in memory that the next call of this thread reuses."""
+        ids = self._checked(values)
+        words = np.count_nonzero(ids, axis=1)
+        if self.cut:
+            ids = ids[:, : max(1, words.max(initial=0))]
+        if self.feature.pad == "left":
+            ids = shifted(ids, words)
+        steps = ids.T if self.time_first else ids
+        fed = {self.name: self._looked_up(steps)}
+        if self.flat:
+            fed[self.name] = fed[self.name].reshape(len(ids), -1)
+        if self.lengths is not None:
+            # No framework takes a sequence of no steps: a text without a known word is one step of padding.
+            counted = np.maximum(words, 1).astype(self.lengths.dtype)
+            fed[self.lengths.name] = counted.reshape(-1, *([1] * (len(self.lengths.shape) - 1)))
+        if self.mask is not None:
+            fed[self.mask.name] = (steps != 0).astype(self.mask.dtype)
+        return fed
+
+    def shapes(self, inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
+        """Return the shape of each of the network's inputs, None for the batch and a name for free steps."""
+        shapes: dict[str, tuple[int | str | None, ...]] = {}
+        for node in inputs:
+            batch = 1 if self.time_first and (self.lengths is None or node.name != self.lengths.name) else 0
+            sizes = [size if isinstance(size, int) else f"axis {at}" for at, size in enumerate(node.shape)]
+            shapes[node.name] = tuple(None if place == batch else size for place, size in enumerate(sizes))
+        return shapes
+
+    def parts(self, values: NDArray[Any]) -> Iterator[NDArray[np.intp]]:
+        """Which texts go to the network together: few enough, and of like length where that saves steps.
+
+        All of them, in their order, if they are few enough.
+        """
+        order = np.arange(len(values))
+        if self.cut and len(values) > self.rows:
+            order = np.argsort(np.count_nonzero(values, axis=1), kind="stable")
+        for start in range(0, len(values), self.rows):
+            yield order[start : start + self.rows]
+
+    def _checked(self, values: NDArray[Any]) -> Ids:
+        length, most = self.feature.length, len(self.table) - 1
+        if values.ndim != 2 or values.shape[1] != length:
+            raise ModelError(
+                f'feature "{self.feature.name}": rows of shape {values.shape[1:]}, where a text is {length} word ids'
+            )
+        ids: Ids = values if values.dtype.kind in "iu" else values.astype(np.int32)
+        if ids.size and not (ids.min() >= 0 and ids.max() <= most):
+            raise ModelError(f'feature "{self.feature.name}": a word id that is not between 0 and {most}')
+        return ids
+
+    def _looked_up(self, steps: Ids) -> NDArray[Any]:
+        shape = (*steps.shape, *self.table.shape[1:])
+        size = prod(shape)
+        buffer = getattr(self._own, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            buffer = self._own.buffer = np.empty(size, self.table.dtype)
+        found: NDArray[Any] = buffer[:size].reshape(shape)
+        # The ids were checked: "clip" spares numpy a copy of what it finds.
+        np.take(self.table, steps, axis=0, out=found, mode="clip")
+        return found
+
+
+def shifted(ids: Ids, words: NDArray[np.intp]) -> Ids:
+    """The same texts with their padding in front."""
+    place = np.arange(ids.shape[1]) - (ids.shape[1] - words)[:, None]
+    moved: Ids = np.take_along_axis(ids, np.maximum(place, 0), axis=1)
+    moved[place < 0] = 0
+    return moved
+
+
+def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequence[Any]) -> list[TextFeed]:
+    """The ways in which the network's inputs can be filled with texts: rows first, or steps first.
+
+    Which one is right shows when the network is asked. Raises a ModelError if there is none.
+    """
+    for node in inputs:
+        if node.type not in TYPES or node.type == "tensor(string)":
+            raise ModelError(f'{path}: input "{node.name}" has type {node.type}, which no text can fill')
+    main = _words_input(path, feature, inputs)
+    lengths, mask = _side_inputs(path, feature, [node for node in inputs if node is not main])
+    table = _table_of(path, feature, lexicon, main, told=lengths is not None or mask is not None)
+    flat = len(main.shape) < 1 + table.ndim
+    feed = TextFeed(feature, main.name, table, flat=flat, lengths=lengths, mask=mask)
+    step = table.shape[1:]
+    layouts = {
+        "batch": (None, feature.length * prod(step)) if flat else (None, feature.length, *step),
+        "time": (feature.length, None, *step),
+    }
+    # A fixed second axis is steps, unless the spec says otherwise.
+    rows_first = flat or (isinstance(main.shape[1], int) and not isinstance(main.shape[0], int))
+    wanted = [feature.layout] if feature.layout is not None else ["batch"] if rows_first else ["batch", "time"]
+    fits = [layout for layout in wanted if _holds(main.shape, layouts[layout])]
+    if not fits:
+        free = [str(size) if size is not None else "rows" for size in layouts[wanted[0]]]
+        raise ModelError(
+            f'{path}: input "{main.name}" has shape {list(main.shape)}, and the text "{feature.name}" gives '
+            f"[{', '.join(free)}]; mend length or the vectors of the [[feature]], or export the network with free axes"
+        )
+    batches = {"batch": main.shape[0], "time": main.shape[1]}
+    fixed = {layout: size if isinstance(size, int) else None for layout, size in batches.items()}
+    return [replace(feed, time_first=layout == "time", batch=fixed[layout]) for layout in fits]
+
+
+def _holds(shape: Sequence[Any], wanted: Sequence[int | None]) -> bool:
+    """Whether a tensor of this declared shape can hold what it would get; a free axis holds anything."""
+    return len(shape) == len(wanted) and all(
+        size == want for size, want in zip(shape, wanted, strict=True) if isinstance(size, int) and want is not None
+    )
+
+
+def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any:
+    """The input that takes the words: the one that the spec names, or the only one it can be."""
+    names = [node.name for node in inputs]
+    for key in ("input", "lengths", "mask"):
+        name = getattr(feature, key)
+        if name is not None and name not in names:
+            raise ModelError(
+                f'{path}: feature "{feature.name}".{key}: there is no input "{name}"; there is {", ".join(names)}'
+            )
+    if feature.input is not None:
+        return inputs[names.index(feature.input)]
+    rest = [node for node in inputs if node.name not in (feature.lengths, feature.mask)]
+    ranks = (3, 2) if feature.vectors is not None else (2,)
+    for rank in ranks:
+        found = [node for node in rest if len(node.shape) == rank]
+        if len(found) > 1:
+            found = [node for node in found if "mask" not in node.name.lower() and not _counts(node)]
+        if len(found) == 1:
+            return found[0]
+    wanted = "(rows, steps, width)" if feature.vectors is not None else "(rows, steps)"
+    shapes = ", ".join(f"{node.name} {list(node.shape)}" for node in inputs)
+    raise ModelError(
+        f'{path}: no single input for the words of "{feature.name}", {wanted}, among {shapes}; name it: '
+        'input = "..." in its [[feature]]'
+    )
+
+
+def _counts(node: Any) -> bool:
+    """Whether an input has room for one number of each row."""
+    return len(node.shape) == 1 or (len(node.shape) == 2 and node.shape[1] == 1)
+
+
+def _side_inputs(path: Path, feature: TextFeature, rest: Sequence[Any]) -> tuple[Side | None, Side | None]:
+    """The inputs for lengths and mask: named by the spec, or told apart by their rank."""
+    found: dict[str, Side] = {}
+    for node in rest:
+        stated = {feature.lengths: "lengths", feature.mask: "mask"}.get(node.name)
+        kind = stated or ("lengths" if _counts(node) else "mask" if len(node.shape) == 2 else None)
+        if kind is None or kind in found:
+            raise ModelError(
+                f'{path}: input "{node.name}" {list(node.shape)} is neither the words, nor their number (rows), nor a '
+                "mask (rows, steps); export the network with those alone, or say which is which: input, lengths or "
+                'mask = "..." in the [[feature]]'
+            )
+        found[kind] = Side(node.name, TYPES[node.type], tuple(node.shape))
+    return found.get("lengths"), found.get("mask")
+
+
+def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, told: bool) -> NDArray[Any]:
+    """What the network gets for each id of the lexicon, the padding first."""
+    dtype = TYPES[main.type]
+    if lexicon.table is not None:
+        if not np.issubdtype(dtype, np.floating):
+            raise ModelError(
+                f'{path}: input "{main.name}" takes {main.type}, no vectors; give the network\'s list of words: '
+                f'vocabulary = "..." in place of vectors in feature "{feature.name}"'
+            )
+        return lexicon.table.astype(dtype, copy=False)
+    count = len(lexicon.words)
+    most = np.iinfo(dtype).max if np.issubdtype(dtype, np.integer) else 2 ** (np.finfo(dtype).nmant + 1)
+    if count - 1 > most:
+        raise ModelError(f'{path}: input "{main.name}" takes {main.type}, too small for {count:,} words')
+    return np.concatenate([[_padding(path, feature, lexicon, told)], np.arange(count)]).astype(dtype)
+
+
+def _padding(path: Path, feature: TextFeature, lexicon: Lexicon, told: bool) -> int:
+    """The network's number for padding."""
+    if feature.padding is not None and feature.padding not in lexicon.numbers:
+        raise ModelError(f'{path}: feature "{feature.name}".padding: "{feature.padding}" is not in the vocabulary')
+    number = padding_word(feature, lexicon)
+    if number:
+        return number - 1
+    if told:  # what stands behind the end of a text is not read
+        return 0
+    raise ModelError(
+        f'{path}: feature "{feature.name}": no word of the vocabulary is known to be padding (<pad>, [PAD] or an empty '
+        'line); name it: padding = "..."'
+    )
+
+
+def padding_word(feature: TextFeature, lexicon: Lexicon) -> int:
+    """The lexicon's number of the word that stands for padding; 0 if there is none."""
+    if lexicon.table is not None:
+        return 0
+    words = PADDING if feature.padding is None else (feature.padding,)
+    return next((lexicon.numbers[word] for word in words if word in lexicon.numbers), 0)

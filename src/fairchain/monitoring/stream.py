@@ -1,0 +1,373 @@
+"""The loop: blocks of rows in, reports out, and at every moment a state that belongs to whole rows.
+
+What is known is replaced in one step, so that an interrupt loses at most the rows of one block; of a file they are
+read again.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import DataError
+from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty
+from fairchain.monitoring.lines import LineSource, Place
+from fairchain.monitoring.moment import first_change, rows_unchanged
+from fairchain.monitoring.monitor import describe
+from fairchain.monitoring.row_encoder import Encoder
+from fairchain.monitoring.row_parser import Columns, Form, ParsedLines, Parser, csv_parser, format_of, json_parser
+from fairchain.monitoring.state import START, Asked, GroupState, Read, State, Turn, Verdict
+from fairchain.statistics.rules import Decision
+
+# What ends a run, unless it is to go on.
+ENDS = ("FAIR", "UNFAIR")
+VERDICTS: dict[Decision, Verdict] = {
+    Decision.FAIR: "FAIR",
+    Decision.UNFAIR: "UNFAIR",
+    Decision.UNDECIDED: "UNDECIDED",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StreamProgress:
+    """What is known after some rows."""
+
+    counts: GroupCounts
+    place: Place
+    left_out: int = 0
+    skipped: int = 0
+    now: Turn = START
+    first: Turn | None = None
+
+    def concluded(self, question: MonitoredProperty) -> str:
+        """What a gate acts on: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        return self.counts.concluded(Decision[self.now.verdict], question)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One thing to say: `event` is change, every, end, or before if it was decided when the run began."""
+
+    event: str
+    progress: StreamProgress
+    question: MonitoredProperty
+
+    @property
+    def verdict(self) -> str:
+        """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        return self.progress.concluded(self.question)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        progress = self.progress
+        return {
+            "event": self.event,
+            "line": progress.place.lines,
+            "since": progress.now.rows,
+            **describe(Decision[progress.now.verdict], progress.counts.seen(self.question), self.question),
+            "left_out": progress.left_out,
+            "skipped": progress.skipped,
+        }
+
+
+class Watch:
+    """Watches one input.
+
+    Parameters
+    ----------
+    source
+        Where the lines come from.
+    asked
+        The question.
+    state
+        What an earlier run left, to go on from.
+    resumable
+        Whether a state is kept: then the last line of a file counts only once it has an end.
+    form
+        `csv`, `jsonl`, or None to tell by the input.
+    delimiter
+        Between the cells of a CSV file.
+    skip_bad
+        Whether lines that cannot be read are passed over and counted.
+    allow_constant
+        Whether FAIR may be concluded while every row has the outcome, or none has it.
+    """
+
+    def __init__(
+        self,
+        source: LineSource,
+        asked: Asked,
+        state: State | None = None,
+        *,
+        resumable: bool = False,
+        form: Form | None = None,
+        delimiter: str = ",",
+        skip_bad: bool = False,
+        allow_constant: bool = False,
+    ) -> None:
+        self.question = MonitoredProperty(
+            threshold=asked.threshold,
+            kind=asked.kind,
+            delta=asked.delta,
+            groups=tuple(asked.groups),
+            allow_constant=allow_constant,
+        )
+        self._asked, self._source, self._skip_bad = asked, source, skip_bad
+        self._keep_unfinished = resumable and source.regular
+        self._columns = Columns(asked.protected, asked.prediction)
+        self._form, self._delimiter = form, delimiter
+        self._parser: Parser | None = None
+        self._unchanged = 0
+        self.progress = StreamProgress(GroupCounts.none(self.question), Place())
+        if state is not None:
+            self._resume(state)
+        self._encoder = Encoder(self._columns, asked.outcome, self.question, self.progress.counts.names, source.name)
+
+    def _resume(self, state: State) -> None:
+        if (state.file is not None) != self._source.regular:
+            was = "a file" if state.file else "a stream"
+            raise DataError(
+                f"{self._source.name}: the state was made from {was}; give the same kind of input, or start with a "
+                "new --state"
+            )
+        place, start = self._source.skip(state.file.bytes, state.file.sha256) if state.file else (Place(), b"")
+        if state.file and start:
+            self._form = self._form or state.file.format
+            self._parser = self._parser_for(start)[0]
+        counts = GroupCounts(
+            tuple(group.name for group in state.groups),
+            np.array([group.rows for group in state.groups], np.int64),
+            np.array([group.got for group in state.groups], np.int64),
+        )
+        self.progress = StreamProgress(counts, place, state.left_out, state.skipped, state.now, state.first)
+
+    @property
+    def state(self) -> State:
+        """What is known, for a file."""
+        progress = self.progress
+        counts = progress.counts.seen(self.question)
+        return State(
+            question=self._asked,
+            groups=tuple(
+                GroupState(name=name, rows=int(rows), got=int(got))
+                for name, rows, got in zip(counts.names, counts.asked, counts.got, strict=True)
+            ),
+            left_out=progress.left_out,
+            skipped=progress.skipped,
+            now=progress.now,
+            first=progress.first,
+            file=self._read,
+        )
+
+    @property
+    def _read(self) -> Read | None:
+        if not self._source.regular:
+            return None
+        place = self.progress.place
+        return Read(format=self._form if place.size else None, bytes=place.size, sha256=place.sha256)
+
+    def reports(
+        self, *, every: int | None = None, keep_going: bool = False, after_block: Callable[[], None] = lambda: None
+    ) -> Iterator[Report]:
+        """Read, and say what there is to say: every change of the decision, and a word at the end.
+
+        Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. `every`
+        asks for a report after so many rows.
+        """
+        if self.progress.concluded(self.question) in ENDS and not keep_going:
+            yield Report("before", self.progress, self.question)
+            return
+        number = self.progress.place.lines + 1
+        for raw in self._source.blocks(number, keep_unfinished=self._keep_unfinished):
+            body = raw
+            if self._parser is None:
+                self._parser, header = self._parser_for(raw)
+                self.progress = replace(self.progress, place=self.progress.place.after(raw[:header]))
+                body = raw[header:]
+            for report in self._take(body, every):
+                ends = report.event == "change" and report.verdict in ENDS and not keep_going
+                if ends or keep_going or report.event != "change":
+                    yield report
+                if ends:
+                    return
+            after_block()
+        if self._parser is None:
+            raise DataError(f"{self._source.name}: is empty; give a CSV file with a header, or JSON Lines")
+        yield Report("end", self.progress, self.question)
+
+    def _parser_for(self, start: bytes) -> tuple[Parser, int]:
+        """The parser, and how many bytes at the start are a header."""
+        self._form = self._form or format_of(Path(self._source.name).suffix, start)
+        if self._form == "jsonl":
+            return json_parser(self._columns), 0
+        size = start.find(b"\n") + 1 or len(start)
+        return csv_parser(start[:size], self._columns, self._delimiter, self._source.name), size
+
+    def _take(self, raw: bytes, every: int | None) -> Iterator[Report]:
+        """Count a block of lines; reports come at the very row they speak of."""
+        if not raw or self._parser is None:
+            return
+        block = _Block(raw, self._parser(raw), self._encoder)
+        error = block.cut_at_trouble(self._trouble(block.parsed))
+        first_line, before = self.progress.place.lines + 1, self.progress
+        counts, done = before.counts.widened(self._encoder.names), 0
+        while done < len(block.counted):
+            stop = len(block.counted)
+            if every:
+                stop = min(stop, done + every - counts.rows % every)
+            codes, hits = block.part(done, stop)
+            # The row that brings the second decision ends a stretch: with it CONSTANT becomes FAIR.
+            stop = done + _until_second(counts, hits)
+            codes, hits = codes[: stop - done], hits[: stop - done]
+            former = counts.concluded(Decision[self.progress.now.verdict], self.question)
+            change = self._first_change(counts, codes, hits)
+            upto = stop if change is None else done + change[0] + 1
+            counts, done = counts.after(*block.part(done, upto)), upto
+            progress = self._advanced(before, counts, block, done, change[1] if change else None)
+            if change is not None:
+                self._must_be_meant(progress)
+            self.progress = progress
+            if change is not None or progress.concluded(self.question) != former:
+                yield Report("change", progress, self.question)
+            elif every and counts.rows % every == 0:
+                yield Report("every", self.progress, self.question)
+        self.progress = self._advanced(before, counts, block)
+        if error is not None:
+            line, problem = error
+            raise DataError(f"{self._source.name}, line {first_line + line}: {problem}")
+
+    def _first_change(self, counts: GroupCounts, codes: Any, hits: Any) -> tuple[int, Decision] | None:
+        """As `first_change`, but without a search where none is needed: that takes known groups only."""
+        if len(codes) <= self._unchanged and counts.asked[codes].all():
+            self._unchanged -= len(codes)
+            return None
+        now = Decision[self.progress.now.verdict]
+        change = first_change(now, counts, codes, hits, self.question)
+        # Worth its price only where rows come in small blocks.
+        small = change is None and len(codes) < 256
+        self._unchanged = rows_unchanged(now, counts.after(codes, hits), self.question) if small else 0
+        return change
+
+    def _trouble(self, parsed: ParsedLines) -> tuple[int, str] | None:
+        """The first bad line, if such lines may not be passed over."""
+        if self._skip_bad or not parsed.bad:
+            return None
+        line, problem = parsed.bad[0]
+        return line, f"{problem}; mend it, or pass over such lines with --skip-bad"
+
+    def _advanced(
+        self,
+        before: StreamProgress,
+        counts: GroupCounts,
+        block: _Block,
+        done: int | None = None,
+        changed: Decision | None = None,
+    ) -> StreamProgress:
+        """What is known after so many counted rows of a block, or after all its lines."""
+        size, left_out, skipped = block.until(done)
+        # Only the bytes since the last time: reports can be many in one block.
+        fresh = block.raw[self.progress.place.size - before.place.size : size]
+        now, first = self.progress.now, self.progress.first
+        if changed:
+            now = Turn(verdict=VERDICTS[changed], rows=counts.rows)
+            first = first or (None if now.verdict == "UNDECIDED" else now)
+        return StreamProgress(
+            counts,
+            self.progress.place.after(fresh) if fresh else self.progress.place,
+            before.left_out + left_out,
+            before.skipped + skipped,
+            now,
+            first,
+        )
+
+    def _must_be_meant(self, progress: StreamProgress) -> None:
+        """Refuse FAIR for an outcome that no row has if one of the decisions seen is nearly the same text.
+
+        An outcome may be rare, so that it need not have come yet. A slip of the keyboard would never come.
+        """
+        outcome, labels = self._asked.outcome, self._encoder.labels
+        if progress.now.verdict != "FAIR" or progress.counts.got.any() or outcome in labels:
+            return
+        alike = [label for label in sorted(labels) if _nearly_the_same(label, outcome)]
+        if alike:
+            raise DataError(
+                f'{self._source.name}: none of {progress.counts.rows:,} rows has the outcome "{outcome}" in column '
+                f'"{self._asked.prediction}", but some have "{alike[0]}"; check --outcome'
+            )
+
+
+def _until_second(counts: GroupCounts, hits: Any) -> int:
+    """Return how many of these rows to take so that the last one is the first with a second decision, or all."""
+    if counts.rows and counts.constant is None:
+        return len(hits)
+    other = np.flatnonzero(hits != (counts.constant if counts.rows else hits[0]))
+    return int(other[0]) + 1 if len(other) else len(hits)
+
+
+def _nearly_the_same(one: str, other: str) -> bool:
+    """Return whether two texts are one number, or differ in case, in spaces or by one letter."""
+    with suppress(ValueError):
+        return float(one) == float(other)
+    one, other = ("".join(text.casefold().split()) for text in (one, other))
+    if len(one) > len(other):
+        one, other = other, one
+    # Single letters and digits are names of their own: 0 and 1 are no slip of one another.
+    if one == other or len(other) < 3:
+        return one == other
+    same = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+    return len(other) - len(one) < 2 and one[same + (len(one) == len(other)) :] == other[same + 1 :]
+
+
+class _Block:
+    """Lines with their rows: which are counted, and what lies between them."""
+
+    def __init__(self, raw: bytes, parsed: ParsedLines, encoder: Encoder) -> None:
+        self.raw, self.parsed = raw, parsed
+        self._groups, self._hits = encoder.encode(parsed.keys)
+        self._trouble = encoder.trouble
+        self._ends: Any = None
+        self._last = len(raw)
+        self._rows = len(self._groups)
+        self._bad = [line for line, _ in parsed.bad]
+        self.counted = np.flatnonzero(self._groups >= 0)
+        self._left_out = np.flatnonzero(self._groups == Encoder.LEFT_OUT)
+
+    def cut_at_trouble(self, bad: tuple[int, str] | None) -> tuple[int, str] | None:
+        """Leave out everything from the first line that cannot be counted; which it is, and why."""
+        troubled = np.flatnonzero(self._groups == Encoder.TROUBLE)
+        if len(troubled) and (bad is None or self.parsed.lines[troubled[0]] < bad[0]):
+            bad = self.parsed.lines[troubled[0]], self._trouble
+        if bad is not None:
+            line = bad[0]
+            self._rows = bisect.bisect_left(self.parsed.lines, line)
+            self._last = self._end(line - 1)
+            self._bad = self._bad[: bisect.bisect_left(self._bad, line)]
+            self.counted = self.counted[self.counted < self._rows]
+        return bad
+
+    def part(self, start: int, stop: int) -> tuple[Any, Any]:
+        """Groups and hits of some of the counted rows."""
+        rows = self.counted[start:stop]
+        return self._groups[rows], self._hits[rows]
+
+    def until(self, done: int | None) -> tuple[int, int, int]:
+        """Bytes, rows left out and bad lines up to the end of this many counted rows, or of everything."""
+        if done is None:
+            return self._last, int(np.searchsorted(self._left_out, self._rows)), len(self._bad)
+        row = int(self.counted[done - 1])
+        line = self.parsed.lines[row]
+        return self._end(line), int(np.searchsorted(self._left_out, row)), bisect.bisect_left(self._bad, line)
+
+    def _end(self, line: int) -> int:
+        """Where a line ends, in bytes."""
+        if self._ends is None:
+            self._ends = np.flatnonzero(np.frombuffer(self.raw, np.uint8) == ord("\n")) + 1
+        if line < 0:
+            return 0
+        return int(self._ends[line]) if line < len(self._ends) else len(self.raw)

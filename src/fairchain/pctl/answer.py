@@ -1,0 +1,128 @@
+"""What the checker answers: a number or true or false, with its bounds and what it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.pctl.formula import Formula, Measure
+
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number and, if they are known, its bounds.
+
+    >>> print(Quantity(0.25, 0.125, 0.5))
+    0.25 [0.125, 0.5]
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.6g}"
+        return f"{self.value:.6g} [{self.low:.6g}, {self.high:.6g}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite number is the text "inf"."""
+        return {"value": _plain(self.value), "low": _plain(self.low), "high": _plain(self.high)}
+
+
+@dataclass(frozen=True, eq=False)
+class QueryAnswer:
+    """The answer to a question about a chain.
+
+    Parameters
+    ----------
+    formula, state
+        What was asked, and of which state.
+    value
+        A number, or True or False, for the chain's probabilities as they are.
+    low, high
+        Bounds of it, if the chain has bounds: the smallest and the largest number, or whether it holds for all
+        chains between the bounds and whether it holds for some.
+    values, bounds
+        The same for all states, in the order of the chain's.
+    quantity
+        The number that was compared, if the question was `P>=p` or the like.
+    groups
+        For a gap, the probability of each group.
+    depends_on
+        States that were never seen, but whose rows were used: what is made up there is in the value.
+    engine
+        Who computed the value; bounds are always ours.
+    """
+
+    formula: Formula
+    state: str
+    value: float | bool
+    low: float | bool | None
+    high: float | bool | None
+    values: NDArray[Any]
+    bounds: tuple[NDArray[Any], NDArray[Any]] | None = None
+    quantity: Quantity | None = None
+    groups: Mapping[str, Quantity] = field(default_factory=dict)
+    depends_on: tuple[str, ...] = ()
+    engine: str = "own"
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it is true for some chains between the bounds and false for others."""
+        return isinstance(self.value, bool) and self.low is not self.high
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to know besides."""
+        if not self.depends_on:
+            return ()
+        count, named = len(self.depends_on), ", ".join(self.depends_on[:MOST_NAMED])
+        states = "a state that was never seen" if count == 1 else f"{count} states that were never seen"
+        return (f"depends on {states}, with made-up probabilities: {named}{', ...' if count > MOST_NAMED else ''}",)
+
+    def __bool__(self) -> bool:
+        raise TypeError("an answer is neither true nor false itself: look at its value, low, high and undecided")
+
+    def __str__(self) -> str:
+        return "\n".join([self._said(), *(f"note: {note}" for note in self.notes)])
+
+    def _said(self) -> str:
+        if not isinstance(self.value, bool):
+            return str(Quantity(self.value, self.low, self.high))
+        word = "undecided" if self.undecided else str(self.value).lower()
+        if self.quantity is None or not isinstance(self.formula, Measure):
+            return f"{word}, {str(self.value).lower()} for the estimate" if self.undecided else word
+        return f"{word}: {self.quantity} against {self.formula.asked}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite number is the text "inf"."""
+        return {
+            "formula": str(self.formula),
+            "state": self.state,
+            "value": _plain(self.value),
+            "low": _plain(self.low),
+            "high": _plain(self.high),
+            "undecided": self.undecided,
+            "quantity": None if self.quantity is None else self.quantity.to_dict(),
+            "groups": {name: group.to_dict() for name, group in self.groups.items()},
+            "depends_on": list(self.depends_on),
+            "notes": list(self.notes),
+            "engine": self.engine,
+        }
+
+
+def plain(value: Any) -> float | bool:
+    """A number or truth value of numpy as Python's own."""
+    return bool(value) if isinstance(value, bool | np.bool_) else float(value)
+
+
+def _plain(value: float | None) -> float | str | None:
+    return "inf" if value is not None and math.isinf(value) else value

@@ -1,0 +1,285 @@
+"""Formulas as trees: what can be asked of a chain, and how it is written.
+
+A `Formula` holds in a state or not, or asks for a number; a `Path` is what stands inside the brackets of P. `str`
+gives the canonical text, which parses back to the same tree. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fairchain.pctl.lexer import quoted
+
+
+class Formula:
+    """A question about a state: true or false, or a number if its outermost operator says `=?`."""
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return ()
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it asks for a number."""
+        return isinstance(self, Measure) and self.bound is None
+
+
+class Path:
+    """A statement about a run of the chain."""
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Truth(Formula):
+    """`true` or `false`."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+TRUE = Truth(True)
+
+
+@dataclass(frozen=True)
+class Label(Formula):
+    """Whether the state has a label; `column` is where it stood in the text, 0 if nowhere."""
+
+    name: str
+    column: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return quoted(self.name)
+
+
+@dataclass(frozen=True)
+class Not(Formula):
+    """`!phi`."""
+
+    part: Formula
+
+    def __str__(self) -> str:
+        return f"!{_inside(self.part)}"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return (self.part,)
+
+
+@dataclass(frozen=True)
+class Joined(Formula):
+    """Parts with one sign between them: `&`, `|`, `<=>`, or `=>`, which is read from the right."""
+
+    sign: str
+    joined: tuple[Formula, ...]
+
+    def __str__(self) -> str:
+        return f" {self.sign} ".join(map(_inside, self.joined))
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return self.joined
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`>= 0.5`: a sign and the number to compare with."""
+
+    sign: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.sign}{_number(self.value)}"
+
+
+@dataclass(frozen=True)
+class Measure(Formula):
+    """Something that has a number in each state; with a bound it is true or false instead."""
+
+    bound: Bound | None
+
+    @property
+    def asked(self) -> str:
+        """`=?`, or the bound."""
+        return "=?" if self.bound is None else str(self.bound)
+
+
+@dataclass(frozen=True)
+class Probability(Measure):
+    """`P=? [ path ]`: the probability of the runs from here that satisfy the path formula."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"P{self.asked} [ {self.path} ]"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return self.path.parts
+
+
+@dataclass(frozen=True)
+class LongRun(Measure):
+    """`S=? [ phi ]`: the share of time, in the long run, in states where phi holds."""
+
+    part: Formula
+
+    def __str__(self) -> str:
+        return f"S{self.asked} [ {self.part} ]"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return (self.part,)
+
+
+@dataclass(frozen=True)
+class ExpectedSteps(Measure):
+    """`R=? [ F phi ]`: the expected number of steps until phi holds, infinite where it may never."""
+
+    target: Formula
+
+    def __str__(self) -> str:
+        return f"R{self.asked} [ F {_inside(self.target)} ]"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return (self.target,)
+
+
+@dataclass(frozen=True)
+class Gap(Measure):
+    """`gap=? [ path ] over "sex=*"`: the largest difference of the path's probability between two groups.
+
+    Each of `groups` is a label, or a pattern in which `*` stands for any text. Only a whole question can be a gap.
+    """
+
+    path: Path
+    groups: tuple[str, ...]
+    column: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"gap{self.asked} [ {self.path} ] over {', '.join(map(quoted, self.groups))}"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return self.path.parts
+
+
+@dataclass(frozen=True)
+class Window:
+    """From `low` to `high` steps from now, both included; `high` is None where there is no end."""
+
+    low: int = 0
+    high: int | None = None
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f">={self.low}" if self.low else ""
+        if not self.low:
+            return f"<={self.high}"
+        return f"={self.low}" if self.low == self.high else f"[{self.low},{self.high}]"
+
+
+EVER = Window()
+
+
+@dataclass(frozen=True)
+class Next(Path):
+    """`X phi`: phi holds after one step."""
+
+    part: Formula
+
+    def __str__(self) -> str:
+        return f"X {_inside(self.part)}"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return (self.part,)
+
+
+class UntilForm(NamedTuple):
+    """A path formula as `left U right` within a window, or as its opposite."""
+
+    opposite: bool
+    left: Formula
+    right: Formula
+    window: Window
+
+
+@dataclass(frozen=True)
+class Eventually(Path):
+    """`F phi`: phi holds at some time in the window; `G phi` if `always`: at all times in it."""
+
+    part: Formula
+    window: Window = EVER
+    always: bool = False
+
+    def __str__(self) -> str:
+        return f"{'G' if self.always else 'F'}{self.window} {_inside(self.part)}"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return (self.part,)
+
+    @property
+    def until(self) -> UntilForm:
+        """`true U phi`, and G as what is not F of the opposite."""
+        return UntilForm(self.always, TRUE, Not(self.part) if self.always else self.part, self.window)
+
+
+@dataclass(frozen=True)
+class Until(Path):
+    """`phi U psi`: psi at some time in the window, and phi until then; `phi W psi` if `weak`: or phi throughout."""
+
+    left: Formula
+    right: Formula
+    window: Window = EVER
+    weak: bool = False
+
+    def __str__(self) -> str:
+        return f"{_inside(self.left)} {'W' if self.weak else 'U'}{self.window} {_inside(self.right)}"
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas inside."""
+        return (self.left, self.right)
+
+    @property
+    def until(self) -> UntilForm:
+        """Itself; W fails where both fail at once, and before that psi never held while phi did."""
+        if not self.weak:
+            return UntilForm(False, self.left, self.right, self.window)
+        lost = Not(self.right)
+        return UntilForm(True, Joined("&", (self.left, lost)), Joined("&", (Not(self.left), lost)), self.window)
+
+
+def labels_of(formula: Formula) -> Iterator[Label]:
+    """All labels that a formula names, in the order of the text."""
+    if isinstance(formula, Label):
+        yield formula
+    for part in formula.parts:
+        yield from labels_of(part)
+
+
+def _inside(part: Formula) -> str:
+    return f"({part})" if isinstance(part, Joined) else str(part)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) and value < 1e15 else repr(value)

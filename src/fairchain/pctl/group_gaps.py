@@ -1,0 +1,89 @@
+"""Fairness as a question to a chain: how far apart the groups are in the probability of a path formula."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from fairchain.chain import Chain
+from fairchain.errors import QueryError
+from fairchain.pctl.equations import solve, system
+from fairchain.pctl.formula import Gap
+from fairchain.pctl.graph import Floats, Mask
+from fairchain.pctl.interval_rows import difference
+from fairchain.pctl.label_names import no_label
+from fairchain.pctl.lexer import quoted
+from fairchain.pctl.point_values import Points, holds_in
+
+
+def groups_of(chain: Chain, gap: Gap) -> dict[str, Mask]:
+    """The labels that a gap is over, each with its states.
+
+    Raises
+    ------
+    QueryError
+        If a pattern matches no label, or there are fewer than two groups.
+    """
+    found: dict[str, Mask] = {}
+    for pattern in gap.groups:
+        matches = _matches(chain, pattern)
+        if not matches:
+            raise no_label(chain, pattern, gap.column)
+        found |= {label: holds_in(chain, label) for label in matches}
+    for label, states in found.items():
+        if not states.any():
+            raise QueryError(f"no state has label {quoted(label)}; ask over groups that the chain has")
+    if len(found) < 2:
+        raise QueryError(
+            f"a gap is between two groups or more, and there is only {', '.join(map(quoted, found))}; "
+            'name more labels, or a pattern like "sex=*"'
+        )
+    return found
+
+
+def _matches(chain: Chain, pattern: str) -> list[str]:
+    """A label of exactly this name, or else all that fit when `*` stands for any text."""
+    if pattern in chain.labels:
+        return [pattern]
+    if "*" not in pattern:
+        return []
+    # Only the star is special: names may well hold ? and [.
+    fits = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    return [label for label in chain.labels if fits.fullmatch(label)]
+
+
+def entered(points: Points, states: Mask) -> Floats:
+    """(states,): for each state of a group the probability that it is the group's first to be visited, given one is.
+
+    Raises
+    ------
+    QueryError
+        If the group has several states and none of them can be reached from the initial state.
+    """
+    weights = np.zeros(points.graph.size)
+    initial = points.chain.initial
+    if states.sum() == 1 or states[initial]:
+        weights[np.flatnonzero(states)[0] if not states[initial] else initial] = 1.0
+        return weights
+    start = np.zeros_like(states)
+    start[initial] = True
+    before = points.graph.ahead(start, ~states) & points.graph.back(states, ~states) & ~states
+    if not before.any():
+        names = ", ".join(quoted(points.chain.states[state]) for state in np.flatnonzero(states)[:3])
+        raise QueryError(f"the states of a group, {names}, cannot be reached from the initial state")
+    rows = points.matrix[before]
+    leaving = rows[:, ~before].sum(axis=1)
+    visits = solve(system(rows[:, before], leaving).T.tocsr(), start[before].astype(float))
+    weights[states] = rows[:, states].T @ visits
+    weights /= weights.sum()
+    return weights
+
+
+def widest(low: Floats, high: Floats) -> tuple[float, float]:
+    """Bounds of the largest difference between two of several numbers, from bounds of each; rounded outward."""
+    surely = difference(low.max(keepdims=True), high.min(keepdims=True), largest=False)[0]
+    # The largest upper bound less the smallest lower one of another: the two smallest are enough.
+    smallest = np.argsort(low)[:2]
+    other = np.where(np.arange(len(low)) == smallest[0], low[smallest[1]], low[smallest[0]])
+    return max(0.0, float(surely)), min(1.0, float(difference(high, other, largest=True).max()))

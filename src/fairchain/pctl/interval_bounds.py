@@ -1,0 +1,346 @@
+"""Bounds of an answer: from the smallest to the largest that any chain between the bounds of the transitions gives.
+
+Formulas become three-valued: a state surely satisfies one, possibly, or not. Where nothing better is known, and in
+states that were never seen, a probability is between 0 and 1: bounds are sound first, then narrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from fairchain.chain import Chain
+from fairchain.pctl import interval_expectations as extremes
+from fairchain.pctl.formula import (
+    Eventually,
+    ExpectedSteps,
+    Formula,
+    Joined,
+    Label,
+    LongRun,
+    Measure,
+    Next,
+    Not,
+    Probability,
+    Truth,
+    Until,
+    UntilForm,
+    Window,
+)
+from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph, components_of
+from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, difference, sums
+from fairchain.pctl.point_values import Points, holds_in, satisfies, satisfies_exactly
+
+# Rounds of the iteration for long-run shares, fewer if there are many transitions, and the width at which it ends.
+MOST_ROUNDS = 3000
+MOST_SHARED = 2e8
+NARROW = 1e-9
+
+
+class Between(NamedTuple):
+    """(states,) each: bounds of numbers."""
+
+    low: Floats
+    high: Floats
+
+
+class Sat(NamedTuple):
+    """(states,) each: where a formula surely holds, and where it possibly does."""
+
+    sure: Mask
+    possible: Mask
+
+    @property
+    def opposite(self) -> Sat:
+        """The same for what is not."""
+        return Sat(~self.possible, ~self.sure)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """A chain with bounds, ready to be asked.
+
+    `possible` has the transitions that may be there, `sure` those that must, `unseen` are the states about whose
+    rows nothing is known.
+    """
+
+    points: Points
+    rows: IntervalRows
+    possible: TransitionGraph
+    sure: TransitionGraph
+    unseen: Mask
+    # What was computed before: a formula may hold the same part many times.
+    _known: dict[Formula, Sat] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, points: Points) -> Bounds:
+        """The bounds of a chain that has them."""
+        chain: Chain = points.chain
+        rows = IntervalRows.of(chain)
+        unseen = np.zeros(len(chain), bool)
+        unseen[list(chain.unvisited)] = True
+        certain = rows.low > 0
+        return cls(
+            points,
+            rows,
+            TransitionGraph(rows.size, rows.sources, rows.targets),
+            TransitionGraph(rows.size, rows.sources[certain], rows.targets[certain]),
+            unseen,
+        )
+
+    def holds(self, formula: Formula) -> Sat:
+        """Where a formula surely or possibly is true."""
+        if formula not in self._known:
+            self._known[formula] = self._holds(formula)
+        return self._known[formula]
+
+    def _holds(self, formula: Formula) -> Sat:
+        if isinstance(formula, Truth):
+            mask = np.full(self.rows.size, formula.value)
+            return Sat(mask, mask)
+        if isinstance(formula, Label):
+            mask = holds_in(self.points.chain, formula.name)
+            return Sat(mask, mask)
+        if isinstance(formula, Not):
+            return self.holds(formula.part).opposite
+        if isinstance(formula, Joined):
+            return _joined(formula.sign, [self.holds(part) for part in formula.joined])
+        assert isinstance(formula, Measure)
+        return decided(self.measure(formula), formula)
+
+    def measure(self, formula: Measure) -> Between:
+        """Bounds of the number that a measure stands for."""
+        if isinstance(formula, LongRun):
+            part = self.holds(formula.part)
+            return Between(self._long_run(part.sure), _rest(self._long_run(part.opposite.sure), largest=True))
+        if isinstance(formula, ExpectedSteps):
+            target = self.holds(formula.target)
+            return Between(self._fewest(target.possible), self._most(target.sure))
+        assert isinstance(formula, Probability)
+        path = formula.path
+        if isinstance(path, Next):
+            return self._next(self.holds(path.part))
+        assert isinstance(path, Eventually | Until)
+        return self._until(path.until)
+
+    def _next(self, part: Sat) -> Between:
+        low = self._before(part.sure.astype(float), largest=False)
+        high = self._before(part.possible.astype(float), largest=True)
+        return Between(low, high)
+
+    def _before(self, values: Floats, *, largest: bool, rows: IntervalRows | None = None) -> Floats:
+        """Values in [0, 1] one step earlier, rounded outward; the worst where nothing is known."""
+        before = np.clip((rows or self.rows).outward(values, largest=largest), 0, 1)
+        before[self.unseen] = float(largest)
+        return before
+
+    def _until(self, until: UntilForm) -> Between:
+        left, right = self.holds(until.left), self.holds(until.right)
+        low = self._one_side(left.sure, right.sure, until.window, largest=False)
+        high = self._one_side(left.possible, right.possible, until.window, largest=True)
+        if until.opposite:
+            return Between(_rest(high, largest=False), _rest(low, largest=True))
+        return Between(low, high)
+
+    def _one_side(self, left: Mask, right: Mask, window: Window, *, largest: bool) -> Floats:
+        through = left & ~right
+        if window.high is None:
+            values = self._most_likely(through, right) if largest else self._least_likely(through, right.astype(float))
+        else:
+            values = self._steps_back(right.astype(float), through, window.high - window.low, largest=largest)
+        if window.low:
+            values = self._steps_back(np.where(left, values, 0.0), left, window.low, largest=largest)
+        return values
+
+    def _steps_back(self, values: Floats, through: Mask, steps: int, *, largest: bool) -> Floats:
+        rows = self.rows.only(through)
+        for _ in range(steps):
+            before = np.where(through, self._before(values, largest=largest, rows=rows), values)
+            if np.array_equal(before, values):
+                break
+            values = before
+        return values
+
+    def _never_zero(self, goal: Mask, through: Mask) -> Mask:
+        """The goal, and states of `through` that reach it with positive probability whatever the chain."""
+        found = self.sure.back(goal, through)
+        rows = self.rows
+        while True:
+            outside = ~found[rows.targets]
+            elsewhere = sums(rows.sources[outside], rows.high[outside], rows.size)
+            more = through & ~found & (elsewhere < 1 - CERTAIN)
+            if not more.any():
+                return found
+            found = self.sure.back(found | more, through)
+
+    def _least_likely(self, through: Mask, values: Floats) -> Floats:
+        """Lower bounds of the expected value, in [0, 1], where `through` is left; 0 for runs that never leave it."""
+        through = through & ~self.unseen
+        values = np.where(through, 0.0, values)
+        positive = self._never_zero(~through & (values > 0), through)
+        certain = ~self.possible.back((~through & (values < 1)) | (through & ~positive), through)
+        values = np.where(through & certain, 1.0, values)
+        return extremes.reached(self.rows, through & positive & ~certain, values, largest=False)
+
+    def _most_likely(self, through: Mask, goal: Mask) -> Floats:
+        """Upper bounds of the probability to reach the goal through `through`."""
+        known = goal | (through & self.unseen)
+        through = through & ~self.unseen
+        inside = through & self.possible.back(known, through)
+        node, rows = _quotient(self.rows, inside)
+        values = np.zeros(rows.size)
+        values[node[known]] = 1.0
+        moving = np.zeros(rows.size, bool)
+        moving[node[inside]] = True
+        return extremes.reached(rows, moving, values, largest=True)[node]
+
+    def _most(self, target: Mask) -> Floats:
+        """Upper bounds of the expected number of steps."""
+        through = ~target & ~self.unseen
+        lost = (through & ~self._never_zero(target, through)) | (self.unseen & ~target)
+        reach = self.possible.back(lost, through)
+        values = np.where(reach, np.inf, 0.0)
+        return extremes.steps(self.rows, through & ~reach, values, largest=True)
+
+    def _fewest(self, target: Mask) -> Floats:
+        """Lower bounds of the expected number of steps."""
+        if not target.any():
+            return np.full(self.rows.size, np.inf)
+        shortest = self.possible.distance(target | self.unseen)
+        shortest[self.unseen & ~target] = 1.0
+        shortest[~self._can_be_certain(target | self.unseen)] = np.inf
+        # Each of these can do with a finite number: the chain as it is shows how.
+        guess = self.points.steps(target)
+        inside = np.isfinite(guess) & ~target & ~self.unseen
+        found = extremes.steps(self.rows, inside, np.where(inside, guess, shortest), largest=False)
+        fewest: Floats = np.maximum(found, shortest)
+        return fewest
+
+    def _can_be_certain(self, goal: Mask) -> Mask:
+        """States that some chain between the bounds takes to the goal with probability 1."""
+        rows, kept = self.rows, np.ones(self.rows.size, bool)
+        while True:
+            away = ~kept[rows.targets]
+            forced = np.zeros(rows.size, bool)
+            forced[rows.sources[away & (rows.low > 0)]] = True
+            staying = sums(rows.sources[~away], rows.high[~away], rows.size) >= 1 - CERTAIN
+            better = self.possible.back(goal, kept & ~forced & staying)
+            # Who surely gets to a state that is out is out as well: all of them at once, not one each round.
+            better &= goal | ~self.sure.back(~better, ~goal)
+            if np.array_equal(better, kept):
+                return kept
+            kept = better
+
+    def _long_run(self, part: Mask) -> Floats:
+        """Lower bounds of the share of time in `part`: of the share in closed components, times reaching them."""
+        count, number = self.possible.bottom(~self.unseen)
+        inside = number >= 0
+        share = self._share(part, count, number)
+        values = np.zeros(self.rows.size)
+        values[inside] = share[number[inside]]
+        return self._least_likely(~inside, values)
+
+    def _share(self, part: Mask, count: int, number: Indices) -> Floats:
+        """Lower bounds of the share of time in `part` within each closed component.
+
+        For any h, the smallest change of (part + h) in one step, over the states, is a bound; iterated for a good h.
+        What rounding may do to a change is taken from it.
+        """
+        inside = np.flatnonzero(number >= 0)
+        rows = self.rows.only(number >= 0)
+        first = inside[np.unique(number[inside], return_index=True)[1]]
+        ahead = np.zeros(self.rows.size)
+        share = np.zeros(count)
+        rounds = min(MOST_ROUNDS, int(MOST_SHARED / max(len(rows.sources), 1)))
+        for _ in range(rounds if count else 0):
+            change = part + rows.back(ahead, largest=False) - ahead
+            least, most, scale = np.full(count, np.inf), np.full(count, -np.inf), np.ones(count)
+            np.maximum.at(scale, number[inside], 1 + np.abs(ahead[inside]))
+            np.minimum.at(least, number[inside], change[inside] - rows.noise[inside] * scale[number[inside]])
+            np.maximum.at(most, number[inside], change[inside])
+            share = np.maximum(share, least)
+            if (most - least).max() <= NARROW:
+                break
+            ahead[inside] += (change[inside] - change[first][number[inside]]) / 2
+        # No rounding where all of a component is in `part`.
+        whole = np.ones(count, bool)
+        whole[number[inside[~part[inside]]]] = False
+        return np.where(whole, 1.0, np.clip(share, 0, 1))
+
+
+def _rest(values: Floats, *, largest: bool) -> Floats:
+    """1 less a bound, rounded outward."""
+    return difference(np.ones_like(values), values, largest=largest)
+
+
+def decided(between: Between, formula: Measure) -> Sat:
+    """Where the bound of a measure is surely kept, and where it possibly is.
+
+    Values that count as equal to the edge, as near as they are, can make a formula possible and never sure: what is
+    sure holds at both ends of the interval, with and without that allowance.
+    """
+    ends = [test(end, formula) for end in between for test in (satisfies, satisfies_exactly)]
+    return Sat(np.logical_and.reduce(ends), np.logical_or.reduce(ends))
+
+
+def _joined(sign: str, parts: list[Sat]) -> Sat:
+    sure, possible = parts[0]
+    if sign == "=>":
+        head = parts[0].opposite
+        rest = _joined(sign, parts[1:]) if len(parts) > 2 else parts[1]
+        return Sat(head.sure | rest.sure, head.possible | rest.possible)
+    for other in parts[1:]:
+        if sign == "&":
+            sure, possible = sure & other.sure, possible & other.possible
+        elif sign == "|":
+            sure, possible = sure | other.sure, possible | other.possible
+        else:
+            known = (sure == possible) & (other.sure == other.possible)
+            alike = sure == other.sure
+            sure, possible = known & alike, ~known | alike
+    return Sat(sure, possible)
+
+
+def _quotient(rows: IntervalRows, inside: Mask) -> tuple[Indices, IntervalRows]:
+    """Rows in which every set of states that can be stayed in for ever is one node, and each state's node.
+
+    From such a set every way out can be waited for: its node may choose among them freely.
+    """
+    trap = _traps(rows, inside)
+    trapped = trap >= 0
+    node = np.where(trapped, trap, 0)
+    count = int(trap.max(initial=-1)) + 1
+    node[~trapped] = count + np.arange(int((~trapped).sum()))
+    sources, targets = node[rows.sources], node[rows.targets]
+    within = trapped[rows.sources]
+    used = inside[rows.sources] & (~within | (sources != targets))
+    order = np.argsort(sources[used], kind="stable")
+    low = np.where(within, 0.0, rows.low)[used][order]
+    high = np.where(within, 1.0, rows.high)[used][order]
+    size = count + int((~trapped).sum())
+    return node, IntervalRows(size, sources[used][order], targets[used][order], low, high)
+
+
+def _traps(rows: IntervalRows, inside: Mask) -> Indices:
+    """The largest sets of states that some chain between the bounds never leaves, numbered; -1 for other states."""
+    certain = rows.low > 0
+    sure = TransitionGraph(rows.size, rows.sources[certain], rows.targets[certain])
+    staying = inside.copy()
+    while True:
+        # Who surely gets to a state that is no longer in a set is not in it: all of them at once, not one each round.
+        staying &= ~sure.back(~staying, staying)
+        both = staying[rows.sources] & staying[rows.targets]
+        _, component = components_of(rows.size, rows.sources[both], rows.targets[both])
+        kept = both & (component[rows.sources] == component[rows.targets])
+        mass = sums(rows.sources[kept], rows.high[kept], rows.size)
+        forced = np.zeros(rows.size, bool)
+        forced[rows.sources[~kept & (rows.low > 0)]] = True
+        left = staying & (forced | (mass < 1 - CERTAIN))
+        if not left.any():
+            break
+        staying &= ~left
+    trap = np.full(rows.size, -1)
+    trap[staying] = np.unique(component[staying], return_inverse=True)[1]
+    return trap

@@ -1,0 +1,63 @@
+"""Names in a question: those that every chain has, and what may have been meant by those that a chain does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from fairchain.chain import Chain
+from fairchain.errors import QueryError
+from fairchain.pctl.formula import Formula, labels_of
+from fairchain.pctl.lexer import quoted, short
+
+MOST_SHOWN = 8
+# Comparing a name with very many others takes its time.
+MOST_COMPARED = 5000
+# Labels that every chain has, as in PRISM and Storm, unless it has one of its own of that name.
+INITIAL = "init"
+DEADLOCK = "deadlock"
+
+
+def states_of(chain: Chain, name: str) -> frozenset[int]:
+    """The states that have a label.
+
+    "init" is the initial state. "deadlock" is no state: rows sum to 1, so that every state has a next one.
+    """
+    if name in chain.labels:
+        return chain.labels[name]
+    return {INITIAL: frozenset({chain.initial}), DEADLOCK: frozenset[int]()}[name]
+
+
+def check_labels(chain: Chain, formula: Formula) -> None:
+    """Raise a QueryError for the first label that the chain does not have."""
+    for label in labels_of(formula):
+        if label.name not in chain.labels and label.name not in (INITIAL, DEADLOCK):
+            raise no_label(chain, label.name, label.column)
+
+
+def no_label(chain: Chain, name: str, column: int) -> QueryError:
+    """The error for a label, or a pattern, that the chain does not have."""
+    where = f"column {column}: " if column else ""
+    return QueryError(f"{where}no label {quoted(short(name))} in this chain; {_near(name, chain.labels)}")
+
+
+def state_number(chain: Chain, name: str) -> int:
+    """The number of a state."""
+    if name not in chain.states:
+        raise QueryError(f"no state {quoted(short(name))} in this chain; {_near(name, chain.states)}")
+    return chain.index(name)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    compared = names[:MOST_COMPARED]
+    by_case = {other.lower(): other for other in compared}
+    near = get_close_matches(short(name), compared, n=3) or [
+        by_case[each] for each in [name.lower()] if each in by_case
+    ]
+    if near:
+        return f"did you mean {' or '.join(map(quoted, near))}?"
+    if not names:
+        return "it has none"
+    listed = ", ".join(quoted(short(other)) for other in names[:MOST_SHOWN])
+    return f"there is {listed}" + (f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else "")

@@ -1,0 +1,103 @@
+"""The words of a formula: operators, numbers, labels in quotes and signs, each with its column in the text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from fairchain.errors import QueryError
+
+OPERATORS = ("P", "S", "R", "T", "X", "F", "G", "U", "W", "true", "false", "gap", "over")
+# What people write in other languages, and what it is here.
+FOREIGN = {
+    "&&": '"&"',
+    "||": '"|"',
+    "/\\": '"&"',
+    "\\/": '"|"',
+    "∧": '"&"',
+    "∨": '"|"',
+    "~": '"!"',
+    "¬": '"!"',
+    "->": '"=>"',
+    "→": '"=>"',
+    "<->": '"<=>"',
+    "↔": '"<=>"',
+    "=<": '"<="',
+    "≤": '"<="',
+    "≥": '">="',
+    "==": '"=" or "<=>"',
+    "!=": '"!" before what must not hold',
+    "◇": '"F"',
+    "□": '"G"',
+    "○": '"X"',
+    "'": 'labels in double quotes, like "Start"',
+    "“": 'labels in straight double quotes, like "Start"',
+    "”": 'labels in straight double quotes, like "Start"',
+}
+
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+# No text matches in two ways: many backslashes must not take for ever.
+_LABEL = re.compile(r'"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"')
+_SYMBOL = re.compile(r"<=>|<->|=\?|&&|\|\||/\\|\\/|->|==|!=|>=|<=|=>|=<|[<>=!&|()\[\]{},~¬∧∨→↔≤≥◇□○'“”]")
+_ESCAPE = re.compile(r'\\(["\\])')
+
+
+@dataclass(frozen=True)
+class FormulaToken:
+    """A word: `kind` is word, number, label, end, or the sign itself.
+
+    `text` is what it says, without quotes, `shown` what stands in the formula from `column` on.
+    """
+
+    kind: str
+    text: str
+    column: int
+    shown: str
+
+
+def fail(column: int, message: str) -> NoReturn:
+    """Raise a QueryError that points at a column."""
+    raise QueryError(f"column {column}: {message}")
+
+
+def short(text: str, most: int = 60) -> str:
+    """The beginning of a long text, on one line."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def quoted(label: str) -> str:
+    r"""A label as it is written in a formula: in double quotes, `"` and `\` behind a backslash."""
+    return '"' + label.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def tokens_of(text: str) -> list[FormulaToken]:
+    """All words of a formula, and one for its end."""
+    tokens: list[FormulaToken] = []
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        tokens.append(_token(text, place))
+        place += len(tokens[-1].shown)
+    return [*tokens, FormulaToken("end", "", len(text) + 1, "")]
+
+
+def _token(text: str, start: int) -> FormulaToken:
+    column = start + 1
+    if label := _LABEL.match(text, start):
+        return FormulaToken("label", _ESCAPE.sub(r"\1", label[1]), column, label[0])
+    if text[start] == '"':
+        fail(column, 'found " without its end; close the quotes')
+    if number := _NUMBER.match(text, start):
+        return FormulaToken("number", number[0], column, number[0])
+    if word := _WORD.match(text, start):
+        return FormulaToken("word", word[0], column, word[0])
+    if symbol := _SYMBOL.match(text, start):
+        if symbol[0] in FOREIGN:
+            fail(column, f"found {symbol[0]}, write {FOREIGN[symbol[0]]}")
+        return FormulaToken(symbol[0], symbol[0], column, symbol[0])
+    fail(column, f'found "{short(text[start])}", which has no meaning here')

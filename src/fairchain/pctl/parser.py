@@ -1,0 +1,348 @@
+"""Reads formulas.
+
+    state   true  false  "label"  !phi  phi & psi  phi | psi  phi <=> psi  phi => psi  (phi)
+            P>=p [ path ]   S>=p [ phi ]   R<=r [ F phi ]
+    path    X phi   F phi   G phi   phi U psi   phi W psi; after F, G, U: <=k <k =k >=k >k [j,k], after W: <=k <k
+    asked   P=? [ path ]   S=? [ phi ]   R=? [ F phi ]   gap=? [ path ] over "group", "group=*"   or any state formula
+
+Signs bind in the order given, `!` most; F, G and X take everything up to the bracket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+from fairchain.errors import QueryError
+from fairchain.pctl.formula import (
+    EVER,
+    Bound,
+    Eventually,
+    ExpectedSteps,
+    Formula,
+    Gap,
+    Joined,
+    Label,
+    LongRun,
+    Next,
+    Not,
+    Path,
+    Probability,
+    Truth,
+    Until,
+    Window,
+)
+from fairchain.pctl.lexer import OPERATORS, FormulaToken, fail, short, tokens_of
+
+__all__ = ["parse"]
+
+MOST_CHARACTERS = 10_000
+MOST_DEPTH = 100
+MOST_STEPS = 1_000_000
+
+MEASURES = ("P", "S", "R", "T")
+# From the one that binds most to the one that binds least.
+SIGNS = ("&", "|", "<=>", "=>")
+COMPARISONS = (">=", ">", "<=", "<")
+# Words of other languages, and what they are here.
+WORDS = {
+    "and": "&",
+    "or": "|",
+    "not": "!",
+    "implies": "=>",
+    "iff": "<=>",
+    "next": "X",
+    "finally": "F",
+    "eventually": "F",
+    "future": "F",
+    "globally": "G",
+    "always": "G",
+    "until": "U",
+    "LRA": "S",
+    "Pr": "P",
+    "for": "over",
+    "fair": "gap",
+}
+CHOICES = ("Pmax", "Pmin", "Rmax", "Rmin", "Smax", "Smin", "Tmax", "Tmin")
+
+
+def parse(text: str) -> Formula:
+    """Read a formula.
+
+    >>> print(parse('P=?[F<=3("a"|"b")]'))
+    P=? [ F<=3 ("a" | "b") ]
+    >>> print(parse('P>=0.5 [ "a" U P<0.1 [ X "b" ] ]'))
+    P>=0.5 [ "a" U P<0.1 [ X "b" ] ]
+
+    Raises
+    ------
+    QueryError
+        With the column in the text, what was found there and what to write.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise QueryError(f"{len(text)} characters are more than {MOST_CHARACTERS}; ask a shorter question")
+    parser = _Parser(tokens_of(text))
+    return parser.question()
+
+
+class _Parser:
+    """Recursive descent, one method for each level of the language."""
+
+    def __init__(self, tokens: Sequence[FormulaToken]) -> None:
+        self._tokens, self._place, self._depth = tokens, 0, 0
+
+    @property
+    def _next(self) -> FormulaToken:
+        return self._tokens[self._place]
+
+    def _take(self) -> FormulaToken:
+        token = self._next
+        self._place += token.kind != "end"
+        return token
+
+    def _is(self, *kinds: str) -> bool:
+        return self._next.kind in kinds
+
+    def _is_word(self, *words: str) -> bool:
+        return self._next.kind == "word" and self._next.text in words
+
+    def _need(self, kind: str, why: str = "") -> FormulaToken:
+        if not self._is(kind):
+            self._unexpected(f'"{kind}"{why}')
+        return self._take()
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            fail(self._next.column, f"more than {MOST_DEPTH} levels of nesting; ask a simpler question")
+
+    def question(self) -> Formula:
+        """The whole text."""
+        formula = self._gap() if self._is_word("gap") else self._state(outermost=True)
+        if not self._is("end"):
+            if formula.is_number:
+                self._unexpected("the end: what asks for a number cannot be part of something larger,")
+            self._unexpected("the end, or one of & | => <=>")
+        return formula
+
+    def _state(self, *, outermost: bool = False) -> Formula:
+        parts = [self._single(may_ask=outermost)]
+        signs: list[str] = []
+        while self._is(*SIGNS) and not parts[0].is_number:
+            signs.append(self._take().kind)
+            parts.append(self._single())
+        return _joined(parts, signs)
+
+    def _single(self, *, may_ask: bool = False) -> Formula:
+        """What stands between two signs; only a whole question may say `=?`."""
+        token = self._next
+        if token.kind == "!":
+            self._take()
+            self._deeper()
+            part = self._single()
+            self._depth -= 1
+            return Not(part)
+        if token.kind == "(":
+            self._take()
+            self._deeper()
+            inner = self._state()
+            self._depth -= 1
+            self._need(")")
+            return inner
+        if token.kind == "label":
+            return Label(self._take().text, token.column)
+        if self._is_word("true", "false"):
+            return Truth(self._take().text == "true")
+        if self._is_word(*MEASURES):
+            return self._measure(may_ask=may_ask)
+        if self._is_word("X", "F", "G"):
+            fail(token.column, f"{token.text} stands inside the brackets of P, like P=? [ {token.text} ... ]")
+        if self._is_word("gap"):
+            fail(token.column, "gap is a whole question and cannot be part of another")
+        self._unexpected('a label in quotes, true, false, "!", "(" or one of P S R')
+
+    def _measure(self, *, may_ask: bool) -> Formula:
+        token = self._take()
+        if token.text in ("R", "T"):
+            self._reward()
+        bound = self._bound(token.text, may_ask=may_ask, most=math.inf if token.text in ("R", "T") else 1.0)
+        self._need("[")
+        self._deeper()
+        formula: Formula
+        if token.text == "P":
+            formula = Probability(bound, self._path())
+        elif token.text == "S":
+            formula = LongRun(bound, self._state())
+        else:
+            formula = ExpectedSteps(bound, self._target())
+        self._depth -= 1
+        self._need("]")
+        return formula
+
+    def _reward(self) -> None:
+        """`{"steps"}`, the only reward there is."""
+        if self._is("{"):
+            self._take()
+            if not (self._is("label") and self._next.text == "steps"):
+                self._unexpected('"steps" in quotes: steps are the only thing counted here,')
+            self._take()
+            self._need("}")
+
+    def _target(self) -> Formula:
+        if not self._is_word("F"):
+            self._unexpected('"F": write R=? [ F phi ] for the expected number of steps until phi,')
+        self._take()
+        if self._is(*COMPARISONS, "=", "["):
+            fail(self._next.column, "the expected number of steps is until phi holds at all, without a bound")
+        return self._state()
+
+    def _gap(self) -> Formula:
+        column = self._take().column
+        bound = self._bound("gap", may_ask=True, most=1.0)
+        self._need("[")
+        self._deeper()
+        path = self._path()
+        self._need("]")
+        if not self._is_word("over"):
+            self._unexpected('"over" and the labels of the groups, like over "sex=*",')
+        self._take()
+        groups = [self._group()]
+        while self._is(","):
+            self._take()
+            groups.append(self._group())
+        return Gap(bound, path, tuple(groups), column)
+
+    def _group(self) -> str:
+        if not self._is("label"):
+            self._unexpected('the label of a group in quotes, like "sex=Female" or "sex=*",')
+        return self._take().text
+
+    def _bound(self, name: str, *, may_ask: bool, most: float) -> Bound | None:
+        sign = self._next
+        if sign.kind == "=?":
+            if not may_ask:
+                fail(sign.column, f"{name}=? asks for a number and cannot be part of another formula; write {name}>=p")
+            self._take()
+            return None
+        if sign.kind == "=>":
+            fail(sign.column, 'found "=>", write ">="')
+        if sign.kind == "=":
+            fail(sign.column, f'found "=", write {name}=? to ask, or {name}>=p to compare')
+        if sign.kind not in COMPARISONS:
+            self._unexpected(f'"=?" or one of {" ".join(COMPARISONS)} after {name}')
+        self._take()
+        if not self._is("number"):
+            self._unexpected(f"a number after {name}{sign.kind}")
+        number = self._take()
+        value = float(number.text)
+        if not (value <= most and math.isfinite(value)):
+            wanted = "a probability from 0 to 1" if most == 1 else "a finite number"
+            fail(number.column, f"found {short(number.text)}, expected {wanted}")
+        return Bound(sign.kind, value)
+
+    def _path(self) -> Path:
+        if self._is_word("X"):
+            column = self._take().column
+            if self._is(*COMPARISONS, "=", "["):
+                fail(column, "X is exactly one step and takes no bound; write F=k for k steps")
+            return Next(self._inner())
+        if self._is_word("F", "G"):
+            always = self._take().text == "G"
+            window = self._window()
+            return Eventually(self._inner(), window, always)
+        left = self._state()
+        if not self._is_word("U", "W"):
+            self._unexpected('"U" or "W" and another formula (or X, F or G at the beginning)')
+        weak = self._take().text == "W"
+        column = self._next.column
+        window = self._window()
+        if weak and window.low:
+            fail(column, "W takes an upper bound only, like W<=5")
+        return Until(left, self._inner(), window, weak)
+
+    def _inner(self) -> Formula:
+        """What a path operator speaks about."""
+        if self._is_word("X", "F", "G"):
+            token = self._next
+            fail(
+                token.column,
+                f"{token.text} inside another path formula needs its own P, like P>=1 [ {token.text} ... ]",
+            )
+        return self._state()
+
+    def _window(self) -> Window:
+        sign = self._next
+        if sign.kind == "[":
+            self._take()
+            low = self._whole()
+            self._need(",")
+            column = self._next.column
+            high = self._whole()
+            self._need("]")
+            if high < low:
+                fail(column, f"the window ends at {high}, before it begins at {low}")
+            return Window(low, high)
+        if sign.kind not in (*COMPARISONS, "="):
+            return EVER
+        self._take()
+        steps = self._whole()
+        if sign.kind == "<" and not steps:
+            fail(sign.column, 'no time is before step 0; write "<=0" or more')
+        return {
+            "<=": lambda: Window(0, steps),
+            "<": lambda: Window(0, steps - 1),
+            "=": lambda: Window(steps, steps),
+            ">=": lambda: Window(steps),
+            ">": lambda: Window(steps + 1),
+        }[sign.kind]()
+
+    def _whole(self) -> int:
+        if not self._is("number"):
+            self._unexpected("a whole number of steps")
+        token = self._take()
+        if not (token.text.isascii() and token.text.isdigit()):
+            fail(token.column, f"found {short(token.text)}, expected a whole number of steps")
+        if len(token.text) > 20 or int(token.text) > MOST_STEPS:
+            fail(token.column, f"found {short(token.text)}, expected at most {MOST_STEPS} steps")
+        return int(token.text)
+
+    def _unexpected(self, wanted: str) -> NoReturn:
+        token = self._next
+        wanted = wanted.removesuffix(",")
+        if token.kind == "end":
+            fail(token.column, f"the formula ends where {wanted} was expected")
+        if token.kind == "word":
+            _unknown_word(token, wanted)
+        shown = short(token.shown) if token.kind == "label" else f'"{short(token.shown)}"'
+        fail(token.column, f"found {shown}, expected {wanted}")
+
+
+def _joined(parts: list[Formula], signs: list[str]) -> Formula:
+    """Parts with signs between them, as a tree."""
+    for sign in SIGNS:
+        runs = [[parts[0]]]
+        looser: list[str] = []
+        for found, part in zip(signs, parts[1:], strict=True):
+            if found == sign:
+                runs[-1].append(part)
+            else:
+                runs.append([part])
+                looser.append(found)
+        parts = [run[0] if len(run) == 1 else Joined(sign, tuple(run)) for run in runs]
+        signs = looser
+    return parts[0]
+
+
+def _unknown_word(token: FormulaToken, wanted: str) -> NoReturn:
+    word = token.text
+    if word in OPERATORS:
+        fail(token.column, f"found {word}, expected {wanted}")
+    if word in CHOICES:
+        fail(token.column, f"found {word}, but a chain has no choices to make the most of; write {word[0]}=?")
+    if word.lower() in WORDS or word in WORDS:
+        fail(token.column, f"found {word}, write {WORDS.get(word) or WORDS[word.lower()]}")
+    near = get_close_matches(word, OPERATORS, n=1) or [known for known in OPERATORS if known.lower() == word.lower()]
+    hint = f"did you mean {near[0]}?" if near else f'a label stands in quotes: "{short(word)}"'
+    fail(token.column, f'found "{short(word)}", expected {wanted}; {hint}')

@@ -1,0 +1,1 @@
+"""Bayesian networks as populations: read, checked, conditioned on a group, and drawn from."""

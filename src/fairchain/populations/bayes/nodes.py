@@ -1,0 +1,261 @@
+"""One node, checked against its parents and its feature and turned into arrays to draw from.
+
+A `Choice` has a table, a row for each combination of its parents. A `Normal` is a number: a mean, what its numeric
+parents add, and a normal deviation. If it is a feature it is held within the feature's low and high, so what lies
+beyond sits at these ends, and rounded if the feature is an integer; its children see it as the feature has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import SpecError
+from fairchain.populations.bayes.tables import (
+    MOST_CELLS,
+    Value,
+    combinations,
+    keys_of,
+    near,
+    repeated,
+    row_problem,
+    some,
+)
+from fairchain.populations.bayes.values import values_of
+from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, Node
+
+# Sums of numbers up to this cannot overflow, and the deviations made from 53-bit random numbers stay below 9.
+MOST_NUMBER = 1e300
+MOST_DEVIATIONS = 9.0
+# The largest whole number up to which doubles hold every one.
+MOST_EXACT = 2**53
+# Keys among which a near one is looked for.
+MOST_LOOKED_AT = 1000
+
+Reals = NDArray[np.float64]
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One of several values, drawn as its number: `table` is (combinations of `choices`, values).
+
+    `shown` is what a feature's column holds for each value; `numbers` is what each counts as in a sum, if they all are
+    whole numbers.
+    """
+
+    name: str
+    choices: tuple[str, ...]
+    values: tuple[Value, ...]
+    table: Reals
+    shown: Reals
+    numbers: Reals | None
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The nodes that it depends on."""
+        return self.choices
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 it can be in a sum."""
+        return 0.0 if self.numbers is None else float(np.abs(self.numbers).max())
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """A number between low and high: `mean` and `std` for each combination of `choices`, and `slopes` of the others."""
+
+    name: str
+    choices: tuple[str, ...]
+    slopes: tuple[tuple[str, float], ...]
+    mean: Reals
+    std: Reals
+    low: float
+    high: float
+    whole: bool
+    reach: float
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The nodes that it depends on."""
+        return self.choices + tuple(name for name, _ in self.slopes)
+
+
+Made = Mapping[str, Choice | Normal]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node as messages call it: a file or `population.nodes`, and the node's name."""
+
+    source: str
+    node: str
+
+    def error(self, key: str, problem: str) -> SpecError:
+        """The error to raise about one key of the node, or about the whole of it."""
+        return SpecError(f'{self.source}: node "{self.node}"{f".{key}" if key else ""}: {problem}')
+
+
+def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Choice | Normal:
+    """The node as arrays; `made` has its parents. Raises a SpecError that names it."""
+    _check_keys(site, node, feature)
+    parents = {name: made[name] for name in node.parents}
+    return _choice(site, node, feature, parents) if node.mean is None else _normal(site, node, feature, parents)
+
+
+def _check_keys(site: Site, node: Node, feature: Feature | None) -> None:
+    """Whether the keys of a node go together."""
+    if (node.probabilities is None) == (node.mean is None):
+        found = "neither probabilities nor mean" if node.mean is None else "both probabilities and mean"
+        raise site.error("", f"has {found}; give the probabilities of its values, or mean and std of a number")
+    if node.mean is None:
+        if node.std is not None or node.slopes:
+            raise site.error("", "has probabilities, so std and slopes mean nothing; remove them")
+        return
+    if isinstance(feature, CategoryFeature):
+        raise site.error("mean", "the feature is a category; give the probabilities of its values instead")
+    if node.std is None:
+        raise site.error("std", "missing; write the standard deviation, for example std = 1.0")
+    if node.values is not None:
+        raise site.error("values", "a number with mean and std has no list of values; remove it")
+
+
+def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> Choice:
+    try:
+        values = values_of(node, feature)
+    except SpecError as error:
+        raise site.error("values", str(error)) from None
+    choices = {name: parent for name, parent in parents.items() if isinstance(parent, Choice)}
+    for name in parents:
+        if name not in choices:
+            raise site.error(
+                "parents",
+                f'"{name}" is a number, and probabilities that depend on a number are not supported; give that parent '
+                "values and probabilities, or this node mean, std and slopes",
+            )
+    stated = node.values or values
+    rows = _rows(site, node, stated, choices)
+    place = {str(value): i for i, value in enumerate(stated)}
+    table = np.array(rows, np.float64)[:, [place[str(value)] for value in values]]
+    table /= np.array([math.fsum(row) for row in rows])[:, None]
+    whole = all(isinstance(value, int) and abs(value) <= MOST_EXACT for value in values)
+    numbers = np.array(values, np.float64) if whole else None
+    shown = np.arange(len(values), dtype=np.float64)
+    if isinstance(feature, IntegerFeature) and numbers is not None:
+        shown = numbers
+    return Choice(node.name, tuple(choices), values, table, shown, numbers)
+
+
+def _rows(
+    site: Site, node: Node, values: Sequence[Value], choices: Mapping[str, Choice]
+) -> Sequence[tuple[float, ...]]:
+    """A checked row for each combination of the parents."""
+    given = node.probabilities
+    known = [parent.values for parent in choices.values()]
+    if isinstance(given, Mapping):
+        if not known:
+            raise site.error("probabilities", "it has no parents; write one list: probabilities = [...]")
+        rows = _by_key(site, "probabilities", given, choices, width=len(values))
+    else:
+        if known:
+            example = f'probabilities = {{"{next(keys_of(known))}" = [...], ...}}'
+            raise site.error("probabilities", f"it has parents; write a list for each combination: {example}")
+        rows = [given or ()]
+    for place, row in enumerate(rows):
+        problem = row_problem(row, values)
+        if problem:
+            key = f'."{list(keys_of(known))[place]}"' if known else ""
+            raise site.error(f"probabilities{key}", problem)
+    return rows
+
+
+def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> Normal:
+    for name, slope in node.slopes.items():
+        parent = parents.get(name)
+        if parent is None:
+            there = near(name, node.parents) if node.parents else "it has none"
+            raise site.error("slopes", f'"{name}" is none of its parents; {there}')
+        if isinstance(parent, Choice) and parent.numbers is None:
+            raise site.error("slopes", f'the values of "{name}" are names, not numbers; remove its slope')
+        _check_number(site, f"slopes.{name}", slope)
+    choices: dict[str, Choice] = {}
+    for name, parent in parents.items():
+        if name not in node.slopes and isinstance(parent, Normal):
+            raise site.error(
+                "slopes", f'"{name}" is a number; say what each unit of it adds: slopes = {{{name} = ...}}'
+            )
+        if name not in node.slopes and isinstance(parent, Choice):
+            choices[name] = parent
+    mean = _entries(site, "mean", node.mean, choices)
+    std = _entries(site, "std", node.std, choices)
+    if len(mean) == len(std) == 1:
+        # The same for all combinations: they need not be told apart.
+        choices = {}
+    mean, std = np.broadcast_arrays(mean, std)
+    reach = float(np.abs(mean).max()) + MOST_DEVIATIONS * float(std.max())
+    reach += sum(abs(slope) * parents[name].reach for name, slope in node.slopes.items())
+    if not reach <= MOST_NUMBER:
+        raise site.error("slopes", f"it could become as large as {reach:g}; choose other units")
+    low, high = -math.inf, math.inf
+    if feature is not None and not isinstance(feature, CategoryFeature):
+        low, high = float(feature.low), float(feature.high)
+    return Normal(
+        name=node.name,
+        choices=tuple(choices),
+        slopes=tuple(node.slopes.items()),
+        mean=mean,
+        std=std,
+        low=low,
+        high=high,
+        whole=isinstance(feature, IntegerFeature),
+        reach=min(reach, max(abs(low), abs(high))),
+    )
+
+
+def _entries(site: Site, key: str, given: float | Mapping[str, float] | None, choices: Mapping[str, Choice]) -> Reals:
+    """The mean or std of each combination, or a single one that holds for all."""
+    if isinstance(given, Mapping):
+        if not choices:
+            raise site.error(key, f"no parent without a slope has named values; write one number: {key} = 1.0")
+        entries = _by_key(site, key, given, choices, width=1)
+    else:
+        entries = [math.nan if given is None else given]
+    for entry in entries:
+        _check_number(site, key, entry)
+        if key == "std" and entry < 0:
+            raise site.error(key, f"found {entry:g}; a standard deviation is at least 0")
+    return np.array(entries, np.float64)
+
+
+def _check_number(site: Site, key: str, number: float) -> None:
+    if not abs(number) <= MOST_NUMBER:
+        raise site.error(key, f"found {number:g}; write a finite number")
+
+
+def _by_key(site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[str, Choice], width: int) -> list[Entry]:
+    """The entries in the order of the combinations, each found by its key."""
+    known = [parent.values for parent in choices.values()]
+    count = combinations(known)
+    if count * width > MOST_CELLS:
+        raise site.error("parents", f"{count} combinations of its parents' values are too many; use fewer")
+    keys = list(keys_of(known))
+    twice = repeated(keys)
+    if twice is not None:
+        raise site.error(key, f'"{twice}" can be read in two ways; rename values of its parents that contain ", "')
+    wanted = set(keys)
+    unknown = next((each for each in given if each not in wanted), None)
+    if unknown is not None:
+        close = get_close_matches(unknown, keys[:MOST_LOOKED_AT], n=1)
+        hint = f'did you mean "{close[0]}"?' if close else f'write them in this order: "{keys[0]}"'
+        raise site.error(key, f'"{unknown}" is no combination of values of {some(list(choices))}; {hint}')
+    missing = next((each for each in keys if each not in given), None)
+    if missing is not None:
+        raise site.error(key, f'nothing is stated for "{missing}"; write an entry for each of {count} combinations')
+    return [given[each] for each in keys]

@@ -1,0 +1,231 @@
+"""The law of one feature: which values it takes how often, drawn by inverse CDF from words that subgroups share.
+
+A law is `Counted`, values with whole counts, or `Ranges`, uniform inside each of several ranges with fractions as
+weights. Either can be restricted to a group's domain, and the restricted law is exact too: probabilities are never
+rounded. What is drawn from is a `Listed` array, of which all entries are equally likely, or `Ranges`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from math import ceil, floor, gcd, lcm
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.populations.streams import Address, HalfWords, scaled, unit_reals
+from fairchain.populations.uniform import Inputs
+from fairchain.spec import Domain
+
+# A list of so many entries stays in the processor's cache, where a look into it is the fastest way to draw; with more
+# entries it pays to search, unless there are too many values for that.
+MOST_LISTED, MOST_SEARCHED = 2**15, 2**10
+# A column is counted without sorting if its values are whole numbers within such a span.
+MOST_SPAN = 2**20
+
+
+class Range(NamedTuple):
+    """Values from low to high, both included if they are whole numbers, and their weight among all ranges."""
+
+    low: float
+    high: float
+    weight: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Every entry of a sorted array is equally likely; a likelier value stands there more often."""
+
+    values: NDArray[np.float64]
+
+    @property
+    def words(self) -> int:
+        """How many random words a draw needs."""
+        return 1
+
+    def draw(self, words: Sequence[HalfWords], address: Address, lane: int) -> Inputs | float:
+        """A value for each row of words; `lane` is where words are drawn again."""
+        size = len(self.values)
+        if size == 1:
+            return float(self.values[0])
+        return self.values[address.below(words[0], size, lane)]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """One of several ranges by weight, then uniform inside it: whole numbers, or reals with 53 random bits."""
+
+    parts: tuple[Range, ...]
+    real: bool
+
+    @property
+    def mass(self) -> Fraction:
+        """The sum of all weights."""
+        return sum((part.weight for part in self.parts), Fraction(0))
+
+    @property
+    def words(self) -> int:
+        """How many random words a draw needs: one for the range, if there are several, then for the place in it."""
+        return (len(self.parts) > 1) + 1 + self.real
+
+    def within(self, domain: Domain) -> Ranges:
+        """The part in a domain."""
+        if domain.points:
+            pieces = [(part, point, point) for part in self.parts for point in domain.points]
+        else:
+            pieces = [(part, domain.low, domain.high) for part in self.parts]
+        cut = (self._cut(part, low, high) for part, low, high in pieces)
+        return Ranges(tuple(part for part in cut if part.weight > 0), self.real)
+
+    def _cut(self, part: Range, low: float, high: float) -> Range:
+        low, high = max(part.low, low), min(part.high, high)
+        length, whole = self._length(low, high), self._length(part.low, part.high)
+        return Range(low, high, part.weight * max(length, Fraction(0)) / whole)
+
+    def _length(self, low: float, high: float) -> Fraction:
+        return Fraction(high) - Fraction(low) + (not self.real)
+
+    def ready(self) -> Listed | Ranges:
+        """The same law in the form that is drawn fastest."""
+        if self.real:
+            return self
+        mass = self.mass
+        each = [part.weight / mass / self._length(part.low, part.high) for part in self.parts]
+        entries = lcm(*(share.denominator for share in each))
+        if entries > MOST_LISTED:
+            return self
+        lists = (
+            np.repeat(np.arange(part.low, part.high + 1, dtype=np.float64), int(share * entries))
+            for part, share in zip(self.parts, each, strict=True)
+        )
+        return Listed(np.concatenate(list(lists)))
+
+    def draw(self, words: Sequence[HalfWords], address: Address, lane: int) -> Inputs | float:
+        """A value for each row of words, the place in a range from the last of them.
+
+        Words that do not settle it are continued on `lane`, or drawn again on one for each range far above it.
+        """
+        lows, highs = self._ends
+        chosen = self._choose(words[0], address, lane)
+        if self.real:
+            place = unit_reals(words[-2], words[-1])
+            values: Inputs = lows[chosen] + (highs - lows)[chosen] * place
+            np.minimum(values, highs[chosen], out=values)
+            return values
+        if (lows == highs).all():
+            return lows[chosen]
+        sizes = (highs - lows).astype(np.uint64) + np.uint64(1)
+        index, low = scaled(words[-1], sizes[chosen])
+        again = low < np.uint64(2**32) % sizes[chosen]
+        for number in np.unique(chosen[again]) if again.any() else ():
+            rows = again & (chosen == number)
+            index[rows] = address.integers(int(sizes[number]), int(rows.sum()), lane + ((1 + int(number)) << 32))
+        return lows[chosen] + index
+
+    def guide(self, bits: int) -> NDArray[np.float64] | None:
+        """The value of all words that begin with the same bits, NaN where they differ; None if ranges are wide."""
+        if any(part.low != part.high for part in self.parts):
+            return None
+        edges = [0, *(edge * 2**bits for edge in self._edges), 2**bits]
+        table = np.full(2**bits, np.nan)
+        for part, start, end in zip(self.parts, edges[:-1], edges[1:], strict=True):
+            table[ceil(start) : floor(end)] = part.low
+        return table
+
+    def _choose(self, words: HalfWords, address: Address, lane: int) -> NDArray[np.intp]:
+        """The number of the range for each word, read as the first 32 bits of a real number without end.
+
+        Almost always these bits settle it. If the edge of a range lies among the numbers that begin with them, more
+        bits are drawn until they do.
+        """
+        if len(self.parts) == 1:
+            return np.zeros(len(words), np.intp)
+        chosen = np.searchsorted(self._marks, words, side="right")
+        open_rows = np.flatnonzero(self._marks[np.maximum(chosen, 1) - 1] == words)
+        more = _words(address, lane)
+        for row in open_rows:
+            chosen[row] = self._settle(int(words[row]), more)
+        return chosen
+
+    def _settle(self, known: int, more: Iterator[int]) -> int:
+        span = 2**32
+        while True:
+            least, most = Fraction(known, span), Fraction(known + 1, span)
+            number = bisect_right(self._edges, least)
+            if number == bisect_left(self._edges, most):
+                return number
+            known, span = known * 2**32 + next(more), span * 2**32
+
+    @cached_property
+    def _edges(self) -> tuple[Fraction, ...]:
+        """Where one range ends and the next begins, between 0 and 1."""
+        mass = self.mass
+        return tuple(accumulate(part.weight / mass for part in self.parts[:-1]))
+
+    @cached_property
+    def _marks(self) -> HalfWords:
+        """The first 32 bits of the edges."""
+        return np.array([int(edge * 2**32) for edge in self._edges], np.uint32)
+
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        lows, highs = zip(*((part.low, part.high) for part in self.parts), strict=True)
+        return np.array(lows, np.float64), np.array(highs, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Different values in order, each as likely as its count is large."""
+
+    values: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, column: NDArray[np.float64]) -> Counted:
+        """The law of drawing an entry of a column."""
+        low, high = column.min(), column.max()
+        if high - low > MOST_SPAN or (column % 1).any():
+            return cls(*np.unique(column, return_counts=True))
+        counts = np.bincount((column - low).astype(np.int64))
+        present = np.flatnonzero(counts)
+        return cls(low + present, counts[present])
+
+    @property
+    def mass(self) -> Fraction:
+        """The sum of all counts."""
+        return Fraction(int(self.counts.sum()))
+
+    def within(self, domain: Domain) -> Counted:
+        """The part in a domain."""
+        inner = domain.holds(self.values)
+        return Counted(self.values[inner], self.counts[inner])
+
+    def ready(self) -> Listed | Ranges:
+        """The same law in the form that is drawn fastest."""
+        counts = self.counts // gcd(*self.counts.tolist())
+        if counts.sum() <= MOST_LISTED or len(counts) > MOST_SEARCHED:
+            return Listed(np.repeat(self.values, counts))
+        points = zip(self.values.tolist(), counts.tolist(), strict=True)
+        return Ranges(tuple(Range(value, value, Fraction(count)) for value, count in points if count), real=False)
+
+
+Law = Counted | Ranges
+
+
+def uniform_law(domain: Domain) -> Ranges:
+    """Every value of a feature equally likely."""
+    return Ranges((Range(domain.low, domain.high, Fraction(1)),), domain.real)
+
+
+def _words(address: Address, lane: int) -> Iterator[int]:
+    """The words of a lane, one after the other without end."""
+    given, size = 0, 64
+    while True:
+        yield from map(int, address.halfwords(size, lane)[given:])
+        given, size = size, 2 * size

@@ -1,0 +1,400 @@
+"""Inputs drawn by a Python function of the caller, in one of two declared forms.
+
+Independent: `f(rng, count)` for everybody, or `f(rng, count, group)` for one group. Every group gets a generator of
+its own, so a round's rows of two groups are independent, however many numbers the function takes for each.
+Coupled: `Coupled(f, uniforms=m)` with `f(u, group)`, where `u` has a row of m uniform numbers for each round and every
+group gets the same `u`. Each row of the result must follow from its own row of `u`, and that is checked.
+
+Values are checked row by row too, since a value outside of a feature's range or a row of another group would void the
+verdict. numpy does not promise that the methods of its generators give the same numbers in every version, and a
+function can be changed: runs on such a population carry no certificate.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from fairchain.errors import DataError
+from fairchain.messages import suggest
+from fairchain.populations.streams import Address, unit_reals
+from fairchain.populations.uniform import Inputs, columns_of, shown_groups, subgroups_of
+from fairchain.spec import CategoryFeature, Feature, Group, Spec, domain_of
+from fairchain.spec.subgroups import Subgroup
+from fairchain.system.user_code import user_code
+from fairchain.tables.frames import has_masked
+
+# Rows drawn before the run, to see that the function draws from the generator alone, or row by row.
+TRIAL, TRIAL_COUPLED = 8, 64
+# Rows of every chunk that a coupled function computes a second time, among other rows; and the stream of that choice.
+CHECKED, CHECK_LANE = 8, 2**61
+# Rounding of sums in another order, relative to a feature's range: no dependence on other rows.
+ROUNDING = 1e-9
+# Uniform numbers for each round: 8192 rounds of them take 256 MiB.
+MOST_UNIFORMS = 4096
+FORMS = (
+    "write it as f(rng, count) for everybody, as f(rng, count, group) for one group, or pass "
+    "fairchain.Coupled(f, uniforms=m) for f(u, group)"
+)
+COUPLED_FORMS = "write it as f(u, group) for one group, or as f(u) for everybody"
+
+Draw = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """A function that turns uniform random numbers into inputs, row by row: common random numbers for all groups.
+
+    Parameters
+    ----------
+    function
+        `f(u, group)` gets an array (rounds, uniforms) of independent uniform numbers in [0, 1), read-only, and the name
+        of a group (None for everybody). It returns the inputs of that group, one row for each row of `u`, in the
+        formats of `f(rng, count, group)`. A row must follow from its own row of `u` alone. `f(u)` without `group` draws
+        everybody, and the members of each group are selected among them.
+    uniforms
+        Numbers in a row of `u`: as many as one input needs, from 1 to 4096.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def applicants(u, group):
+    ...     return np.column_stack([np.full(len(u), group == "sex=Male"), np.floor(80 * u[:, 0])])
+    >>> Coupled(applicants, uniforms=1).uniforms
+    1
+    """
+
+    function: Callable[..., Any]
+    uniforms: int
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.uniforms, int) and not isinstance(self.uniforms, bool)
+        if not whole or not 1 <= self.uniforms <= MOST_UNIFORMS:
+            raise DataError(
+                f"{_name_of(self.function)}: uniforms is {self.uniforms!r}; give the number of uniform random numbers "
+                f"that one input needs, a whole number from 1 to {MOST_UNIFORMS:,}"
+            )
+
+    def __call__(self, u: Inputs, **group: Any) -> Any:
+        """Call the function."""
+        return self.function(u, **group)
+
+
+class FunctionPopulation:
+    """A population whose inputs a Python function draws.
+
+    Parameters
+    ----------
+    spec
+        Gives the features in the order of the columns, and the groups.
+    subgroups
+        Subgroups to show: groups, or everybody; by default each group of the spec.
+    function
+        Takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has a
+        parameter `group`, it gets the name of a group (None for everybody) and draws rows of that group; else it
+        draws everybody, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
+        with categories as their index, or a mapping or frame with a column for each feature, categories by name.
+        A `Coupled` function gets uniform numbers instead.
+    dtype
+        Of the feature values handed out.
+    name
+        What to call the function in messages.
+
+    Raises
+    ------
+    DataError
+        If the function cannot be called so, fails, returns something else than such rows, or is declared as coupled
+        and does not compute each row from its own row of `u`.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        subgroups: Sequence[Subgroup] | None,
+        function: Callable[..., Any],
+        dtype: DTypeLike = np.float32,
+        name: str | None = None,
+    ) -> None:
+        self.subgroups: tuple[Subgroup, ...] = subgroups_of(spec) if subgroups is None else tuple(subgroups)
+        self.groups: tuple[Group, ...] = shown_groups(spec, self.subgroups)
+        self.protected_columns = columns_of(spec)
+        self.dtype = np.dtype(dtype)
+        self._uniforms = function.uniforms if isinstance(function, Coupled) else None
+        self._function = function.function if isinstance(function, Coupled) else function
+        self.name = name or _name_of(self._function)
+        self._features = spec.features
+        # What rounding may change in each column: nothing where values are whole numbers.
+        domains = [domain_of(feature) for feature in spec.features]
+        self._rounding = np.array([ROUNDING * (d.high - d.low) if d.real else 0.0 for d in domains])
+        self._by_group = _takes_group(self.name, self._function, coupled=self._uniforms is not None)
+        # The caller's function need not be ready for several threads at once.
+        self._one_at_a_time = threading.Lock()
+        self._try()
+
+    def __str__(self) -> str:
+        """In one phrase, for the statement under a verdict."""
+        return f"the inputs that the Python function {self.name} draws"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the guarantee assumes of the function and nobody can check."""
+        if self._uniforms is not None:
+            return ()
+        return (
+            f"{self.name}: the rows of one call are assumed to be independent draws of one distribution; a function "
+            "passed as fairchain.Coupled is checked for that",
+        )
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return len(self._features)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every subgroup is shown its own rows; else they must be selected with `accepts`."""
+        return self._by_group or all(subgroup.group is None for subgroup in self.subgroups)
+
+    def accepts(self, subgroup: int, values: Inputs) -> NDArray[np.bool_] | None:
+        """Which of these rows, (rows, features), belong to a subgroup; None if all that it shows do."""
+        if self._by_group or self.subgroups[subgroup].group is None:
+            return None
+        return self._belong(subgroup, values)
+
+    def shares(self) -> None:
+        """Return None: the function does not say."""
+        return
+
+    def desk(self) -> None:
+        """Return None: the function brings memory of its own."""
+        return
+
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: None = None,  # noqa: ARG002
+        subgroups: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> FunctionRounds:
+        """Draw `count` rounds of a chunk: the same for the same arguments as long as function and numpy stay."""
+        return FunctionRounds(self, (seed, chunk, count, copy))
+
+    def people(self, address: Draw, subgroup: int) -> Inputs:
+        """Call the function for a subgroup: with its own generator, or with the uniforms that all subgroups share."""
+        count = address[2]
+        if self._uniforms is None:
+            return self._asked(subgroup, count, _generator(address, self.shows(subgroup)), count).astype(self.dtype)
+        u = _uniforms(address, self._uniforms)
+        values = self._asked(subgroup, count, u)
+        seed, chunk, _, copy = address
+        rows = Address(seed, chunk, copy).integers(count, CHECKED, CHECK_LANE + self.shows(subgroup)).astype(np.intp)
+        self._check_rows(subgroup, u, values, rows)
+        return values.astype(self.dtype)
+
+    def shows(self, subgroup: int) -> int:
+        """Subgroups with the same number show the same rows."""
+        return subgroup if self._by_group else 0
+
+    def _asked(self, subgroup: int, count: int, *arguments: Any) -> NDArray[np.float64]:
+        """Call the function and check what it returns: `count` rows of a subgroup."""
+        group = self.subgroups[subgroup].group
+        extra = {"group": None if group is None else group.name} if self._by_group else {}
+        with self._one_at_a_time, user_code(self.name, "the function failed:", DataError):
+            answer = self._function(*arguments, **extra)
+        values = self._checked(answer, count)
+        if self._by_group and group is not None and not (belong := self._belong(subgroup, values)).all():
+            raise DataError(
+                f'{self.name}: {int((~belong).sum())} of {count} rows are not of group "{group.name}", which was '
+                "requested; return rows of that group only, or leave the parameter group out"
+            )
+        return values
+
+    def _check_rows(
+        self, subgroup: int, u: NDArray[np.float64], values: NDArray[np.float64], rows: NDArray[np.intp]
+    ) -> None:
+        """Compute some rows again, in another order and among other rows: each must be as it was."""
+        again = self._asked(subgroup, len(rows), _read_only(u[rows]))
+        wrong = (np.abs(again - values[rows]) > self._rounding).any(axis=1)
+        if wrong.any():
+            raise DataError(
+                f"{self.name}: row {int(rows[wrong.argmax()])} of the result depends on other rows of u, or changes "
+                "from call to call; compute each row from its own row of u alone, or write f(rng, count, group)"
+            )
+
+    def _belong(self, subgroup: int, values: Inputs) -> NDArray[np.bool_]:
+        belong = np.ones(len(values), bool)
+        for column, domain in zip(self.protected_columns, self.groups[subgroup].domains, strict=True):
+            belong &= domain.holds(values[:, column])
+        return belong
+
+    def _try(self) -> None:
+        """Refuse, before the run, a function that keeps a state or whose coupled rows depend on each other."""
+        for subgroup in {self.shows(subgroup): subgroup for subgroup in range(len(self.subgroups))}.values():
+            if self._uniforms is None:
+                self._try_twice(subgroup)
+            else:
+                self._try_rows(subgroup, self._uniforms)
+
+    def _try_twice(self, subgroup: int) -> None:
+        """Two calls with a generator in the same state must give the same rows: rounds are drawn again by address."""
+        once, again = (self.people((0, 0, TRIAL, 0), subgroup) for _ in range(2))
+        if not np.array_equal(once, again):
+            raise DataError(
+                f"{self.name}: two calls with a generator in the same state gave different rows; "
+                "draw every random number from rng, and keep nothing between two calls"
+            )
+
+    def _try_rows(self, subgroup: int, uniforms: int) -> None:
+        """Permuted, split and repeated rows of `u` must give permuted, split and repeated rows of the result."""
+        u = _uniforms((0, 0, TRIAL_COUPLED, 0), uniforms)
+        values = self._asked(subgroup, TRIAL_COUPLED, u)
+        order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
+        for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
+            self._check_rows(subgroup, u, values, rows)
+
+    def _checked(self, answer: Any, count: int) -> NDArray[np.float64]:
+        """What the function returned, as a matrix of values that exist."""
+        columns = self._columns(answer, count)
+        values = np.empty((count, self.width))
+        for place, (feature, column) in enumerate(zip(self._features, columns, strict=True)):
+            if column.shape != (count,):
+                raise DataError(
+                    f'{self.name}: column "{feature.name}" has shape {column.shape}, and {count} rows were requested; '
+                    "return one value for each"
+                )
+            if isinstance(feature, CategoryFeature) and not isinstance(answer, np.ndarray):
+                values[:, place] = self._indices(feature, column)
+            else:
+                values[:, place] = self._numbers(feature, column)
+        return values
+
+    def _columns(self, answer: Any, count: int) -> list[NDArray[Any]]:
+        if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
+            raise DataError(f"{self.name}: returned masked values; return a value for every cell")
+        if isinstance(answer, np.ndarray):
+            if answer.shape != (count, self.width):
+                raise DataError(
+                    f"{self.name}: returned an array of shape {answer.shape}; {count} rows with {self.width} "
+                    f"features were requested, shape ({count}, {self.width})"
+                )
+            return list(answer.T)
+        if not isinstance(answer, Mapping) and not hasattr(answer, "columns"):
+            raise DataError(
+                f"{self.name}: returned {type(answer).__name__}; return an array ({count}, {self.width}), "
+                "or a mapping or frame with a column for each feature"
+            )
+        present = [str(name) for name in (answer if isinstance(answer, Mapping) else answer.columns)]
+        columns = []
+        for feature in self._features:
+            name = feature.name if feature.name in present or feature.column is None else feature.column
+            if name not in present:
+                raise DataError(f'{self.name}: there is no column "{name}"; {suggest(name, present)}')
+            columns.append(np.asarray(answer[name]))
+        return columns
+
+    def _indices(self, feature: CategoryFeature, column: NDArray[Any]) -> NDArray[np.float64]:
+        """Categories by their names, or by what tables call them."""
+        index = {str(cell): place for place, cell in enumerate(feature.cells or ())}
+        index |= {str(value): place for place, value in enumerate(feature.values)}
+        names, places = np.unique(column.astype(str), return_inverse=True)
+        for name in names.tolist():
+            if name not in index:
+                raise DataError(
+                    f'{self.name}: column "{feature.name}" has "{name}", which is not one of its values; '
+                    f"{suggest(name, list(index))}"
+                )
+        found: NDArray[np.float64] = np.array([index[name] for name in names.tolist()], np.float64)[places]
+        return found
+
+    def _numbers(self, feature: Feature, column: NDArray[Any]) -> NDArray[np.float64]:
+        """Numbers in the feature's range, whole where they must be."""
+        domain = domain_of(feature)
+        try:
+            values = column.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f'{self.name}: column "{feature.name}" must hold numbers only') from None
+        wrong = ~domain.holds(values)
+        if not domain.real:
+            wrong |= values != np.floor(values)
+        if wrong.any():
+            row = int(wrong.argmax())
+            kind = "number" if domain.real else "whole number"
+            what = "index of a category, a whole number" if isinstance(feature, CategoryFeature) else kind
+            raise DataError(
+                f'{self.name}: column "{feature.name}" has {values[row]:g} in row {row}; '
+                f"it must be {'an' if what[0] == 'i' else 'a'} {what} from {domain.low:g} to {domain.high:g}"
+            )
+        return values
+
+
+@dataclass(frozen=True)
+class FunctionRounds:
+    """The draws of one chunk, made when they are first shown."""
+
+    population: FunctionPopulation
+    address: tuple[int, int, int, int]
+    _drawn: dict[int, Inputs] = field(default_factory=dict)
+
+    def inputs(self, groups: Sequence[int]) -> Inputs:
+        """Feature values, one block of rows after another for each subgroup: (subgroups * rounds, features)."""
+        return np.concatenate([self.show(group) for group in groups])
+
+    def show(self, group: int) -> Inputs:
+        """The rows of one subgroup, (rounds, features), or everybody if not exact."""
+        key = self.population.shows(group)
+        if key not in self._drawn:
+            self._drawn.clear()
+            self._drawn[key] = self.population.people(self.address, group)
+        return self._drawn[key]
+
+
+def _generator(address: Draw, lane: int) -> np.random.Generator:
+    """Return the generator of an address and lane: by its own key, so that `jumped` and `spawn` lead to no other's."""
+    seed, chunk, _, copy = address
+    # Words of fixed length, since numbers that are split into as many words as they need could run together.
+    words = [seed >> shift & 0xFFFFFFFF for shift in range(0, 128, 32)]
+    words += [number >> shift & 0xFFFFFFFF for number in (chunk, copy, lane) for shift in (0, 32)]
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
+
+
+def _uniforms(address: Draw, uniforms: int) -> NDArray[np.float64]:
+    """Return an array (rounds, uniforms) of independent uniform numbers in [0, 1) with 53 random bits."""
+    seed, chunk, count, copy = address
+    words = Address(seed, chunk, copy).halfwords(2 * count * uniforms)
+    return _read_only(unit_reals(*words.reshape(2, -1)).reshape(count, uniforms))
+
+
+def _read_only(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lock an array: a function that overwrites its `u` would change what the next group gets."""
+    u.flags.writeable = False
+    return u
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _takes_group(name: str, function: Callable[..., Any], *, coupled: bool) -> bool:
+    """Whether the function wants to know the group."""
+    forms = COUPLED_FORMS if coupled else FORMS
+    if not callable(function):
+        raise DataError(f"{name}: not a function; {forms}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    by_group = "group" in signature.parameters
+    try:
+        signature.bind(*([None] if coupled else [None, 0]), **({"group": None} if by_group else {}))
+    except TypeError:
+        given = "an array of uniforms" if coupled else "a generator and a number of rows"
+        raise DataError(f"{name}: cannot be called with {given}; {forms}") from None
+    return by_group

@@ -1,0 +1,288 @@
+"""Independent features with given frequencies: those of a table's columns, or those that the spec states.
+
+Rounds are coupled as those of uniform features are. An subgroup's protected features have the same law as everybody's,
+restricted to the group's values; the others do not depend on the subgroup. A value is found by inverse CDF from words
+that all subgroups share, so that an subgroup's draw is exactly of its law and differs no more than needed from
+another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import prod
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from fairchain.errors import DataError, SpecError
+from fairchain.messages import suggest
+from fairchain.populations.distributions import Counted, Law, Listed, uniform_law
+from fairchain.populations.frequencies import Stated, stated_law
+from fairchain.populations.streams import Address, HalfWords, scaled, surplus
+from fairchain.populations.uniform import Desk, Inputs, Rounds, columns_of, shown_groups, subgroups_of
+from fairchain.spec import Domain, Group, Spec, domain_of
+from fairchain.spec.schema import Marginals
+from fairchain.spec.subgroups import Subgroup
+
+# Features that a phrase names before it only counts them.
+MOST_NAMED = 4
+# First bits of a word that settle most values of a law that is searched.
+GUIDE_BITS = 13
+
+
+class People(Protocol):
+    """Rows of a table: values as they are drawn, (rows, features), and what to call their source."""
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """One row for each person, categories as their index."""
+
+    @property
+    def source(self) -> str:
+        """The file, or what was handed over."""
+
+
+class MarginalPopulation:
+    """Where inputs come from when every feature is independent with frequencies of its own.
+
+    Parameters
+    ----------
+    spec
+        Its `population.frequencies` come first; a feature without any has those of its column.
+    subgroups
+        Who is shown: groups, or everybody; by default each group of the spec.
+    people
+        Rows of a table; without one a feature whose frequencies are not stated is uniform over its range.
+    dtype
+        Of the feature values handed out.
+
+    Raises
+    ------
+    SpecError, DataError
+        If frequencies cannot be meant, or nobody belongs to an subgroup.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        subgroups: Sequence[Subgroup] | None = None,
+        people: People | None = None,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        self.subgroups: tuple[Subgroup, ...] = subgroups_of(spec) if subgroups is None else tuple(subgroups)
+        self.groups: tuple[Group, ...] = shown_groups(spec, self.subgroups)
+        self.protected_columns = columns_of(spec)
+        self.dtype = np.dtype(dtype)
+        self._phrase = _phrase(spec, people)
+        laws = laws_of(spec, people)
+        self._shares = _shares(laws, self.protected_columns, self.groups)
+        for subgroup, shares in zip(self.subgroups, self._shares, strict=True):
+            if 0 in shares:
+                raise _nobody(spec, people, subgroup, spec.property.protected[shares.index(Fraction(0))])
+        self._laws = tuple(law.ready() for law in laws)
+        # Subgroups that have the same values of a feature share a law, and with it the lane to draw again from.
+        domains = [(place, domain) for group in self.groups for place, domain in enumerate(group.domains)]
+        restricted = {key: laws[self.protected_columns[key[0]]].within(key[1]).ready() for key in domains}
+        self._subgroup_laws = {
+            key: (law, 1 + self.width + number) for number, (key, law) in enumerate(restricted.items())
+        }
+        self._tabulate()
+        self._spread_words()
+
+    def __str__(self) -> str:
+        """In one phrase, for the statement under a verdict."""
+        return self._phrase
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return len(self._laws)
+
+    def shares(self) -> tuple[float, ...]:
+        """The share of all people that belongs to each subgroup."""
+        return tuple(float(prod(parts)) for parts in self._shares)
+
+    def desk(self) -> Desk:
+        """Memory to draw into, for one worker."""
+        return Desk(self.dtype, self._sizes, self._starts)
+
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: Desk | None = None,
+        subgroups: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> Rounds:
+        """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere."""
+        address = Address(seed, chunk, copy)
+        desk = desk or self.desk()
+        people, product = desk.clear(count)
+        drawn = address.halfwords(count * (self.width + self._further))
+        words, fine = drawn[: people.size].reshape(people.shape), drawn[people.size :].reshape(count, -1)
+        sizes, starts = desk.tiles(count)
+        _, low = scaled(words.reshape(-1), sizes, out=product)
+        again = None
+        # One pass that almost always says no, before the exact test for each column.
+        if low.min() < self._surplus.max():
+            again = low.reshape(people.shape) < self._surplus
+        np.right_shift(product, np.uint64(32), out=product)
+        entries = product.view(np.int64)
+        np.add(entries, starts, out=entries)
+        # Every entry exists; "clip" only spares numpy a copy that it would need to undo a wrong one.
+        np.take(self._table, entries, out=people.reshape(-1), mode="clip")
+        if again is not None:
+            self._draw_again(again, people, address)
+        rounds = Rounds(self, address, people, words, fine)
+        for column in self._apart:
+            people[:, column] = self._laws[column].draw(self._words_of(rounds, column), address, 1 + column)
+        if self._guided:
+            self._settle(rounds)
+        return rounds
+
+    def protected_values(self, rounds: Rounds, subgroup: int, place: int) -> Inputs | float:
+        """One protected feature, as this subgroup has it in each round."""
+        law, lane = self._subgroup_laws[place, self.groups[subgroup].domains[place]]
+        return law.draw(self._words_of(rounds, self.protected_columns[place]), rounds.address, lane)
+
+    def _words_of(self, rounds: Rounds, column: int) -> list[HalfWords]:
+        return [rounds.words[:, column], *(rounds.fine[:, place] for place in self._fine[column])]
+
+    def _settle(self, rounds: Rounds) -> None:
+        """Search for the values that the first bits of a word did not settle."""
+        unsettled = np.isnan(rounds.people)
+        for column in self._guided:
+            rows = np.flatnonzero(unsettled[:, column])
+            fresh = self._laws[column].draw([rounds.words[rows, column]], rounds.address, 1 + column)
+            rounds.people[rows, column] = fresh
+
+    def _draw_again(self, surplus_words: NDArray[np.bool_], people: Inputs, address: Address) -> None:
+        """Replace the few values drawn from surplus words, each column from a lane of its own."""
+        for column in np.flatnonzero(surplus_words.any(axis=0)):
+            rows = np.flatnonzero(surplus_words[:, column])
+            fresh = address.integers(int(self._sizes[column]), len(rows), 1 + int(column))
+            people[rows, column] = self._table[self._starts[column] + fresh]
+
+    def _tabulate(self) -> None:
+        """Put the lists of all columns into one table, so that one look-up draws them all.
+
+        A law that is searched has a guide there: values for the first bits of a word, NaN if these do not settle it.
+        Columns that are overwritten later (protected ones, and those without list or guide) look at a single entry.
+        """
+        lists: list[NDArray[np.float64]] = []
+        self._apart: list[int] = []
+        self._guided: list[int] = []
+        for column, law in enumerate(self._laws):
+            entries = np.zeros(1)
+            if column in self.protected_columns:
+                pass
+            elif isinstance(law, Listed):
+                entries = law.values
+            elif (guide := law.guide(GUIDE_BITS)) is not None:
+                entries = guide
+                self._guided.append(column)
+            else:
+                self._apart.append(column)
+            lists.append(entries)
+        self._table = np.concatenate(lists).astype(self.dtype)
+        sizes = [len(values) for values in lists]
+        self._sizes = np.array(sizes, np.uint64)
+        self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        self._surplus = np.array([surplus(size) for size in sizes], np.uint64)
+
+    def _spread_words(self) -> None:
+        """Say where the further words of a column stand that needs more than one, for itself or for an subgroup."""
+        needs = [law.words if column in self._apart else 1 for column, law in enumerate(self._laws)]
+        for (place, _), (law, _) in self._subgroup_laws.items():
+            column = self.protected_columns[place]
+            needs[column] = max(needs[column], law.words)
+        ends = np.cumsum([need - 1 for need in needs]).tolist()
+        self._fine = [range(end - need + 1, end) for need, end in zip(needs, ends, strict=True)]
+        self._further = ends[-1]
+
+
+def laws_of(spec: Spec, people: People | None) -> tuple[Law, ...]:
+    """The law of each feature: stated, else that of its column, else uniform."""
+    stated = _frequencies(spec)
+    names = [feature.name for feature in spec.features]
+    for name in stated:
+        if name not in names:
+            raise SpecError(f'population.frequencies: there is no feature "{name}"; {suggest(name, names)}')
+    if not stated and people is None and isinstance(spec.population, Marginals):
+        raise SpecError(
+            "population: marginals need frequencies; name a table with path = ..., "
+            "or state them: frequencies = {sex = {Female = 0.5, Male = 0.5}}"
+        )
+    if people is not None and not len(people.values):
+        raise DataError(f"{people.source}: has no rows to take frequencies from")
+    laws: list[Law] = []
+    for column, feature in enumerate(spec.features):
+        if feature.name in stated:
+            laws.append(stated_law(feature, stated[feature.name]))
+        elif people is None:
+            laws.append(uniform_law(domain_of(feature)))
+        else:
+            laws.append(_column_law(people, column, feature.name))
+    return tuple(laws)
+
+
+def _column_law(people: People, column: int, name: str) -> Counted:
+    values = people.values[:, column]
+    missing = int(np.isnan(values).sum())
+    if missing:
+        raise DataError(
+            f'{people.source}: {missing:,} of {len(values):,} rows have no value of "{name}"; say what a missing one '
+            "counts as with missing = ... in its [[feature]], or state its population.frequencies"
+        )
+    return Counted.of(values)
+
+
+def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], people: People | None) -> tuple[float, ...]:
+    """The share of all people that belongs to each subgroup, 0 for an subgroup that could not be drawn.
+
+    For a spec whose features are uniform too.
+    """
+    shares = _shares(laws_of(spec, people), columns_of(spec), shown_groups(spec, subgroups))
+    return tuple(float(prod(parts)) for parts in shares)
+
+
+def _shares(laws: Sequence[Law], columns: Sequence[int], groups: Sequence[Group]) -> list[list[Fraction]]:
+    """For each group the share of each of its protected features."""
+    known: dict[tuple[int, Domain], Fraction] = {}
+    for group in groups:
+        for column, domain in zip(columns, group.domains, strict=True):
+            if (column, domain) not in known:
+                known[column, domain] = laws[column].within(domain).mass / laws[column].mass
+    return [[known[column, domain] for column, domain in zip(columns, group.domains, strict=True)] for group in groups]
+
+
+def _frequencies(spec: Spec) -> dict[str, Stated]:
+    return dict(spec.population.frequencies) if isinstance(spec.population, Marginals) else {}
+
+
+def _nobody(spec: Spec, people: People | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
+    """What to say when nobody has an subgroup's values of a feature."""
+    remedy = f'leave the group out with groups = {{...}} in the [[feature]] "{name}", or '
+    if people is None or name in _frequencies(spec):
+        return SpecError(
+            f'population.frequencies.{name}: group "{subgroup.name}" has share 0; {remedy}give its values a share'
+        )
+    return DataError(
+        f'{people.source}: 0 of {len(people.values):,} rows have a value of "{name}" that belongs to group '
+        f'"{subgroup.name}"; {remedy}use a table that has it'
+    )
+
+
+def _phrase(spec: Spec, people: People | None) -> str:
+    stated = [feature.name for feature in spec.features if feature.name in _frequencies(spec)]
+    rows = f"those of the {len(people.values):,} rows of {people.source}" if people is not None else ""
+    if not stated:
+        return f"independent features with {rows.replace('those', 'the frequencies')}"
+    if len(stated) == len(spec.features):
+        return "independent features with the stated frequencies"
+    named = ", ".join(stated) if len(stated) <= MOST_NAMED else f"{len(stated)} features"
+    others = f"with {rows}" if rows else "uniform over their ranges"
+    return f"independent features with the stated frequencies of {named}, the others {others}"

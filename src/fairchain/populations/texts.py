@@ -1,0 +1,323 @@
+"""Texts of a corpus: of each group those that mention it, or one text with the terms of each group in it.
+
+observed
+    A round draws for each subgroup one of the texts that mention its group, all alike. A text that mentions two groups
+    belongs to both: an subgroup's rate is P(Y | the text mentions the group). Each group's texts stand in order, by a
+    recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay what they
+    are,
+    and the subgroups of a round differ less than any two texts.
+swapped
+    A round draws one of the texts that mention somebody, and shows it in every subgroup with each term exchanged for
+    that
+    subgroup's. Nothing else differs between subgroups.
+
+Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same in all subgroups.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError, SpecError
+from fairchain.populations.streams import Address
+from fairchain.spec import CategoryFeature, Group, Spec
+from fairchain.spec.schema import Texts
+from fairchain.spec.subgroups import Subgroup
+from fairchain.text.corpus import Corpus, read_corpus
+from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
+from fairchain.text.substitution import Replacing, replacing_of
+from fairchain.text.terms import Mentions, Terms, terms_of
+
+# Lanes of random words, the same for all subgroups: for the text and for its synonyms. From AGAIN on each subgroup
+# has its own.
+TEXT, SYNONYMS, AGAIN = range(3)
+# Groups whose number of texts is told.
+MOST_NAMED = 8
+
+
+class TextPopulation:
+    """Where texts come from.
+
+    Parameters
+    ----------
+    spec
+        Must have a text, features with terms, and a corpus.
+    subgroups
+        Who is shown: groups, or everybody where an subgroup has none.
+
+    Raises
+    ------
+    SpecError, DataError
+        If the corpus, the terms or the synonyms cannot be had or meant, or no text mentions an subgroup's group.
+    """
+
+    def __init__(self, spec: Spec, subgroups: Sequence[Subgroup]) -> None:
+        question = TextGroups.of(spec)
+        self.question, self.subgroups, self.dtype = question, tuple(subgroups), np.dtype(np.int32)
+        self.lexicon, self.corpus = question.lexicon, question.corpus
+        self.swapped = question.population.reading == "swapped"
+        self.pools: tuple[NDArray[np.intp], ...] = tuple(question.pool(subgroup.group) for subgroup in self.subgroups)
+        self.exchanges: tuple[Exchange | None, ...] = tuple(
+            question.exchange(subgroup.group) if self.swapped and subgroup.group is not None else None
+            for subgroup in self.subgroups
+        )
+        drawn = np.zeros(len(self.corpus.ids), bool)
+        for pool in self.pools:
+            drawn[pool] = True
+        self.replacing: Replacing | None = question.replacing(np.flatnonzero(drawn))
+
+    def __str__(self) -> str:
+        """In one phrase, for the statement under a verdict."""
+        population = self.question.population
+        name = f"the data set {population.dataset}" if population.dataset else Path(str(population.path)).name
+        if self.swapped:
+            who = " and ".join(feature.name for feature in self.question.features)
+            what = f"the {len(self.pools[0]):,} texts of {name} that mention a {who}, as those of every group"
+        else:
+            sizes = [
+                f"{subgroup.name} {len(pool):,}" for subgroup, pool in zip(self.subgroups, self.pools, strict=True)
+            ]
+            more = [f"and {len(sizes) - MOST_NAMED} more"] if len(sizes) > MOST_NAMED else []
+            listed = ", ".join(sizes[:MOST_NAMED] + more)
+            what = f"the texts of {name} that mention each group ({listed}; {len(self.corpus.ids):,} in all)"
+        if not population.replace:
+            return what
+        source = "WordNet" if population.synonyms == "wordnet" else f"{population.neighbours} nearest words"
+        return f"{what}, up to {population.replace} words of each replaced by synonyms ({source})"
+
+    @property
+    def width(self) -> int:
+        """How many words of a text the network reads."""
+        return int(self.corpus.ids.shape[1])
+
+    @property
+    def sha256(self) -> str:
+        """Of everything that decides which texts may be drawn: corpus, words and how many are read, terms, synonyms."""
+        parts = [self.corpus.sha256, self.lexicon.sha256, *(terms.sha256 for terms in self.question.terms)]
+        parts += [] if self.replacing is None else [self.replacing.sha256]
+        assert self.question.spec.text is not None
+        parts += [str(self.question.spec.text.length), self.question.spec.text.unknown]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the corpus."""
+        left = self.corpus.total - len(self.corpus.ids)
+        if not left:
+            return ()
+        return (f"{left:,} of {self.corpus.total:,} texts hold no known word and are never drawn.",)
+
+    def desk(self) -> TextDesk:
+        """Memory to draw into, for one worker."""
+        return TextDesk(self.width, len(self.lexicon) if self.swapped else 0)
+
+    def shares(self) -> tuple[float, ...] | None:
+        """The share of the texts that mention each subgroup's group; None for an exchange, which has the same for all.
+
+        A text that mentions two groups counts in both, so these may add up to more than 1.
+        """
+        if self.swapped:
+            return None
+        return tuple(len(pool) / len(self.corpus.ids) for pool in self.pools)
+
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: TextDesk | None = None,
+        subgroups: Sequence[int] | None = None,  # noqa: ARG002
+    ) -> TextRounds:
+        """Draw `count` rounds of a chunk: the same for the same arguments, always and everywhere.
+
+        `copy` addresses independent draws of the same chunk. With a desk the rounds are drawn into its memory, and are
+        valid until the next draw there.
+        """
+        return TextRounds(self, Address(seed, chunk, copy), count, desk or self.desk())
+
+
+class TextRounds:
+    """The draws of one chunk, made for each subgroup when it is asked for."""
+
+    def __init__(self, population: TextPopulation, address: Address, count: int, desk: TextDesk) -> None:
+        self._population, self._address, self._count = population, address, count
+        self._drawn, self._shown = desk.clear(count)
+        self._desk = desk
+        self._subgroup: int | None = None
+
+    def inputs(self, groups: Sequence[int]) -> NDArray[Any]:
+        """Word numbers, one block of rows after another for each subgroup: (subgroups * rounds, words)."""
+        found = np.empty((len(groups), *self._drawn.shape), np.int32)
+        for block, group in zip(found, groups, strict=True):
+            block[:] = self.show(group)
+        return found.reshape(-1, self._drawn.shape[1])
+
+    def show(self, group: int) -> NDArray[Any]:
+        """The texts of one subgroup, (rounds, words); valid until the next call."""
+        population = self._population
+        self._draw(0 if population.swapped else group)
+        exchange = population.exchanges[group]
+        if exchange is None:
+            return self._drawn
+        # Every word is looked up, which is quicker than to look for the terms; almost all stand for themselves.
+        words = self._desk.words
+        words[exchange.terms] = exchange.instead
+        return np.take(words, self._drawn, out=self._shown, mode="clip")
+
+    def _draw(self, subgroup: int) -> None:
+        """Texts of an subgroup, with some of their words replaced."""
+        if self._subgroup == subgroup:
+            return
+        population = self._population
+        pool = population.pools[subgroup]
+        texts = pool[self._address.below(self._address.halfwords(self._count, TEXT), len(pool), AGAIN + subgroup)]
+        np.take(population.corpus.ids, texts, axis=0, out=self._drawn, mode="clip")
+        if population.replacing is not None:
+            words = self._address.halfwords(2 * self._count * population.replacing.most, SYNONYMS)
+            population.replacing.apply(texts, self._drawn, words.reshape(population.replacing.most, 2, self._count))
+        self._subgroup = subgroup
+
+
+class TextDesk:
+    """Memory to draw into again and again, and a table of what stands for each word in an exchange."""
+
+    def __init__(self, width: int, words: int) -> None:
+        self._memory = np.empty((2, 0, width), np.int32)
+        self.words = np.arange(words + 1, dtype=np.int32)
+
+    def clear(self, rounds: int) -> tuple[Ids, Ids]:
+        """Room for the texts that are drawn, and for them as an subgroup shows them."""
+        if rounds > self._memory.shape[1]:
+            self._memory = np.empty((2, rounds, self._memory.shape[2]), np.int32)
+        return self._memory[0, :rounds], self._memory[1, :rounds]
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """The numbers of all terms, the same for every subgroup, and of what stands in their place in one."""
+
+    terms: Ids
+    instead: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class TextGroups:
+    """What a spec says about texts: the words, the corpus, the terms of each protected feature."""
+
+    spec: Spec
+    population: Texts
+    lexicon: Lexicon
+    corpus: Corpus
+    features: tuple[CategoryFeature, ...]
+    terms: tuple[Terms, ...]
+
+    @classmethod
+    def of(cls, spec: Spec) -> TextGroups:
+        """Read everything that the spec names."""
+        population, text = spec.population, spec.text
+        if not isinstance(population, Texts) or text is None:
+            raise SpecError('population.kind: is no corpus; write kind = "text" with path or dataset')
+        by_name = {feature.name: feature for feature in spec.features}
+        features = tuple(by_name[name] for name in spec.property.protected)
+        described = tuple(feature for feature in features if isinstance(feature, CategoryFeature))
+        # Before the corpus, since what is wrong with them is found at once.
+        terms = tuple(terms_of(feature) for feature in described)
+        _check_apart(terms)
+        lexicon = lexicon_of(text)
+        return cls(spec, population, lexicon, read_corpus(population, lexicon, text.length), described, terms)
+
+    @cached_property
+    def mentions(self) -> tuple[Mentions, ...]:
+        """For each protected feature which text mentions which value."""
+        return tuple(Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms)
+
+    @property
+    def anybody(self) -> NDArray[np.bool_]:
+        """The texts that mention some value of every protected feature."""
+        found: NDArray[np.bool_] = np.all([mentions.anybody for mentions in self.mentions], axis=0)
+        return found
+
+    def members(self, group: Group | None) -> NDArray[np.bool_]:
+        """The texts that mention a group; all of them where there is none."""
+        inside = np.ones(len(self.corpus.ids), bool)
+        for place, mentions in enumerate(self.mentions):
+            if group is not None:
+                inside &= mentions.any_of(self._values(group, place))
+        return inside
+
+    def pool(self, group: Group | None) -> NDArray[np.intp]:
+        """The texts that an subgroup draws from, in order: all that mention its group, or all that there are.
+
+        In an exchange all subgroups draw from the texts that mention somebody.
+        """
+        swapped = self.population.reading == "swapped"
+        order = self.corpus.order
+        pool = np.flatnonzero(self.anybody) if swapped else order[self.members(group)[order]]
+        if not len(pool):
+            everybody = "a term of any value of " + " and ".join(feature.name for feature in self.features)
+            what = everybody if swapped or group is None else f'"{group.name}"'
+            raise DataError(
+                f"{self.corpus.name}: none of its {len(self.corpus.ids):,} texts mentions {what}; take a larger "
+                "corpus, add words to the terms, or leave the value out"
+            )
+        return pool
+
+    def exchange(self, group: Group) -> Exchange:
+        """What stands in place of each term where the text is to mention this group."""
+        found: dict[int, int] = {}
+        for place, terms in enumerate(self.terms):
+            values = self._values(group, place)
+            if len(values) > 1:
+                raise SpecError(
+                    f'feature "{terms.feature}".groups: "{group.name}" has several values, and a text is shown with '
+                    'the terms of one; with as = "swapped" give every group a single value'
+                )
+            for word, instead in terms.exchange(values[0]).items():
+                if word in self.lexicon.numbers:
+                    found[self.lexicon.numbers[word]] = self._number(terms.feature, instead)
+        return Exchange(np.array(list(found), np.int32), np.array(list(found.values()), np.int32))
+
+    def replacing(self, texts: NDArray[np.intp]) -> Replacing | None:
+        """How words of these texts are replaced, if they are."""
+        return replacing_of(self.population, self.lexicon, self.corpus, self.terms, texts)
+
+    def _number(self, feature: str, word: str) -> int:
+        if word not in self.lexicon.numbers:
+            raise SpecError(
+                f'feature "{feature}".terms: "{word}" is not a word of {self.lexicon.name}, so the network cannot read '
+                "it; write another word in its place"
+            )
+        return self.lexicon.numbers[word]
+
+    def _values(self, group: Group, place: int) -> list[str]:
+        feature = self.features[place]
+        return [str(value) for number, value in enumerate(feature.values) if group.domains[place].contains(number)]
+
+
+def text_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
+    """The share of the texts that mention each group, also of one that none mentions; None for an exchange."""
+    question = TextGroups.of(spec)
+    if question.population.reading == "swapped":
+        return None
+    return [float(question.members(group).mean()) for group in groups]
+
+
+def _check_apart(terms: Sequence[Terms]) -> None:
+    """Refuse a word that is a term of two protected features: one exchange would undo the other."""
+    seen: dict[str, str] = {}
+    for each in terms:
+        for word in sorted(each.all_words):
+            if word in seen:
+                raise SpecError(
+                    f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of them'
+                )
+            seen[word] = each.feature

@@ -1,0 +1,228 @@
+"""What a repair may change: a few numbers between -1 and 1, 0 for "as it was", and the weights that follow from them.
+
+`scales` multiplies everything that leaves a unit, as the paper does, by a factor from 0 to 2. `biases` moves the
+biases of units and of the last layer, `last-layer` changes each weight there, `low-rank` each weight of the
+protected features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.models.edit.weights import RECURRENT, Array, WeightBlock, Weights, WeightUnit
+from fairchain.repairing.result import Adjustment
+
+Point = NDArray[np.float64]
+KINDS = ("auto", "scales", "biases", "last-layer", "low-rank")
+# How far the protected features are turned down at the points that are looked at first.
+STEPS = np.arange(1, 17) / 16
+
+
+class Parameters(Protocol):
+    """A way to change a network."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each number is."""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors that can become different."""
+
+    def weights(self, point: Point) -> dict[str, Array]:
+        """Their values."""
+
+    def starts(self) -> list[Point]:
+        """Points to look at before the search."""
+
+    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
+        """The numbers in words and in their own units."""
+
+
+@dataclass(frozen=True)
+class NamedUnit:
+    """A unit and what a reader calls it; `protected` if it is a protected feature."""
+
+    unit: WeightUnit
+    name: str
+    protected: bool = False
+
+
+class Scales:
+    """Factors for everything that leaves a unit.
+
+    Parameters
+    ----------
+    weights, units
+        Of the network, and those of its units that get a factor each.
+    means
+        For each tensor that flows into weights the mean of its entries. Then a unit's signal h becomes
+        f h + (1 - f) mean(h): it varies less, and its mean stays, through the bias of the layer that it goes to.
+        None for the paper's way, in which it is f h.
+    """
+
+    def __init__(self, weights: Weights, units: Sequence[NamedUnit], means: Mapping[str, Array] | None) -> None:
+        self._base = weights.values
+        self._units = [each for each in units if weights.outgoing(each.unit)]
+        self._columns: list[list[tuple[WeightBlock, list[int]]]] = [weights.outgoing(each.unit) for each in self._units]
+        self._shares = [
+            [(block, constant_part(block, entries, self._base, means)) for block, entries in columns]
+            for columns in self._columns
+        ]
+        blocks = [block for columns in self._columns for block, _ in columns]
+        biases = [block.bias for block in blocks if block.bias and means is not None]
+        self.tensors = tuple(dict.fromkeys([*(block.tensor for block in blocks), *biases]))
+        self.names = tuple(f"factor of {each.name}" for each in self._units)
+
+    def weights(self, point: Point) -> dict[str, Array]:
+        """The tensors with these factors."""
+        changed = {name: self._base[name].copy() for name in self.tensors}
+        for value, columns, shares in zip(point, self._columns, self._shares, strict=True):
+            for block, entries in columns:
+                np.moveaxis(changed[block.tensor], block.axis, 0)[entries] *= 1 + value
+            for block, share in shares:
+                if share is not None:
+                    add_to_bias(changed[block.bias or ""], block, -value * share)
+        return changed
+
+    def starts(self) -> list[Point]:
+        """The protected features' factors from 1 down to 0, all together."""
+        protected = np.array([float(each.protected) for each in self._units])
+        return [-share * protected for share in STEPS] if protected.any() else []
+
+    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
+        """The factors."""
+        return tuple(Adjustment(name, 1.0, 1 + float(v)) for name, v in zip(self.names, point, strict=True))
+
+
+def constant_part(
+    block: WeightBlock, entries: Sequence[int], base: Mapping[str, Array], means: Mapping[str, Array] | None
+) -> Array | None:
+    """What these entries add to the layer's sums on average, in the unit of its bias; None if that is not kept."""
+    if means is None or block.bias is None or block.source not in means:
+        return None
+    mean = means[block.source]
+    # A channel that was laid flat comes as many entries; their means are known one by one, or not at all.
+    if len(mean) != base[block.tensor].shape[block.axis]:
+        return None
+    share = np.tensordot(mean[list(entries)], block.columns(base[block.tensor], entries), axes=1)
+    # A convolution adds over its window too.
+    return block.gain * (share.reshape(len(share), -1).sum(axis=1) if block.operator == "Conv" else share)
+
+
+def add_to_bias(bias: Array, block: WeightBlock, amount: Array) -> None:
+    """Add to the biases that stand beside a block of weights."""
+    if amount.ndim == 2:
+        bias[:, block.shift : block.shift + amount.shape[1]] += amount
+    else:
+        bias.reshape(-1)[:] += amount
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Single weights or biases, each moved by up to `reach`.
+
+    `places` are (tensor, flat index); `partners` says for each which biases move against it so that the mean of the
+    layer's sums stays.
+    """
+
+    base: Mapping[str, Array]
+    places: tuple[tuple[str, int], ...]
+    reach: tuple[float, ...]
+    names: tuple[str, ...]
+    partners: tuple[tuple[str, int, float] | None, ...] = ()
+    first: tuple[Point, ...] = field(default=(), repr=False)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors that hold them."""
+        partners = [each[0] for each in self.partners if each is not None]
+        return tuple(dict.fromkeys([*(tensor for tensor, _ in self.places), *partners]))
+
+    def weights(self, point: Point) -> dict[str, Array]:
+        """The tensors with these shifts."""
+        changed = {name: self.base[name].copy() for name in self.tensors}
+        for number, ((tensor, index), amount) in enumerate(zip(self.places, point * self.reach, strict=True)):
+            changed[tensor].reshape(-1)[index] += amount
+            partner = self.partners[number] if self.partners else None
+            if partner is not None:
+                changed[partner[0]].reshape(-1)[partner[1]] -= amount * partner[2]
+        return changed
+
+    def starts(self) -> list[Point]:
+        """Points that are worth a look."""
+        return list(self.first)
+
+    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
+        """The numbers themselves."""
+        olds = [float(self.base[tensor].reshape(-1)[index]) for tensor, index in self.places]
+        moves = point * self.reach
+        return tuple(
+            Adjustment(name, old, old + float(move)) for name, old, move in zip(self.names, olds, moves, strict=True)
+        )
+
+
+def last_layer(weights: Weights) -> Shifts:
+    """Each weight and bias of the layer that stands last."""
+    block = weights.blocks[-1]
+    tensors = [block.tensor, *([block.bias] if block.bias else [])]
+    typical = typical_size(weights.values[block.tensor])
+    places = tuple((name, index) for name in tensors for index in range(weights.values[name].size))
+    return Shifts(weights.values, places, (typical,) * len(places), _names(weights, places))
+
+
+def unit_biases(weights: Weights, units: Sequence[NamedUnit]) -> Shifts:
+    """The biases of these units, and those of the last layer."""
+    makers = {block.output: block for block in weights.blocks}
+    wanted = [(makers[u.unit.layer], u.unit.place) for u in units if u.unit.layer in makers]
+    last = weights.blocks[-1]
+    wanted += [(last, j) for j in range(weights.values[last.bias].size if last.bias else 0)]
+    places: list[tuple[str, int]] = []
+    reach: list[float] = []
+    for block, index in wanted:
+        # A recurrent operator has a bias for each of its gates; none of them alone is the cell's.
+        if block.bias is None or (block.bias, index) in places or block.operator in RECURRENT:
+            continue
+        places.append((block.bias, index))
+        reach.append(typical_size(weights.values[block.bias]))
+    return Shifts(weights.values, tuple(places), tuple(reach), _names(weights, places))
+
+
+def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, Array]) -> Shifts:
+    """Each weight of the protected features; what they add on average is kept through the bias."""
+    places: list[tuple[str, int]] = []
+    owners: list[str] = []
+    partners: list[tuple[str, int, float] | None] = []
+    found = [(each.name, *way) for each in protected for way in weights.outgoing(each.unit)]
+    for owner, block, entries in found:
+        base = weights.values[block.tensor]
+        numbers = np.moveaxis(np.arange(base.size).reshape(base.shape), block.axis, 0)[entries]
+        mean = means.get(block.source)
+        kept = mean is not None and block.bias is not None and base.ndim == 2 and len(mean) == base.shape[block.axis]
+        for entry, row in zip(entries, numbers.reshape(len(entries), -1).tolist(), strict=True):
+            places += [(block.tensor, flat) for flat in row]
+            owners += [owner] * len(row)
+            average = block.gain * float(mean[entry]) if kept and mean is not None else 0.0
+            partners += [(block.bias or "", place, average) if kept else None for place in range(len(row))]
+    old = np.array([float(weights.values[tensor].reshape(-1)[index]) for tensor, index in places])
+    starts = tuple(-share * np.sign(old) for share in STEPS)
+    reach = tuple(np.abs(old).tolist())
+    names = tuple(f"{name} of {owner}" for name, owner in zip(_names(weights, places), owners, strict=True))
+    return Shifts(weights.values, tuple(places), reach, names, tuple(partners), starts)
+
+
+def typical_size(values: Array) -> float:
+    """The root of the mean square; 1 if all are zero."""
+    return float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) or 1.0
+
+
+def _names(weights: Weights, places: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    return tuple(
+        f"{tensor}[{', '.join(str(int(i)) for i in np.unravel_index(index, weights.values[tensor].shape))}]"
+        for tensor, index in places
+    )

@@ -1,0 +1,141 @@
+"""From a chain to what its picture needs: columns of states, and how each group flows through them.
+
+A product chain carries the group in its states, so the flow of one group is exact. Groups that nobody asks about are
+drawn together, each counting the same: two strands can be told apart at a glance, twenty cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairchain.chain import Chain
+
+# A folded chain comes back to its states, and one with many columns shows nothing: both are tables in the report.
+MOST_COLUMNS = 8
+Step = tuple[int, str, str]
+Bounds = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Strand:
+    """One group, or several together, on its way: the share of it in each state and on each step.
+
+    `bounds` are those of the steps' probabilities, where they are known, with the probability itself first.
+    """
+
+    name: str
+    tone: str
+    states: Mapping[tuple[int, str], float]
+    steps: Mapping[Step, float]
+    bounds: Mapping[Step, Bounds] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChainFlow:
+    """States in columns from left to right, and the strands through them."""
+
+    columns: tuple[tuple[str, ...], ...]
+    strands: tuple[Strand, ...]
+
+
+def groups_of(chain: Chain) -> list[str]:
+    """The groups: what follows the first state."""
+    return [chain.states[int(chain.targets[number])] for number in _transitions(chain, chain.initial)]
+
+
+def flow_of(chain: Chain, groups: Sequence[str], more: str, less: str) -> ChainFlow | None:
+    """The strands of two groups, and of all others together; None where a picture in columns cannot be drawn."""
+    columns = _columns(chain)
+    if not columns or not {more, less} <= set(groups):
+        return None
+    strands = [_strand(chain, columns, more, "more"), _strand(chain, columns, less, "less")]
+    others = [_strand(chain, columns, group, "others") for group in groups if group not in (more, less)]
+    if others:
+        strands.insert(1, _together(others))
+    names: list[list[str]] = []
+    for place, column in enumerate(columns):
+        seen = dict.fromkeys(_bare(chain.states[state], groups) for state in column)
+        names.append([name for name in seen if any(strand.states.get((place, name), 0) > 0 for strand in strands)])
+    return ChainFlow(tuple(tuple(column) for column in names), tuple(strands))
+
+
+def transitions_of(chain: Chain, group: str) -> dict[tuple[str, str], Bounds]:
+    """The steps of one group between its own states: probability and bounds, by the names without the group."""
+    found: dict[tuple[str, str], Bounds] = {}
+    for state, called in enumerate(chain.states):
+        if called != group and not called.startswith(f"{group} & "):
+            continue
+        for number in _transitions(chain, state):
+            source = "the first step" if called == group else _bare(called, [group])
+            found[source, _bare(chain.states[int(chain.targets[number])], [group])] = _bounds(chain, number)
+    return found
+
+
+def _columns(chain: Chain) -> list[list[int]] | None:
+    """States behind the groups by their distance from Start, if every step leads to the next column."""
+    columns: list[list[int]] = []
+    here = [chain.initial]
+    for _ in range(MOST_COLUMNS + 1):
+        ahead = sorted({int(chain.targets[number]) for state in here for number in _transitions(chain, state)})
+        if ahead == here:
+            # Labels stay as they are. The first column is that of the groups.
+            return columns[1:]
+        if set(ahead) & set(here):
+            return None
+        columns.append(ahead)
+        here = ahead
+    return None
+
+
+def _strand(chain: Chain, columns: Sequence[Sequence[int]], group: str, tone: str) -> Strand:
+    """Follow one group from its own state to the labels."""
+    states: dict[tuple[int, str], float] = {}
+    steps: dict[Step, float] = {}
+    bounds: dict[Step, Bounds] = {}
+    here = {chain.states.index(group): 1.0}
+    for place in range(len(columns)):
+        ahead: dict[int, float] = {}
+        for state, amount in here.items():
+            for number in _transitions(chain, state):
+                target, probability = int(chain.targets[number]), float(chain.probabilities[number])
+                ahead[target] = ahead.get(target, 0.0) + amount * probability
+                step = place, _bare(chain.states[state], [group]), _bare(chain.states[target], [group])
+                steps[step] = steps.get(step, 0.0) + amount * probability
+                bounds[step] = _bounds(chain, number)
+        for state, amount in ahead.items():
+            states[place, _bare(chain.states[state], [group])] = amount
+        here = ahead
+    return Strand(group, tone, states, steps, bounds)
+
+
+def _transitions(chain: Chain, state: int) -> Iterator[int]:
+    yield from range(int(chain.starts[state]), int(chain.starts[state + 1]))
+
+
+def _bounds(chain: Chain, number: int) -> Bounds:
+    """A transition's probability and its bounds; without any it may be anything."""
+    probability = float(chain.probabilities[number])
+    if chain.low is None or chain.high is None:
+        return probability, 0.0, 1.0
+    return probability, float(chain.low[number]), float(chain.high[number])
+
+
+def _together(strands: Sequence[Strand]) -> Strand:
+    """Several strands as one, each counting the same."""
+    if len(strands) == 1:
+        return strands[0]
+    states: dict[tuple[int, str], float] = {}
+    steps: dict[Step, float] = {}
+    for strand in strands:
+        for state, amount in strand.states.items():
+            states[state] = states.get(state, 0.0) + amount / len(strands)
+        for (place, one, other), amount in strand.steps.items():
+            step = place, "" if place == 0 else one, other
+            steps[step] = steps.get(step, 0.0) + amount / len(strands)
+    return Strand(f"{len(strands)} other groups", "others", states, steps)
+
+
+def _bare(state: str, groups: Sequence[str]) -> str:
+    """A state without the group that it carries."""
+    return next((state[len(group) + 3 :] for group in groups if state.startswith(f"{group} & ")), state)

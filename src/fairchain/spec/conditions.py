@@ -1,0 +1,403 @@
+"""Conditions over feature names, as in `given`: a subset of Python's expressions, parsed and never executed.
+
+    condition   comparisons joined with and, or, not and parentheses
+    comparison  age >= 18,  17 <= age < 26,  hours > overtime,  sex == 'Female',  race not in ['White', 'Other']
+
+A feature's name may contain `-` and `.`; any other name that is not a Python identifier goes in backticks. Numbers are
+compared with numbers, a category with its values by ==, != and in; there is no arithmetic. A quote inside its own kind
+of quotes is written twice. A list after `in` is a set, never a range.
+
+Names and quoted values are replaced by plain Python words first; `ast.parse` reads the rest, and every node that is
+not on a short list is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import SpecError
+from fairchain.messages import suggest
+from fairchain.spec.schema import CategoryFeature, Feature, Spec
+
+Values = NDArray[np.floating]
+Mask = NDArray[np.bool_]
+Holds = Callable[[Values], Mask]
+MOST_CHARACTERS = 10_000
+MOST_DEPTH = 100
+KEYWORDS = ("and", "or", "not", "in")
+SIGNS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Mask]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+}
+# What other languages write, and what it is here.
+FOREIGN = {
+    "=": "==", "===": "==", "<>": "!=", "=<": "<=", "=>": ">=", "≤": "<=", "≥": ">=", "≠": "!=",
+    "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not",
+}  # fmt: skip
+NO_ARITHMETIC = "there is no arithmetic here: compare features with numbers or with each other"
+# Quotations, numbers, names, signs; whatever else is a character of its own.
+_WORDS = re.compile(
+    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<open>['"`])"""
+    r"|(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?P<after>[^\W\d][\w.-]*|_[\w.-]*)?"
+    # Vowel signs of many scripts are marks, which \w leaves out.
+    r"|(?P<name>[^\W\d](?:[\w.-]|[^\x00-\x7f])*)"
+    r"|(?P<sign>===|==|!=|<>|<=|>=|=<|=>|&&|\|\||[<>=≤≥≠&|!~])|(?P<other>\S)"
+)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A checked condition over the features of a spec; `str` gives it in one canonical form.
+
+    Parameters
+    ----------
+    names
+        The features it uses, in the order of the spec.
+    text
+        The canonical form.
+    """
+
+    names: tuple[str, ...]
+    text: str
+    _holds: Holds
+
+    def __str__(self) -> str:
+        return self.text
+
+    def holds(self, values: Values) -> Mask:
+        """Return which rows satisfy it, (rows,).
+
+        `values` is (rows, features) with all features of the spec in order, categories as the index of their value.
+        A value that is NaN is unequal to everything.
+        """
+        # Constants are rounded to the columns' type, which must not make a whole number of 0.5.
+        return self._holds(values if values.dtype.kind == "f" else values.astype(np.float64))
+
+
+def parse_predicate(text: str, features: Sequence[Feature]) -> Predicate:
+    """Read a condition over these features.
+
+    >>> import numpy as np
+    >>> from fairchain.spec import CategoryFeature, IntegerFeature
+    >>> age = IntegerFeature(name="age", low=17, high=90)
+    >>> sex = CategoryFeature(name="sex", values=("Female", "Male"))
+    >>> adult_women = parse_predicate("(age>=18) and sex=='Female'", [age, sex])
+    >>> print(adult_women)
+    age >= 18 and sex == 'Female'
+    >>> adult_women.holds(np.array([[17.0, 0.0], [40.0, 0.0], [40.0, 1.0]]))
+    array([False,  True, False])
+
+    Raises
+    ------
+    SpecError
+        With the column in the text, what was found there and what to write.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise SpecError(f"property.given: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
+    source = _Source(text, features)
+    written, holds = source.condition(source.tree())
+    return Predicate(tuple(feature.name for feature in features if feature.name in source.used), written, holds)
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A name, number or quoted value of the text: `code` stands for it in what Python parses."""
+
+    kind: str
+    text: str
+    code: str
+    column: int
+    shown: str
+
+
+class _Source:
+    """The text of a condition, its words, and what its syntax tree means for the features."""
+
+    def __init__(self, text: str, features: Sequence[Feature]) -> None:
+        self._text = text
+        self._columns: list[int] = []
+        self._features = {feature.name: (index, feature) for index, feature in enumerate(features)}
+        self._words = {word.code: word for word in self._read()}
+        self.used: set[str] = set()
+
+    def _read(self) -> Iterator[_Word]:
+        """Yield the words, and build the Python text with the column of each of its characters."""
+        code, end, after_operand = "", 0, False
+        for found in _WORDS.finditer(self._text):
+            column = found.start() + 1
+            code += " " * (found.start() > end)
+            self._columns += [end + 1] * (len(code) - len(self._columns))
+            if found["quoted"] or found["name"] or found["number"]:
+                word = self._word(found, column, len(code))
+                if word.kind == "keyword":
+                    code += word.text
+                elif after_operand:
+                    _fail(column, f'found "{_short(word.shown)}" where a comparison, "and" or "or" was expected')
+                else:
+                    code += f" {word.code} "
+                    yield word
+                after_operand = word.kind != "keyword"
+            else:
+                code += _sign(found, column)
+                after_operand = False
+            self._columns += [column] * (len(code) - len(self._columns))
+            end = found.end()
+        self._columns.append(len(self._text) + 1)
+        self._code = code
+
+    def _word(self, found: re.Match[str], column: int, place: int) -> _Word:
+        shown, code = found[0], f"w{place}"
+        if quoted := found["quoted"]:
+            inner = quoted[1:-1].replace(2 * quoted[0], quoted[0])
+            return _Word("name" if quoted[0] == "`" else "text", inner, code, column, shown)
+        if found["number"]:
+            if found["after"]:
+                _fail(column, f'"{_short(shown)}" is not a number; put a name that begins like one in backticks')
+            return _Word("number", shown, code, column, shown)
+        name = shown
+        if name in KEYWORDS:
+            return _Word("keyword", name, name, column, name)
+        if name.lower() in KEYWORDS and name not in self._features:
+            _fail(column, f'found "{name}", write "{name.lower()}"')
+        return _Word("name", name, code, column, name)
+
+    def tree(self) -> ast.expr:
+        """Parse the Python text."""
+        try:
+            return ast.parse(self._code.strip(), mode="eval").body
+        except SyntaxError as error:
+            # At the end of the text Python's offset is 0.
+            offset = error.offset - 1 + len(self._code) - len(self._code.lstrip()) if error.offset else len(self._code)
+            column = self._columns[min(offset, len(self._columns) - 1)]
+            at = self._text[column - 1 :].split()
+            found_here = f'cannot be read from "{_short(at[0])}" on' if at else "ends where more was expected"
+            _fail(column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not")
+        except (RecursionError, MemoryError, ValueError):
+            _fail(1, "the condition is nested too deeply; write it flatter")
+
+    def condition(self, node: ast.expr, depth: int = 0) -> tuple[str, Holds]:
+        """Return a node's canonical text, and the function from values to the rows for which it holds."""
+        if depth > MOST_DEPTH:
+            _fail(self._column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
+        if isinstance(node, ast.BoolOp):
+            joint, join = ("and", operator.iand) if isinstance(node.op, ast.And) else ("or", operator.ior)
+            parts = [self.condition(value, depth + 1) for value in node.values]
+            written = f" {joint} ".join(
+                f"({text})" if isinstance(value, ast.BoolOp) else text
+                for value, (text, _) in zip(node.values, parts, strict=True)
+            )
+            return written, lambda values: reduce(join, (holds(values) for _, holds in parts))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            text, inner = self.condition(node.operand, depth + 1)
+            return f"not ({text})" if isinstance(node.operand, ast.BoolOp) else f"not {text}", lambda v: ~inner(v)
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
+        if isinstance(node, ast.Name | ast.Constant):
+            word = self._operand(node)
+            _fail(
+                word.column, f'{_short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like'
+            )
+        self._refuse(node)
+
+    def _comparison(self, node: ast.Compare) -> tuple[str, Holds]:
+        if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            if len(node.ops) > 1:
+                _fail(self._column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"')
+            return self._membership(node.left, node.comparators[0], negated=isinstance(node.ops[0], ast.NotIn))
+        sides = [self._operand(each) for each in (node.left, *node.comparators)]
+        parts: list[Holds] = []
+        text = ""
+        for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+            if type(op) not in SIGNS:
+                self._refuse(node)
+            sign, compare = SIGNS[type(op)]
+            self._check_pair(left, sign, right)
+            (one, first), (other, second) = self._side(left, right), self._side(right, left)
+            parts.append(lambda v, c=compare, a=first, b=second: c(a(v), b(v)))  # type: ignore[misc]
+            text = f"{text or one} {sign} {other}"
+        return text, lambda values: reduce(operator.iand, (part(values) for part in parts))
+
+    def _membership(self, left: ast.expr, listed: ast.expr, *, negated: bool) -> tuple[str, Holds]:
+        word = self._operand(left)
+        if word.kind != "name":
+            _fail(word.column, f'{_short(word.shown)} is not a feature; write a feature before "in"')
+        if not isinstance(listed, ast.List) or not listed.elts:
+            _fail(self._column(listed), 'after "in", write a list in brackets with a number or a value in quotes')
+        index, feature = self._feature(word)
+        members = [_constant(self._operand(each), feature) for each in listed.elts]
+        sign = "not in" if negated else "in"
+        text = f"{_written_name(word.text)} {sign} [{', '.join(text for _, text in members)}]"
+
+        def holds(values: Values) -> Mask:
+            among = np.array([_rounded(value, values) for value, _ in members], values.dtype)
+            found: Mask = np.isin(values[:, index], among, invert=negated)
+            return found
+
+        return text, holds
+
+    def _operand(self, node: ast.expr) -> _Word:
+        """Return the word that a node is: a feature, a number or a quoted value."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            word = self._operand(node.operand)
+            sign = "-" if isinstance(node.op, ast.USub) else ""
+            if word.kind == "number" and word.text[0] != "-":
+                return _Word("number", sign + word.text, word.code, self._column(node), sign + word.shown)
+        if not isinstance(node, ast.Name) or node.id not in self._words:
+            self._refuse(node)
+        word = self._words[node.id]
+        if word.kind == "name" and word.text not in self._features:
+            self._unknown_name(word)
+        return word
+
+    def _feature(self, word: _Word) -> tuple[int, Feature]:
+        self.used.add(word.text)
+        return self._features[word.text]
+
+    def _side(self, word: _Word, other: _Word) -> tuple[str, Callable[[Values], Any]]:
+        """Return the text of one side, and its column or what a constant is in the column of the other side."""
+        if word.kind == "name":
+            index, _ = self._feature(word)
+            return _written_name(word.text), lambda values: values[:, index]
+        value, text = _constant(word, self._feature(other)[1])
+        return text, lambda values: _rounded(value, values)
+
+    def _check_pair(self, one: _Word, sign: str, other: _Word) -> None:
+        """Raise unless the sign can be between these two."""
+        features = [self._feature(word)[1] for word in (one, other) if word.kind == "name"]
+        if not features:
+            pair = f"{_short(one.shown)} {sign} {_short(other.shown)}"
+            _fail(one.column, f"{pair} compares two constants; name a feature in it")
+        category = next((feature for feature in features if isinstance(feature, CategoryFeature)), None)
+        if category is None:
+            return
+        example = f"for example {_written_name(category.name)} == {_written(category.values[0])}"
+        if len(features) == 2:
+            _fail(one.column, f'"{category.name}" is a category, compared with its own values only, {example}')
+        if sign not in ("==", "!="):
+            _fail(
+                one.column,
+                f'found "{sign}", but "{category.name}" is a category, whose values have no order; '
+                f"use ==, != or in, {example}",
+            )
+
+    def _unknown_name(self, word: _Word) -> NoReturn:
+        name, missing = word.text, f'there is no feature "{_short(word.text)}"'
+        for _, feature in self._features.values():
+            if isinstance(feature, CategoryFeature) and name in feature.values:
+                _fail(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {_written(name)}')
+        before = re.split(r"[-.]", name)[0]
+        if before != name and before in self._features:
+            _fail(word.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
+        _fail(word.column, f"{missing}; {suggest(_short(name), _some(self._features))}")
+
+    def _column(self, node: ast.AST) -> int:
+        start = len(self._code) - len(self._code.lstrip())
+        return self._columns[min(getattr(node, "col_offset", 0) + start, len(self._columns) - 1)]
+
+    def _refuse(self, node: ast.expr) -> NoReturn:
+        if isinstance(node, ast.BinOp | ast.UnaryOp):
+            _fail(self._column(node), NO_ARITHMETIC)
+        _fail(self._column(node), "expected a feature, a number or a value in quotes")
+
+
+def _sign(found: re.Match[str], column: int) -> str:
+    """Return a sign as Python has it; refuse those of other languages and characters without a meaning."""
+    text = found[0]
+    if found["open"]:
+        _fail(column, f"found {text} without its end; close the quotes")
+    if text in FOREIGN:
+        _fail(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
+    if text in "*/%^":
+        _fail(column, f'found "{text}", but {NO_ARITHMETIC}')
+    if not found["sign"] and text not in "()[],+-":
+        _fail(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
+    return text
+
+
+def _fail(column: int, message: str) -> NoReturn:
+    raise SpecError(f"property.given: column {column}: {message}")
+
+
+def _constant(word: _Word, feature: Feature) -> tuple[float, str]:
+    """Return what a number or a quoted value is in the feature's column, and its canonical text."""
+    if word.kind == "name":
+        _fail(word.column, f"found {_short(word.shown)}; expected a number or a value in quotes")
+    if isinstance(feature, CategoryFeature):
+        return _category_value(word, feature)
+    if word.kind == "text":
+        _fail(word.column, f'"{feature.name}" is a number, found the text {_short(word.shown)}; write a number')
+    value = float(word.text)
+    if not math.isfinite(value):
+        _fail(word.column, f"{_short(word.text)} is too large; write a finite number")
+    # Adding 0.0 makes -0.0 an ordinary zero.
+    return value + 0.0, str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _category_value(word: _Word, feature: CategoryFeature) -> tuple[float, str]:
+    for index, value in enumerate(feature.values):
+        is_number = word.kind == "number" and isinstance(value, int)
+        if value == float(word.text) if is_number else word.kind == "text" and str(value) == word.text:
+            return float(index), _written(value)
+    if word.kind == "number" and not any(isinstance(value, int) for value in feature.values):
+        _fail(
+            word.column,
+            f'found the number {_short(word.text)}, but the values of "{feature.name}" are texts; write one of them '
+            f"in quotes, for example {_written(feature.values[0])}",
+        )
+    names = [str(value) for value in feature.values]
+    _fail(
+        word.column,
+        f'"{_short(word.text)}" is not a value of "{feature.name}"; {suggest(_short(word.text), _some(names))}',
+    )
+
+
+def _rounded(value: float, values: Values) -> np.floating:
+    """Return a constant as the columns have it, or 0.1 would differ from a 0.1 in single precision."""
+    with np.errstate(over="ignore"):
+        rounded: np.floating = values.dtype.type(value)
+    return rounded
+
+
+def _written(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else _quoted(value, "'")
+
+
+def _written_name(name: str) -> str:
+    plain = _WORDS.fullmatch(name)
+    return name if plain and plain["name"] and name.lower() not in KEYWORDS else _quoted(name, "`")
+
+
+def _quoted(text: str, quote: str) -> str:
+    return quote + text.replace(quote, 2 * quote) + quote
+
+
+def _some(names: Iterable[str], most: int = 8) -> list[str]:
+    listed = list(names)
+    return listed if len(listed) <= most else [*listed[:most], "..."]
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def predicate_of(spec: Spec) -> Predicate | None:
+    """What `property.given` says; None if there is no condition. The parser is imported only for one."""
+    if spec.property.given is None:
+        return None
+    from fairchain.spec.conditions import parse_predicate
+
+    return parse_predicate(spec.property.given, spec.features)

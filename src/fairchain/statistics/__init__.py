@@ -1,0 +1,25 @@
+"""Counting and stopping: tallies, bets, intervals, and the rules that turn them into an answer."""
+
+from fairchain.statistics.betting import BettingRule
+from fairchain.statistics.estimate import EstimateRule
+from fairchain.statistics.intervals import Interval
+from fairchain.statistics.paper import PaperRule
+from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.rules import Answer, BatchPlan, Decision, Rule
+from fairchain.statistics.tally import Tally, count_together
+
+__all__ = [
+    "DIFFERENCE",
+    "RATIO",
+    "Answer",
+    "BatchPlan",
+    "BettingRule",
+    "Decision",
+    "EstimateRule",
+    "Interval",
+    "PaperRule",
+    "Payoff",
+    "Rule",
+    "Tally",
+    "count_together",
+]

@@ -1,0 +1,202 @@
+"""The rule behind a verdict (docs/mathematics.md, "The verdict").
+
+FAIR when every ordered pair and outcome has, at some time, refuted "my gap is at least the threshold".
+UNFAIR when the leader process has refuted "every gap is at most the threshold": before each batch the pair with
+the largest gap so far is chosen to bet on the coming batch. Neither needs a union bound over pairs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, log_wealth, reaches, rounds_to_go
+from fairchain.statistics.intervals import largest_above, lower_bound, probability_any_time
+from fairchain.statistics.payoff import DIFFERENCE, Payoff
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
+from fairchain.statistics.tally import Counts, Tally
+
+# A pair whose gap may still be the largest within this many standard errors goes on being sampled.
+FOCUS = 0.5
+
+
+class BettingRule:
+    """Bets on pair counts until every pair is cleared or the leaders have won.
+
+    Parameters
+    ----------
+    groups, outcomes
+        How many groups are compared, and how many outcomes are looked at.
+    threshold, delta
+        The largest fair gap, and the probability of a wrong verdict.
+    narrow
+        Whether groups that no longer matter are left out. Estimates need all of them.
+    compared
+        (outcomes, groups, groups): which ordered pairs must be alike; a pair both ways or not at all. By default all.
+    payoff
+        What a gap is: a difference, or a ratio.
+    """
+
+    sound = True
+    coupled = True
+
+    def __init__(
+        self,
+        groups: int,
+        outcomes: int,
+        threshold: float,
+        delta: float,
+        *,
+        narrow: bool = True,
+        compared: NDArray[np.bool_] | None = None,
+        payoff: Payoff = DIFFERENCE,
+    ) -> None:
+        self.tally = Tally.empty(groups, outcomes)
+        self.decision = Decision.UNDECIDED
+        self.lead: Counts = np.zeros(3, np.int64)
+        self._compared = every_pair(groups, outcomes) if compared is None else compared
+        self._payoff = payoff
+        self.cleared = ~self._compared
+        self._groups, self._outcomes = groups, outcomes
+        self._threshold, self._delta, self._narrow = threshold, delta, narrow
+        # Half of delta for each answer: at a gap of exactly the threshold both would be wrong.
+        self._bar = math.log(2 / delta)
+        self._fair_growth = payoff.against_at_least(threshold)
+        self._unfair_growth = payoff.against_at_most(threshold)
+        self._rounds = 0
+        self._lead_wealth: Floats = np.zeros(())
+
+    def plan(self) -> BatchPlan | None:
+        """The groups that still matter, and the leader, from past counts."""
+        if self.decision is not Decision.UNDECIDED:
+            return None
+        everybody = tuple(range(self._groups))
+        to_go = self._to_go(enough=self._rounds / 10)
+        rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go)
+        if not self._rounds:
+            return BatchPlan(rounds, everybody)
+        leader = self.widest()
+        return BatchPlan(rounds, self._active(leader) if self._narrow else everybody, leader)
+
+    def _active(self, leader: Leader) -> tuple[int, ...]:
+        """Groups in a pair that may be the largest, if that is above the threshold; else in one not yet cleared."""
+        largest = self._payoff.gap(self.tally, leader)
+        matter = np.zeros((self._groups, self._groups), bool)
+        for part, some in self.tally.parts():
+            if largest > self._threshold:
+                may = self._payoff.gaps(some) + FOCUS * self._payoff.errors(some) >= largest
+            else:
+                may = ~self.cleared[part]
+            matter |= (may & self._compared[part]).any(axis=0)
+        return tuple(np.flatnonzero(matter.any(axis=0) | matter.any(axis=1)).tolist())
+
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
+        """Let the pairs and the leader play this batch."""
+        self.tally += tally
+        self._rounds += int(tally.asked.max())
+        if plan.leader is not None:
+            i, j, outcome = plan.leader
+            self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
+        if self.decision is not Decision.UNDECIDED:
+            return
+        self._lead_wealth = log_wealth(self.lead, self._unfair_growth)
+        for part, some in self.tally.parts():
+            unclear = self._payoff.open_pairs(some, self._threshold, self._bar, at_least=True)
+            self.cleared[part] |= ~unclear
+            unclear &= ~self.cleared[part]
+            if unclear.any():
+                cells = self._payoff.cells(some)[unclear]
+                self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
+        if self._lead_wealth >= self._bar:
+            self.decision = Decision.UNFAIR
+        elif self.cleared.all():
+            self.decision = Decision.FAIR
+
+    def gap(self) -> tuple[float, float, float]:
+        """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
+        estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
+        low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
+        return estimate, low, self._gap_above()
+
+    def _gap_above(self) -> float:
+        """The smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
+
+        A pair once cleared stays below the threshold: both claims fail only if the pair's own wealth at its true
+        gap ever reaches the bar, so the guarantee is spent once.
+        """
+        return largest_above(
+            self.tally, self._compared, self._bar, self.cleared, limit=self._threshold, payoff=self._payoff
+        )
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """All bounds hold together, at all times, with probability 1 - delta."""
+        alpha = self._delta / (self._groups * self._outcomes)
+        successes = self.tally.successes
+        trials = np.broadcast_to(self.tally.trials, successes.shape)
+        return probability_any_time(successes, trials, alpha)
+
+    def rates(self) -> Floats:
+        """The estimates that belong to `probabilities`."""
+        return self.tally.rates
+
+    def violators(self) -> list[Leader]:
+        """Pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
+        bar = self._bar + math.log(int(self._compared.sum()))
+        return pairs_above(self.tally, self._compared, self._payoff, self._threshold, bar)
+
+    @property
+    def trials(self) -> Counts:
+        """How often each group was asked."""
+        return self.tally.trials
+
+    def widest(self) -> Leader:
+        """The pair and outcome with the largest gap so far."""
+        return self._payoff.widest(self.tally, self._compared)
+
+    def forecast(self) -> int | None:
+        """Rounds until the verdict if the frequencies stay as they are."""
+        rounds = self._to_go()
+        return math.ceil(rounds) if math.isfinite(rounds) else None
+
+    def _to_go(self, enough: float = math.inf) -> float:
+        """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared.
+
+        More than `enough` rounds need not be known exactly.
+        """
+        if not self._rounds:
+            return math.inf
+        i, j, _ = widest = self.widest()
+        if self._payoff.gap(self.tally, widest) > self._threshold:
+            seen = self._payoff.cells_of(self.tally, widest)
+            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.asked[i, j]))
+        most = 1.0
+        for part, some in self.tally.parts():
+            waiting = ~self.cleared[part]
+            if most > enough or not waiting.any():
+                continue
+            cells, asked = self._payoff.cells(some)[waiting], np.broadcast_to(some.asked, waiting.shape)[waiting]
+            for start in range(0, len(cells), PAIRS_AT_ONCE):
+                those = slice(start, start + PAIRS_AT_ONCE)
+                wealth = log_wealth(cells[those], self._fair_growth)
+                left = rounds_to_go(wealth, cells[those], self._fair_growth, self._bar, asked[those])
+                most = max(most, float(left.max()))
+                if most > enough:
+                    break
+        return most
+
+
+def pairs_above(
+    tally: Tally, compared: NDArray[np.bool_], payoff: Payoff, threshold: float, log_bar: float
+) -> list[Leader]:
+    """Return the compared pairs whose own wealth against "my gap is at most the threshold" reaches the bar."""
+    found: list[Leader] = []
+    for part, some in tally.parts():
+        may = compared[part] & payoff.open_pairs(some, threshold, log_bar, at_least=False)
+        if not may.any():
+            continue
+        places = np.argwhere(may)
+        beaten = reaches(payoff.cells(some)[may], payoff.against_at_most(threshold), log_bar)
+        found += [(int(i), int(j), part.start + int(outcome)) for outcome, i, j in places[beaten]]
+    return found

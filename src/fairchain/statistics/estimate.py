@@ -1,0 +1,174 @@
+"""Estimate mode: every probability and every gap within epsilon, all at once, with probability 1 - delta.
+
+Half of delta goes to the gaps, whose betting intervals may be looked at any time; the verdict follows from them.
+Half goes to the probabilities: a pilot plans a number of rounds, that many fresh rounds are drawn, and an exact
+Clopper-Pearson interval at 80% of the share is read off. Should it be too wide, 1.7 times as many fresh rounds are
+tried at 5%, then 2.5%, and so on. The last 10% are for a run that is cut short: its intervals hold at any time.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.statistics.betting import pairs_above
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, reaches
+from fairchain.statistics.intervals import clopper_pearson, largest_above, largest_below, probability_any_time
+from fairchain.statistics.payoff import DIFFERENCE
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
+from fairchain.statistics.tally import Counts, Tally
+
+PILOT = 1024
+AGAIN = 1.7
+
+
+# What the intervals of a run that is cut short may spend. Tries and they can both fail, so that both are paid for.
+CUT_SHORT = 0.1
+
+
+def share_of_try(number: int) -> float:
+    """Return what the n-th try may spend: 0.8, 0.05, 0.025, ...; with `CUT_SHORT` they sum to 1."""
+    return 0.8 if number == 1 else 0.1 * 0.5 ** (number - 1)
+
+
+class EstimateRule:
+    """Goes on until everything is known within epsilon; the verdict is what the intervals then say."""
+
+    sound = True
+    coupled = True
+
+    def __init__(
+        self,
+        groups: int,
+        outcomes: int,
+        threshold: float,
+        delta: float,
+        epsilon: float,
+        *,
+        compared: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.tally = Tally.empty(groups, outcomes)
+        self._groups, self._outcomes = groups, outcomes
+        self._threshold, self._epsilon = threshold, epsilon
+        self._each = delta / 2 / (groups * outcomes)
+        self._compared = every_pair(groups, outcomes) if compared is None else compared
+        self._bar = math.log(2 * int(self._compared.sum())) - math.log(delta)
+        self._phase = 0
+        self._wanted = PILOT
+        self._fresh = Tally.empty(groups, outcomes)
+        self._known: tuple[Floats, Floats] | None = None
+        self._gaps_known = False
+        self._gap: tuple[Tally, tuple[float, float, float]] | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """Where the interval of the largest gap lies: below the threshold, above it, or around it."""
+        _, low, high = self.gap()
+        if not self.tally.asked.any() or low <= self._threshold < high:
+            return Decision.UNDECIDED
+        return Decision.FAIR if high <= self._threshold else Decision.UNFAIR
+
+    def plan(self) -> BatchPlan | None:
+        """The rest of the present try, in batches that can be shown and cut short; then, if needed, more for gaps."""
+        if self._known is not None and self._gaps_known:
+            return None
+        rounds = next_batch(int(self.tally.asked.max()), self._groups, self._outcomes)
+        if self._known is None:
+            rounds = min(max(rounds, 64), self._wanted - int(self._fresh.asked.max()))
+        return BatchPlan(rounds, tuple(range(self._groups)), phase=self._phase)
+
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan is of everybody
+        """Count, and at the end of a try look whether it was enough."""
+        self.tally += tally
+        if self._known is None:
+            self._fresh += tally
+            if int(self._fresh.asked.max()) >= self._wanted:
+                self._finish_try()
+        if self._known is not None:
+            self._gaps_known = self._gaps_within_epsilon()
+
+    def _finish_try(self) -> None:
+        if self._phase:
+            low, high = self._bounds_of_try()
+            centre = self._fresh.rates
+            if np.maximum(centre - low, high - centre).max() <= self._epsilon:
+                self._known = low, high
+                return
+            self._wanted = math.ceil(self._wanted * AGAIN)
+        else:
+            self._wanted = self._planned()
+        self._phase += 1
+        self._fresh = Tally.empty(self._groups, self._outcomes)
+
+    def _bounds_of_try(self) -> tuple[Floats, Floats]:
+        successes = self._fresh.successes
+        trials = np.broadcast_to(self._fresh.trials, successes.shape)
+        return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
+
+    def _planned(self) -> int:
+        """Rounds that should do, taking each probability two standard errors of the pilot nearer to one half.
+
+        A normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
+        """
+        z = -NormalDist().inv_cdf(self._each * share_of_try(1) / 2)
+        trials, rate = self._fresh.trials, self._fresh.rates
+        slack = 2 * np.sqrt(np.maximum(rate * (1 - rate), 1 / trials) / trials)
+        rate = 0.5 - np.maximum(np.abs(rate - 0.5) - slack, 0)
+        spread = rate * (1 - rate) * (z / self._epsilon) ** 2
+        return int(np.ceil(spread + ((z * z + 2) * (1 - 2 * rate) / 1.5 + 1) / self._epsilon).max())
+
+    def _gaps_within_epsilon(self) -> bool:
+        """Whether every pair has refuted its own estimate plus epsilon: cheaper than the bounds of all.
+
+        Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
+        """
+        for part, some in self.tally.parts():
+            above = some.gaps + self._epsilon
+            tested = self._compared[part] & (above < 1)
+            cells, gaps = some.cells[tested], above[tested]
+            for start in range(0, len(cells), PAIRS_AT_ONCE):
+                those = slice(start, start + PAIRS_AT_ONCE)
+                if not reaches(cells[those], DIFFERENCE.against_at_least(gaps[those]), self._bar).all():
+                    return False
+        return True
+
+    def gap(self) -> tuple[float, float, float]:
+        """The largest gap, from the simultaneous bounds of all pairs."""
+        if self._gap is None or self._gap[0] is not self.tally:
+            low = largest_below(self.tally, self._compared, self._bar)
+            high = largest_above(self.tally, self._compared, self._bar)
+            estimate = DIFFERENCE.gap(self.tally, self.widest())
+            self._gap = self.tally, (max(0.0, estimate), max(0.0, low), high)
+        return self._gap[1]
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return exact bounds when done; bounds that hold at any time, at a share of their own, when cut short."""
+        if self._known is not None:
+            return self._known
+        successes = self.tally.successes
+        trials = np.broadcast_to(self.tally.trials, successes.shape)
+        return probability_any_time(successes, trials, self._each * CUT_SHORT)
+
+    def rates(self) -> Floats:
+        """The estimates that belong to `probabilities`: from the fresh rounds when done."""
+        return self._fresh.rates if self._known is not None else self.tally.rates
+
+    def violators(self) -> list[Leader]:
+        """Pairs whose own lower bound is above the threshold."""
+        return pairs_above(self.tally, self._compared, DIFFERENCE, self._threshold, self._bar)
+
+    @property
+    def trials(self) -> Counts:
+        """How often each group was asked."""
+        return self.tally.trials
+
+    def widest(self) -> Leader:
+        """The pair and outcome with the largest gap so far."""
+        return DIFFERENCE.widest(self.tally, self._compared)
+
+    def forecast(self) -> int | None:
+        """What is left of the present try; nothing can be said of what comes after it."""
+        return None if self._known is not None else self._wanted - int(self._fresh.asked.max())

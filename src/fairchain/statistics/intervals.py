@@ -1,0 +1,175 @@
+"""Intervals that hold at any time, and one that holds for a sample size planned before (docs/mathematics.md).
+
+Each takes counts only and gives bounds by bisection on the value that is still not refuted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, log_wealth, reaches
+from fairchain.statistics.payoff import DIFFERENCE, Payoff
+from fairchain.statistics.tally import Counts, Tally
+
+Floats = NDArray[np.float64]
+# Bisection of an interval of length 2 down to 2**-44, far below what counts can resolve.
+STEPS = 45
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its bounds; prints as `0.055 [0.043, 0.069]`.
+
+    >>> print(Interval(0.055, 0.043, 0.069))
+    0.055 [0.043, 0.069]
+    >>> 0.06 in Interval(0.055, 0.043, 0.069)
+    True
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self:.3f}"
+
+    def __format__(self, form: str) -> str:
+        form = form or ".3f"
+        return f"{self.estimate:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, outside: ArrayLike) -> Floats:
+    """The refuted end of a shrinking bracket: a bound that errs, by less than rounding, on the safe side."""
+    inside, outside = np.array(inside, float), np.array(outside, float)
+    for _ in range(STEPS):
+        middle = (inside + outside) / 2
+        gone = refuted(middle)
+        inside, outside = np.where(gone, inside, middle), np.where(gone, middle, outside)
+    return outside
+
+
+# Where a search for the largest bound begins: at -1 itself a bet has nothing to lose.
+FIRST = -1.0 + 2.0**-40
+
+
+def largest_above(
+    tally: Tally,
+    compared: NDArray[np.bool_],
+    log_bar: float,
+    known_below: NDArray[np.bool_] | None = None,
+    *,
+    limit: float = 1.0,
+    payoff: Payoff = DIFFERENCE,
+) -> float:
+    """Return the largest of the upper bounds of the gaps of compared pairs, without finding the others.
+
+    Pairs `known_below` the limit count as refuted from there on. A bound that every pair refutes is searched from
+    below: the pair that is farthest from refuting it gives the next one, and pairs that refute it are done with. So
+    nearly all of them are looked at once, however many are alike.
+    """
+    bound = FIRST
+    if compared.any():
+        widest = payoff.cells_of(tally, payoff.widest(tally, compared))
+        bound = max(bound, min(upper_bound(widest, log_bar, payoff), limit if known_below is not None else 1.0))
+    for part, some in tally.parts():
+        left = compared[part]
+        if bound < 1:
+            left = left & payoff.open_pairs(some, bound, log_bar, at_least=True)
+        if bound >= 1 or not left.any():
+            continue
+        cells = payoff.cells(some)[left]
+        known = np.zeros(len(cells), bool) if known_below is None else known_below[part][left]
+        while len(cells) and bound < 1:
+            growths = payoff.against_at_least(bound)
+            held = ~(reaches(cells, growths, log_bar) | (known & (bound >= limit)))
+            cells, known = cells[held], known[held]
+            if len(cells):
+                place = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmin())
+                above = upper_bound(cells[place], log_bar, payoff)
+                found = min(above, limit) if known[place] else above
+                # A bound that rounding would leave where it is goes up by one step of the bisection.
+                bound = found if found > bound else bound + 2.0 ** (2 - STEPS)
+    return bound
+
+
+def largest_below(tally: Tally, compared: NDArray[np.bool_], log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
+    """Return the largest of the lower bounds of compared pairs: as far as some refute "my gap is at most this"."""
+    bound, test = -1.0, FIRST
+    for part, some in tally.parts():
+        left = compared[part] & payoff.open_pairs(some, test, log_bar, at_least=False)
+        cells = payoff.cells(some)[left]
+        while len(cells) and test < 1:
+            growths = payoff.against_at_most(test)
+            cells = cells[reaches(cells, growths, log_bar)]
+            if len(cells):
+                place = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmax())
+                bound = lower_bound(cells[place], log_bar, payoff)
+                # Pairs that are alike refute the bound itself, and nothing beyond the last step of the bisection.
+                test = max(test, bound) + 2.0 ** (2 - STEPS)
+    return bound
+
+
+def upper_bound(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
+    """Return the upper bound of one gap from its three counts."""
+    return float(pair_bounds(cells, log_bar, payoff)[1])
+
+
+def lower_bound(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
+    """Return the lower bound of one gap from its three counts."""
+    return float(pair_bounds(cells, log_bar, payoff)[0])
+
+
+def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> tuple[Floats, Floats]:
+    """Bounds of every pair's own gap that hold at every time, (...,) from (..., 3); each side spends exp(-log_bar)."""
+    below = np.full(cells.shape[:-1], -1.0)
+    above = np.ones(cells.shape[:-1])
+
+    def too_small(gap: Floats) -> NDArray[np.bool_]:
+        return log_wealth(cells, payoff.against_at_most(gap)) >= log_bar
+
+    def too_large(gap: Floats) -> NDArray[np.bool_]:
+        return log_wealth(cells, payoff.against_at_least(gap)) >= log_bar
+
+    # "At most -1" and "at least 1" bet with nothing to lose: the ends themselves are left as they are.
+    return bisect(too_small, above, below), bisect(too_large, below, above)
+
+
+def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
+    """Bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
+    successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
+    failures = trials - successes
+    log_gamma = np.vectorize(math.lgamma, otypes=[float])
+    evidence = log_gamma(successes + 1) + log_gamma(failures + 1) - log_gamma(trials + 2)
+    bar = -np.log(alpha)
+
+    def refuted(p: Floats) -> NDArray[np.bool_]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            likelihood = np.where(successes > 0, successes * np.log(p), 0.0) + np.where(
+                failures > 0, failures * np.log1p(-p), 0.0
+            )
+        gone: NDArray[np.bool_] = evidence - likelihood >= bar
+        return gone
+
+    middle = successes / np.maximum(trials, 1)
+    low = np.where(successes > 0, bisect(refuted, middle, np.zeros_like(middle)), 0.0)
+    high = np.where(failures > 0, bisect(refuted, middle, np.ones_like(middle)), 1.0)
+    return low, high
+
+
+def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
+    """Exact bounds of probabilities for a number of trials fixed beforehand."""
+    from scipy.special import betainccinv, betaincinv
+
+    successes, trials = np.asarray(successes, float), np.asarray(trials, float)
+    failures = trials - successes
+    low = np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, alpha / 2), 0.0)
+    high = np.where(failures > 0, betainccinv(successes + 1, np.maximum(failures, 1), alpha / 2), 1.0)
+    return low, high

@@ -1,0 +1,121 @@
+"""What is bet on: the value of a round for a pair of subgroups, as a difference or as a ratio (docs/mathematics.md).
+
+Two subgroups i and j and a gap c. For a difference the payoff is X_i - X_j - c, whose mean is 0 where p_i - p_j = c;
+for a ratio it is (1 - c) X_i - X_j, whose mean is 0 where p_j / p_i = 1 - c. In both the gap is 0 when the subgroups
+are alike and more is worse, and three counts of a pair tally say everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairchain.statistics.e_values import Floats, growth, reaches
+from fairchain.statistics.tally import Counts, Tally
+
+# Up to so many pairs looking at each is quicker than passing some over.
+FEW_PAIRS = 2**12
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """Counts of a tally and what each is worth at a gap c; `relative` for a ratio."""
+
+    relative: bool = False
+
+    def cells(self, tally: Tally) -> Counts:
+        """(outcomes, k, k, 3): rounds in which only i got it; both did (or, for a difference, neither); only j did."""
+        if not self.relative:
+            return tally.cells
+        cells = np.empty((*tally.only.shape, 3), np.int64)
+        cells[..., 0], cells[..., 1], cells[..., 2] = tally.only, tally.both, tally.only.swapaxes(1, 2)
+        return cells
+
+    def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
+        """(3,): the cells of one pair (i, j, outcome)."""
+        i, j, outcome = pair
+        two = np.ix_((i, j), (i, j))
+        alone = Tally(tally.asked[two], tally.both[outcome][two][None], tally.only[outcome][two][None])
+        cells: Counts = self.cells(alone)[0, 0, 1]
+        return cells
+
+    def values(self, gap: ArrayLike) -> Floats:
+        """(..., 3): the payoff in each of the cells."""
+        gap = np.asarray(gap, float)
+        last = np.full_like(gap, -1.0) if self.relative else -1 - gap
+        return np.stack([1 - gap, -gap, last], axis=-1)
+
+    def against_at_least(self, gap: ArrayLike) -> Floats:
+        """Growth of a bet against "the gap is at least this": evidence that a pair is fair."""
+        return growth(-self.values(gap), 1 - np.asarray(gap, float))
+
+    def against_at_most(self, gap: ArrayLike) -> Floats:
+        """Growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
+        gap = np.asarray(gap, float)
+        return growth(self.values(gap), np.ones_like(gap) if self.relative else 1 + gap)
+
+    def gaps(self, tally: Tally) -> Floats:
+        """(outcomes, k, k): estimates from the rounds that both subgroups were asked in."""
+        if not self.relative:
+            return tally.gaps
+        first = tally.both + tally.only
+        gaps: Floats = (tally.only - tally.only.swapaxes(1, 2)) / np.maximum(first, 1)
+        return gaps
+
+    def errors(self, tally: Tally) -> Floats:
+        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never asked together."""
+        if not self.relative:
+            return tally.errors
+        asked, first = np.maximum(tally.asked, 1), np.maximum(tally.both + tally.only, 1)
+        second_moment = (self.cells(tally) * self.values(np.clip(self.gaps(tally), -1, 1)) ** 2).sum(axis=-1) / asked
+        return np.where(tally.asked > 0, np.sqrt(second_moment / asked) * asked / first, np.inf)
+
+    def widest(self, tally: Tally, compared: NDArray[np.bool_]) -> tuple[int, int, int]:
+        """(i, j, outcome) of the largest gap among the pairs that are compared; the first of equals."""
+        best, found = -np.inf, (0, 1, 0)
+        for part, some in tally.parts():
+            gaps = np.where(compared[part], self.gaps(some), -np.inf)
+            outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+            if gaps[outcome, i, j] > best:
+                best, found = float(gaps[outcome, i, j]), (int(i), int(j), part.start + int(outcome))
+        return found
+
+    def open_pairs(self, tally: Tally, gap: float, log_bar: float, *, at_least: bool) -> NDArray[np.bool_]:
+        """(outcomes, k, k): pairs whose rates alone do not say whether they refute "at least" (or "at most") a gap.
+
+        For given rates, wealth against "at least" is smallest where two groups disagree as often as they can, and it
+        falls with the first rate and rises with the second; so a group that refutes it against the smallest rate, or
+        with the largest, does so in every pair. Against "at most" no pair refutes it that would not even if it
+        disagreed as rarely as it can (docs/mathematics.md, "Many pairs").
+        """
+        rounds = tally.asked.max()
+        if tally.both.size <= FEW_PAIRS or (tally.asked != rounds).any():
+            return np.ones(tally.both.shape, bool)
+        rates, growths = tally.successes, (self.against_at_least if at_least else self.against_at_most)(gap)
+        highest, lowest = (np.broadcast_to(f(axis=1)[:, None], rates.shape) for f in (rates.max, rates.min))
+        first, second = (
+            reaches(self._extreme(int(rounds), *pair, apart=at_least), growths, log_bar).reshape(rates.shape)
+            for pair in ((rates, lowest), (highest, rates))
+        )
+        if at_least:
+            return ~(first[:, :, None] | second[:, None, :])
+        return first[:, :, None] & second[:, None, :]
+
+    def _extreme(self, rounds: int, more: Counts, less: Counts, *, apart: bool) -> Counts:
+        """(pairs, 3): the cells of pairs with these successes that disagree as often, or as rarely, as they can."""
+        both = np.maximum(more + less - rounds, 0) if apart else np.minimum(more, less)
+        plus, minus = more - both, less - both
+        middle = both if self.relative else rounds - plus - minus
+        return np.stack([plus.ravel(), middle.ravel(), minus.ravel()], axis=1)
+
+    def gap(self, tally: Tally, pair: tuple[int, int, int]) -> float:
+        """The estimated gap of one pair (i, j, outcome)."""
+        i, j, outcome = pair
+        lead = int(tally.only[outcome, i, j] - tally.only[outcome, j, i])
+        base = tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.asked[i, j]
+        return lead / max(int(base), 1)
+
+
+DIFFERENCE, RATIO = Payoff(), Payoff(relative=True)

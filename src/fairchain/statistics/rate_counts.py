@@ -1,0 +1,260 @@
+"""Rates counted subgroup by subgroup, without rounds: rows of a table, recorded decisions, a stream of them.
+
+All the state is how often each subgroup was asked and how often it got each outcome. Bounds of a single rate give
+bounds
+of the largest gap (docs/mathematics.md, "Rates counted apart"): the upper one needs no union over pairs, since only
+the pair that truly is the widest can make it fail; the lower one is paid for by every pair or subgroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairchain.statistics.intervals import Floats, clopper_pearson, probability_any_time
+from fairchain.statistics.tally import Counts
+from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_beyond
+
+Level = float | Floats
+# Pairs up to which a forecast is worth its time.
+MOST_PAIRS = 5000
+# Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
+NEAR = 1e-9
+# (successes, trials, level) -> lower and upper bounds, each of which fails with probability at most `level`.
+Bounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
+
+
+def fixed_sample(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
+    """Bounds for a number of trials that did not depend on what they gave: exact (Clopper and Pearson)."""
+    return clopper_pearson(successes, trials, 2 * level)
+
+
+def any_time(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
+    """Bounds that hold at every time at once, however long one goes on."""
+    return probability_any_time(successes, trials, level)
+
+
+@dataclass(frozen=True, eq=False)
+class SubgroupCounts:
+    """How often each column of people was asked, and how often it got each outcome.
+
+    Parameters
+    ----------
+    asked
+        (columns,): how many people there are.
+    got
+        (outcomes, columns): how many of them got the outcome.
+    weights
+        (subgroups, columns): where an subgroup is a mean over several columns; None where subgroups and columns are
+        the same.
+    """
+
+    asked: Counts
+    got: Counts
+    weights: Floats | None = None
+
+    def __add__(self, other: SubgroupCounts) -> SubgroupCounts:
+        return SubgroupCounts(self.asked + other.asked, self.got + other.got, self.weights)
+
+    @property
+    def rates(self) -> Floats:
+        """(outcomes, subgroups): the rate of each outcome; 0 where nobody was asked."""
+        rates: Floats = self.got / np.maximum(self.asked, 1)
+        return rates if self.weights is None else rates @ self.weights.T
+
+    def bounds(self, level: Level, method: Bounds) -> tuple[Floats, Floats]:
+        """(outcomes, subgroups) each: bounds of the rates, each of which fails with probability at most `level`."""
+        if self.weights is None:
+            return method(self.got, np.broadcast_to(self.asked, self.got.shape), level)
+        parts = (self.weights > 0).sum(axis=1)
+        low, high = np.empty((2, len(self.got), len(self.weights)))
+        trials = np.broadcast_to(self.asked, self.got.shape)
+        for subgroup, weight in enumerate(self.weights):
+            mine = np.broadcast_to(level, low.shape)[:, subgroup].max() / parts[subgroup]
+            lower, upper = method(self.got, trials, float(mine))
+            low[:, subgroup], high[:, subgroup] = lower @ weight, upper @ weight
+        return low, high
+
+
+def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
+    """(outcomes, subgroups, subgroups): how far the second subgroup stays behind the first: by difference, or
+    relative to it.
+
+    For a ratio the gap is 1 - less/more, so that in both measures 0 is alike and more is worse. Of a rate of 0
+    nothing can stay behind.
+    """
+    if measure == "difference":
+        gaps: Floats = more[:, :, None] - less[:, None, :]
+        return gaps
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        relative = 1 - less[:, None, :] / more[:, :, None]
+    return np.where(more[:, :, None] > 0, relative, 0.0)
+
+
+def gap_bounds(
+    counts: SubgroupCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    delta: float,
+    method: Bounds,
+    overall: NDArray[np.bool_] | None = None,
+    *,
+    disjoint: bool = False,
+) -> tuple[float, float, float]:
+    """Return the estimate, the lower and the upper bound of the largest gap; each bound fails at most at delta/2.
+
+    `overall` (subgroups,) marks the subgroups that hold all rows and not those of a group. Subgroups that
+    are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
+    """
+    estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
+    if disjoint and method is fixed_sample:
+        above = largest_upper(counts.asked, counts.got, compared, measure, delta / 2)
+        below = largest_lower(counts.asked, counts.got, compared, measure, delta / 2 / int(compared.sum()))
+        return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+    low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
+    above = _largest(gaps_of(high, low, measure), compared)
+    low, high = simultaneous(counts, compared, delta / 2, method, overall)
+    below = _largest(gaps_of(low, high, measure), compared)
+    return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+
+
+def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
+    """(subgroups,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
+
+    Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
+    sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
+    every outcome, is paid for (docs/mathematics.md, "Rates counted apart").
+    """
+    overall, shared, _ = _numbers(compared, overall)
+    return np.asarray(np.where(overall, spend / 4 / max(shared, 1), spend / 2))
+
+
+def simultaneous(
+    counts: SubgroupCounts,
+    compared: NDArray[np.bool_],
+    spend: float,
+    method: Bounds,
+    overall: NDArray[np.bool_] | None = None,
+) -> tuple[Floats, Floats]:
+    """Return bounds of the rates of all compared subgroups that together fail with probability at most `spend`.
+
+    The level of all rows together does not depend on how many groups there are: which of them are large enough may be
+    seen in these rows.
+    """
+    overall, shared, own = _numbers(compared, overall)
+    half = spend / 2 if shared else spend
+    return counts.bounds(np.where(overall, half / 2 / max(shared, 1), half / 2 / max(own, 1)), method)
+
+
+def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
+    """Which subgroups hold all rows, how many compared rates they have over all outcomes, and how many the others
+    have.
+    """
+    used = np.asarray(compared.any(axis=2))
+    overall = np.zeros(used.shape[1], bool) if overall is None else overall
+    return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
+
+
+def pairs_beyond(
+    counts: SubgroupCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    delta: float,
+    limit: Fraction,
+    overall: NDArray[np.bool_] | None = None,
+    *,
+    disjoint: bool,
+) -> list[tuple[int, int, int]]:
+    """Return the pairs (i, j, outcome) of a fixed sample that are above the limit, together except at delta/2."""
+    if disjoint:
+        level = delta / 2 / int(compared.sum())
+        found = lower_beyond(counts.asked, counts.got, compared, measure, level, limit)
+    else:
+        low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
+        gaps = np.where(compared, gaps_of(low, high, measure), -np.inf)
+        found = np.array([place for place in np.argwhere(gaps > float(limit) - NEAR) if gaps[tuple(place)] > limit])
+    return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
+
+
+def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
+    return float(gaps[compared].max(initial=-np.inf))
+
+
+def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> tuple[int, int, int]:
+    """(i, j, outcome) of the largest gap; the first of equals."""
+    gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
+    near = [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(gaps >= gaps.max() - NEAR)]
+    # Rounding can make equal gaps differ.
+    return max(near, key=lambda pair: exact_pair(counts, measure, pair))
+
+
+def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
+    """The largest gap as a fraction, for rows that are everybody there is."""
+    rates = counts.rates
+    gaps = np.where(compared, gaps_of(rates, rates, measure), -np.inf)
+    near = np.argwhere(gaps >= gaps.max() - NEAR)
+    pairs = ((int(i), int(j), int(outcome)) for outcome, i, j in near)
+    return max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
+
+
+def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int]) -> Fraction:
+    """The gap of one pair (i, j, outcome) as a fraction."""
+    i, j, outcome = pair
+    more, less = (_exact_rate(counts, outcome, subgroup) for subgroup in (i, j))
+    if measure == "ratio":
+        return 1 - less / more if more else Fraction(0)
+    return more - less
+
+
+def _exact_rate(counts: SubgroupCounts, outcome: int, subgroup: int) -> Fraction:
+    columns = [subgroup] if counts.weights is None else [int(each) for each in np.flatnonzero(counts.weights[subgroup])]
+    rates = [Fraction(int(counts.got[outcome, each]), max(int(counts.asked[each]), 1)) for each in columns]
+    return sum(rates, start=Fraction(0)) / len(rates)
+
+
+def rows_needed(
+    counts: SubgroupCounts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    threshold: float,
+    delta: float,
+    overall: NDArray[np.bool_] | None = None,
+    *,
+    disjoint: bool = False,
+) -> int | None:
+    """About how many times as many people would decide it, if the rates stay as they are; None beyond a million."""
+    if compared.sum() > MOST_PAIRS:
+        return None
+
+    def decided(times: int) -> bool:
+        more = SubgroupCounts(counts.asked * times, counts.got * times, counts.weights)
+        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint)
+        return high < threshold or low > threshold
+
+    return _fewest(decided)
+
+
+def proportion_needed(got: int, asked: int, threshold: float, delta: float) -> int | None:
+    """The same for one share of people alone."""
+
+    def decided(times: int) -> bool:
+        low, high = fixed_sample(got * times, asked * times, delta / 2)
+        return bool(high < threshold or low > threshold)
+
+    return _fewest(decided)
+
+
+def _fewest(decided: Callable[[int], bool]) -> int | None:
+    few, many = 1, 2
+    while not decided(many):
+        few, many = many, 2 * many
+        if many > 1_000_000:
+            return None
+    while many - few > max(1, many // 20):
+        middle = (few + many) // 2
+        few, many = (few, middle) if decided(middle) else (middle, many)
+    return many

@@ -1,0 +1,119 @@
+"""What every answer offers, and every stopping rule, so that one loop in `verify` serves them all.
+
+A rule says what to sample next from what it has seen (`plan`), takes what came of it (`observe`), and can say at
+any time what is known (`decision`, `gap`, `probabilities`, `forecast`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.statistics.intervals import Floats
+from fairchain.statistics.tally import Counts, Tally
+
+Leader = tuple[int, int, int]
+# Four chunks of the largest size: equal shares for one, two or four workers.
+SHARE = 4 * 8192
+
+
+class Decision(Enum):
+    """The answer. The value is what to do about it."""
+
+    FAIR = "Every gap is below the threshold."
+    UNFAIR = "Some gap is above the threshold."
+    UNDECIDED = "Not enough evidence: raise the budget, or move the threshold away from the gap."
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What to sample next: chosen from the past only, which is what keeps the guarantee.
+
+    Parameters
+    ----------
+    rounds
+        How many.
+    groups
+        Who is shown to the network in each of them.
+    leader
+        (i, j, outcome): the pair that bets, in this batch, on being unfair; None in the first.
+    phase
+        Which part of a plan with several parts this belongs to.
+    """
+
+    rounds: int
+    groups: tuple[int, ...]
+    leader: Leader | None = None
+    phase: int = 0
+
+
+class Answer(Protocol):
+    """What is known, with every number that it can vouch for."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the answer carries a guarantee."""
+
+    @property
+    def decision(self) -> Decision:
+        """The answer so far."""
+
+    @property
+    def trials(self) -> Counts:
+        """How often each subgroup was asked."""
+
+    def gap(self) -> tuple[float, float, float]:
+        """Estimate, lower and upper bound of the largest gap over pairs and outcomes."""
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of P(outcome | group), each (outcomes, groups)."""
+
+    def rates(self) -> Floats:
+        """The estimates that belong to `probabilities`, (outcomes, groups)."""
+
+    def widest(self) -> Leader:
+        """The pair and outcome with the largest gap so far."""
+
+    def violators(self) -> list[Leader]:
+        """Pairs that are known, all together, to be above the threshold."""
+
+    def forecast(self) -> int | None:
+        """About how many more rounds are needed; None if that cannot be said."""
+
+
+class Rule(Answer, Protocol):
+    """A way of going from rounds to an answer."""
+
+    @property
+    def coupled(self) -> bool:
+        """Whether all groups share a round's random numbers."""
+
+    @property
+    def tally(self) -> Tally:
+        """All counts so far."""
+
+    def plan(self) -> BatchPlan | None:
+        """What to sample next, or None when the answer is there."""
+
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
+        """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
+
+
+def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
+    """(outcomes, groups, groups): every group compared with every other."""
+    return np.repeat(~np.eye(groups, dtype=bool)[None], outcomes, axis=0)
+
+
+def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf) -> int:
+    """Rounds until the next look: a tenth of what was done, or less where the end is forecast to be nearer.
+
+    A look at many pairs costs more than a few rounds of the network, so the smallest batch grows with their number.
+    Long batches are whole multiples of four chunks, so that workers have equal shares.
+    """
+    rounds = max(16, groups * groups * outcomes // 64, math.ceil(min(done // 10, to_go)))
+    return rounds - rounds % SHARE if rounds > SHARE else rounds

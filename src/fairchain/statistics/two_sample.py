@@ -1,0 +1,182 @@
+"""Bounds of the gap between two groups counted apart, from both counts at once (docs/mathematics.md).
+
+Each count gives a p-value for each true rate. The two are independent, so their product refutes pairs of rates by
+Fisher's combination, and the gap lies within what it can be over the pairs that are left. Bounds found one group at
+a time and then subtracted add up two bad lucks that hardly ever come together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.statistics.e_values import Floats
+from fairchain.statistics.intervals import clopper_pearson
+from fairchain.statistics.tally import Counts
+
+# Steps in which the product of the two p-values is divided between them.
+STEPS = 256
+# Pairs whose steps are held in memory at once.
+PAIRS_AT_ONCE = 4096
+
+
+def combined_level(alpha: float) -> float:
+    """The product of two independent p-values that is undercut with probability alpha: F (1 - ln F) = alpha."""
+    low, high = -2.0 * math.log(alpha) + 8.0, -math.log(alpha)
+    for _ in range(80):
+        middle = (low + high) / 2
+        # In logarithms, with x = -ln F: -x + ln(1 + x) against ln alpha.
+        if -middle + math.log1p(middle) > math.log(alpha):
+            high = middle
+        else:
+            low = middle
+    return -low
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Bounds of every rate at the levels of some of the steps, (outcomes, groups, levels) each."""
+
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, asked: Counts, got: Counts, alpha: float, steps: int = STEPS) -> _Grid:
+        """Compute each count once, however many groups have it."""
+        levels = np.exp(np.linspace(combined_level(alpha), 0.0, STEPS + 1))[:: STEPS // steps]
+        each = np.stack([np.broadcast_to(asked, got.shape).ravel(), got.ravel()], axis=1)
+        counts, place = np.unique(each, axis=0, return_inverse=True)
+        low, high = clopper_pearson(counts[:, 1:], counts[:, :1], 2 * np.minimum(levels, 1.0))
+        shape = (*got.shape, len(levels))
+        return cls(low[place.ravel()].reshape(shape), high[place.ravel()].reshape(shape))
+
+
+def pair_bounds(
+    asked: Counts, got: Counts, pairs: NDArray[np.intp], measure: str, alpha: float
+) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of the gaps of some pairs, each of which fails with probability at most alpha.
+
+    Parameters
+    ----------
+    asked, got
+        (groups,) and (outcomes, groups): rows, and how many got the outcome; groups share no row.
+    pairs
+        (pairs, 3): outcome, first and second group of each.
+    measure, alpha
+        "difference" for p_i - p_j, "ratio" for 1 - p_j / p_i; and how often a bound may fail.
+    """
+    below, above = np.empty((2, len(pairs)))
+    for start in range(0, len(pairs), PAIRS_AT_ONCE):
+        part = slice(start, start + PAIRS_AT_ONCE)
+        outcome, i, j = pairs[part].T
+        # Only the counts of these pairs: two columns for each of them, of one outcome.
+        two = _Grid.of(np.stack([asked[i], asked[j]]), np.stack([got[outcome, i], got[outcome, j]]), alpha)
+        above[part] = _widest(two.high[0], two.low[1], measure).max(axis=-1)
+        below[part] = _narrowest(two.low[0], two.high[1], measure).min(axis=-1)
+    return below, above
+
+
+# Steps of a first look, which divides pairs into those that can matter and those that cannot.
+COARSE = 8
+# More than rounding can do to a bound.
+SLACK = 1e-12
+
+
+def largest_upper(asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
+    """Return the largest upper bound of the compared pairs; as with `pair_bounds` for all, and much sooner."""
+    return _largest(asked, got, compared, measure, alpha, upper=True)
+
+
+def largest_lower(asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
+    """Return the largest lower bound of the compared pairs."""
+    return _largest(asked, got, compared, measure, alpha, upper=False)
+
+
+def _largest(
+    asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, *, upper: bool
+) -> float:
+    best = -math.inf
+
+    def refine(pairs: NDArray[np.intp]) -> None:
+        nonlocal best
+        best = max(best, float(pair_bounds(asked, got, pairs, measure, alpha)[upper].max(initial=-np.inf)))
+
+    for pairs, at_least, at_most in _looks(asked, got, compared, measure, alpha, upper=upper):
+        best = max(best, float(at_least.max()))
+        if at_most.max() < best - SLACK:
+            continue
+        refine(pairs[np.argsort(-at_most)[:64]])
+        left = pairs[at_most > best - SLACK]
+        # Pairs of the same counts have the same bounds.
+        outcome, i, j = left.T
+        counts = np.stack([asked[i], got[outcome, i], asked[j], got[outcome, j]], axis=1)
+        refine(left[np.unique(counts, axis=0, return_index=True)[1]])
+    return best
+
+
+def lower_beyond(
+    asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, limit: Fraction
+) -> NDArray[np.intp]:
+    """Return the compared pairs, (pairs, 3), whose lower bound is above the limit."""
+    found = [np.empty((0, 3), np.intp)]
+    for pairs, at_least, at_most in _looks(asked, got, compared, measure, alpha, upper=False):
+        above = at_least > float(limit) + SLACK
+        unsure = np.flatnonzero(~above & (at_most > float(limit) - SLACK))
+        above[unsure] = [gap > limit for gap in pair_bounds(asked, got, pairs[unsure], measure, alpha)[0].tolist()]
+        found.append(pairs[above])
+    return np.concatenate(found)
+
+
+def _looks(
+    asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, *, upper: bool
+) -> Iterator[tuple[NDArray[np.intp], Floats, Floats]]:
+    """Yield the compared pairs of each outcome, and between which values their bounds lie, from few steps.
+
+    A coarse step taken at its worst ends holds all fine steps inside it; the corner that two coarse steps share is not
+    beyond the worst of the fine steps next to it.
+    """
+    worst, gap = (np.maximum, _above) if upper else (np.minimum, _below)
+    for outcome, pairs in enumerate(compared):
+        if not pairs.any():
+            continue
+        grid = _Grid.of(asked, got[outcome : outcome + 1], alpha, COARSE)
+        more, less = (grid.high[0], grid.low[0]) if upper else (grid.low[0], grid.high[0])
+        # Groups by groups, one step after another.
+        outer = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s - 1], measure) for s in range(COARSE)])
+        inner = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s], measure) for s in range(COARSE)])
+        i, j = np.nonzero(pairs)
+        named = np.stack([np.full(len(i), outcome), i, j], axis=1)
+        yield named, *((inner[i, j], outer[i, j]) if upper else (outer[i, j], inner[i, j]))
+
+
+def _widest(high: Floats, low: Floats, measure: str) -> Floats:
+    """The largest gap in each step: the first rate as high, the second as low as the step allows.
+
+    A step from level a to the next gives the other rate the level F/a; taking each at its worst within the step
+    errs on the safe side.
+    """
+    return _above(high[..., :-1], low[..., ::-1][..., 1:], measure)
+
+
+def _above(more: Floats, less: Floats, measure: str) -> Floats:
+    if measure == "difference":
+        return more - less
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(more > 0, 1 - less / more, 0.0)
+
+
+def _narrowest(low: Floats, high: Floats, measure: str) -> Floats:
+    """The smallest gap in each step: the first rate as low, the second as high as the step allows."""
+    return _below(low[..., :-1], high[..., ::-1][..., 1:], measure)
+
+
+def _below(more: Floats, less: Floats, measure: str) -> Floats:
+    if measure == "difference":
+        return more - less
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(more > 0, 1 - less / more, -np.inf)

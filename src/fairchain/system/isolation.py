@@ -1,0 +1,281 @@
+"""Work in a process of its own, so that a crash of native code is a message and not the end of the caller.
+
+Two forms: `start` forks the command line before anything heavy is imported; `isolated` runs one call in a new
+interpreter. The second process has the rights of the first: this contains crashes, it is no sandbox.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+# typing and subprocess take milliseconds to import, before the first line of the command line's own work.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Any
+
+HEAD = 8
+# The search path of this process without the working directory, behind the standard library and installed packages.
+_PREPARE = (
+    "import sys; end = 2 + int(sys.argv[1]); sys.path += [each for each in sys.argv[2:end] if each not in sys.path]; "
+    "del sys.argv[1:end]; "
+)
+NO_MEMORY = "the memory ran out; allow more of it (ulimit -v), or use a smaller network or table"
+_NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread", "std::bad_alloc")
+# A person or a program asked the process to end by one of these; the others are accidents.
+_REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGVTALRM")
+
+# How this process tells the one that watches over it: it belongs to the process, as its parent does.
+_tell: Callable[[str], None] | None = None
+
+
+def at_work_on(model: str) -> None:
+    """Tell the process that watches over this one, if there is one, which model a crash would be about."""
+    if _tell is not None:
+        _tell(model)
+
+
+def tell_by(tell: Callable[[str], None]) -> None:
+    """Set how `at_work_on` reaches the watching process: once, at the start of a process that is watched."""
+    global _tell  # noqa: PLW0603
+    _tell = tell
+
+
+def requested(number: int) -> bool:
+    """Return whether a signal is a request to end, and no sign of a crash or of a limit."""
+    return number in {getattr(signal, name, None) for name in _REQUESTS}
+
+
+def describe_end(code: int, model: str) -> str:
+    """Return the message for a process that ended too early while it worked with this model ("" for none).
+
+    `code` is its exit code, or minus the signal that ended it.
+    """
+    subject = f"{model}: " if model else ""
+    if code >= 0:
+        return (
+            f"{subject}a library or the model's own code ended the process (exit code {code}) before there was a "
+            "result; see the output above"
+        )
+    sign = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
+    if sign == "SIGKILL":
+        return (
+            f"{subject}the process was killed ({sign}), most likely because the memory ran out; "
+            "use a smaller network or table, or allow more memory"
+        )
+    if sign == "SIGXCPU":
+        return f"{subject}the limit of processor time ended the process ({sign}); raise it (ulimit -t)"
+    what = (signal.strsignal(-code) or "crash").lower().partition(" (")[0]
+    remedy = (
+        "the file is damaged, or the installed runtime cannot run it: export it again, or update onnxruntime"
+        if model
+        else "please report it with the command that led to it"
+    )
+    return f"{subject}native code crashed ({sign}, {what}); {remedy}"
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an exception says that the memory ran out, or was made from one that says so."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        # What Python says where a library cannot be loaded or a thread cannot be started within a limit.
+        if any(sign in str(error) for sign in _NO_MEMORY):
+            return True
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def die_with(pipe: int) -> None:
+    """Let the system kill this process when the other end of a pipe closes: a killed parent leaves no work behind."""
+    if sys.platform == "linux":
+        from fcntl import F_GETFL, F_SETFL, F_SETOWN, F_SETSIG, fcntl
+
+        fcntl(pipe, F_SETOWN, os.getpid())
+        fcntl(pipe, F_SETSIG, signal.SIGKILL)
+        fcntl(pipe, F_SETFL, fcntl(pipe, F_GETFL) | os.O_ASYNC)
+
+
+def new_interpreter(code: str, *arguments: str) -> list[str]:
+    """Return the command that runs Python code in a new interpreter, which finds the packages that this one finds.
+
+    Nothing in the working directory or in PYTHON* variables can take the place of a module: `-I` leaves both out, and
+    further folders of this process's search path come last.
+    """
+    here = {"", os.curdir, os.getcwd()}  # noqa: PTH109
+    own = str(Path(__file__).resolve().parent.parent)
+    folders = [each for each in sys.path if isinstance(each, str) and each not in here and Path(each).is_absolute()]
+    folders.append(own)
+    return [sys.executable, "-I", "-c", _PREPARE + code, str(len(folders)), *folders, *arguments]
+
+
+def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = None, **options: Any) -> Any:
+    """Call a function in a new Python process and return its result.
+
+    A native crash there (a damaged network can bring the runtime down) raises a `ModelError` here. The new process
+    takes about as long as importing fairchain. It has the same rights as this one.
+
+    Parameters
+    ----------
+    function
+        A function that Python can import by its name, for example `fairchain.explain`.
+    arguments, options
+        What to call it with: files, specs, tables, and whatever else `pickle` can copy.
+    progress
+        Called in this process with what the function reports, if it takes `progress`.
+
+    Raises
+    ------
+    ModelError
+        If the process crashed, was killed or ran out of memory, or if an argument cannot be copied into it.
+    KeyboardInterrupt
+        If Ctrl-C ended the function without a result.
+
+    Examples
+    --------
+    >>> import fairchain
+    >>> fairchain.isolated(fairchain.verify, None, fairchain.example("census")).decision.name
+    'FAIR'
+    """
+    import pickle
+    import subprocess
+
+    from fairchain.errors import ModelError
+    from fairchain.system.interrupts import first_interrupt
+
+    try:
+        request = pickle.dumps((function, arguments, options, progress is not None))
+    except Exception as error:  # pickle raises what the objects raise
+        raise ModelError(
+            f"the call cannot be copied into a process of its own ({type(error).__name__}: {error}); "
+            "give the model as a file, or call without isolation"
+        ) from None
+    # In a group of its own, so that Ctrl-C reaches it once, from here.
+    group: dict[str, Any] = {} if sys.platform == "win32" else {"process_group": 0}
+    child = subprocess.Popen(
+        new_interpreter("from fairchain.system.isolation import answer; answer()"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        **group,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    state = _Watched(child.stdout)
+
+    def stop() -> None:
+        if state.ready and sys.platform != "win32":
+            child.send_signal(signal.SIGINT)
+        else:
+            child.kill()
+        state.interrupted = True
+
+    try:
+        with first_interrupt(stop):
+            with suppress(BrokenPipeError):
+                child.stdin.write(len(request).to_bytes(HEAD, "little") + request)
+                child.stdin.flush()
+            found, value = state.until_the_end(progress)
+    except BaseException:
+        child.kill()
+        raise
+    finally:
+        code = child.wait()
+        with suppress(OSError):
+            child.stdin.close()
+        child.stdout.close()
+    if found == "result":
+        return value
+    if found == "error":
+        raise value
+    if state.interrupted:
+        raise KeyboardInterrupt
+    raise ModelError(describe_end(code, state.model))
+
+
+class _Watched:
+    """What the child says, message by message."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.model, self.ready, self.interrupted = "", False, False
+
+    def until_the_end(self, progress: Any) -> tuple[str, Any]:
+        """Return the last message: a result, an error, or "" for a child that ended without one."""
+        import pickle
+
+        while len(head := self._stream.read(HEAD)) == HEAD:
+            size = int.from_bytes(head, "little")
+            content = self._stream.read(size)
+            if len(content) < size:
+                break
+            # Our own code wrote it, with no more rights than this process has.
+            kind, value = pickle.loads(content)
+            if kind == "ready":
+                self.ready = True
+            elif kind == "model":
+                self.model = value
+            elif kind == "progress":
+                progress(*value)
+            else:
+                return kind, value
+        return "", None
+
+
+def answer() -> None:
+    """Do what `isolated` asks for on standard input; runs in the new process."""
+    import pickle
+
+    from fairchain.errors import ModelError
+    from fairchain.system.interrupts import Interrupts, install
+
+    handler = Interrupts()
+    install(handler)
+    # Native code may print; its output must not come between our messages.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def send(kind: str, value: object) -> None:
+        content = pickle.dumps((kind, value))
+        out.write(len(content).to_bytes(HEAD, "little") + content)
+        out.flush()
+
+    try:
+        send("ready", None)
+        tell_by(lambda name: send("model", name))
+        size = int.from_bytes(sys.stdin.buffer.read(HEAD), "little")
+        request = sys.stdin.buffer.read(size)
+        die_with(0)
+        function, arguments, options, reports = pickle.loads(request)
+        if reports:
+            options["progress"] = lambda *value: send("progress", value)
+        found = ("result", function(*arguments, **options))
+    except BaseException as error:  # whatever it is, the caller is to see it
+        found = ("error", _handed_back(error))
+    handler.close()
+    try:
+        send(*found)
+    except Exception:  # what pickle cannot copy
+        send("error", ModelError(f"{type(found[1]).__name__}: cannot be handed back from a process of its own"))
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _handed_back(error: BaseException) -> BaseException:
+    """Return what the caller is to see in place of an exception."""
+    from fairchain.errors import ModelError
+    from fairchain.system.interrupts import is_interruption
+
+    if out_of_memory(error):
+        return ModelError(NO_MEMORY)
+    if is_interruption(error):
+        return KeyboardInterrupt()
+    if not isinstance(error, Exception):
+        return ModelError(f"the model's own code raised {type(error).__name__}")
+    return error

@@ -1,0 +1,215 @@
+"""From the cells of a column to what a feature or a label of the spec calls them.
+
+Categories become their index and numbers stay in the user's units; a cell that is not known becomes what the feature's
+`missing` says, or NaN. What cannot be meant ends in one DataError that names the column, the first row and the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError, SpecError
+from fairchain.messages import many, near, shown
+from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, ModelSpec, RealFeature
+from fairchain.tables.columns import Column, number_text, numbers_in, plain_text
+from fairchain.tables.read import RawTable
+
+MISSING, UNSEEN, UNCLEAR = -1, -2, -3
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a column stands, for messages: `people.csv: column "age"`, and whose it is in the spec."""
+
+    source: str
+    column: str
+    owner: str = ""
+
+    def error(self, what: str) -> DataError:
+        return DataError(f"{self.source}: column {shown(self.column)}: {what}")
+
+
+def feature_values(table: RawTable, feature: Feature, not_known: Sequence[str]) -> NDArray[np.float64]:
+    """One feature of all rows; NaN where the cell is missing and the feature does not say what it counts as."""
+    substitute = _substitute(feature)
+    name = feature.column or feature.name
+    cells = table.cells(name, f'state what the table calls it: column = "..." in the [[feature]] "{feature.name}"')
+    place = _Place(table.source, name, f'feature "{feature.name}"')
+    if isinstance(feature, CategoryFeature):
+        values = _category_values(cells, feature, place, not_known)
+    else:
+        values = _number_values(cells, feature, place, not_known)
+    if substitute is not None:
+        values[np.isnan(values)] = substitute
+    return values
+
+
+def label_values(table: RawTable, key: str, name: str, model: ModelSpec, not_known: Sequence[str]) -> NDArray[np.int16]:
+    """The labels in a column as their index, -1 where the cell is missing; `key` is the column's key in the spec.
+
+    A cell is a label's name or its code. A number that is neither is not taken for the place of a label.
+    """
+    place = _Place(table.source, name)
+    cells = table.cells(name, f'name the column: {key} = "..." in [population]')
+    codes = [str(code) for code in model.codes or ()]
+    found = _Lookup([*enumerate(model.labels), *enumerate(codes)], not_known).indices(cells)
+    if found.bad == UNCLEAR:
+        raise place.error(
+            f"{found} a label and the code of another one; rename the labels in [model], so that no name is a code"
+        )
+    if found.bad:
+        known = f"({near(found.cell, [*model.labels, *codes])})"
+        remedy = (
+            "mend the cells, or labels and codes in [model]"
+            if codes
+            else "state what the table calls each label, in the order of labels: codes = [...] in [model]"
+        )
+        raise place.error(f"{found} not one of model.labels{' or model.codes' if codes else ''} {known}; {remedy}")
+    return found.indices.astype(np.int16)
+
+
+def missing_cells(table: RawTable, column: str, missing: NDArray[np.bool_], feature: Feature | None) -> DataError:
+    """The message about rows in which a column that is used has no value."""
+    remedy = f'state what they count as: missing = ... in the [[feature]] "{feature.name}", or ' if feature else ""
+    return _Place(table.source, column).error(
+        f"no value in {many(int(missing.sum()), 'row')}, the first of them row {int(np.argmax(missing)) + 1:,}; "
+        f"{remedy or 'mend them, or '}leave such rows out: drop_missing = true in [population]"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Indices of all cells; if some have none: why (`bad`), in how many rows, and the first of these, from 0."""
+
+    indices: NDArray[np.int32]
+    bad: int = 0
+    count: int = 0
+    distinct: int = 0
+    row: int = 0
+    cell: str = ""
+
+    def __str__(self) -> str:
+        """The beginning of a message."""
+        return f"{_rows_that(self.row, self.count, shown(self.cell), self.distinct)}, which is"
+
+
+class _Lookup:
+    """Finds texts. What is written exactly so comes first, then what stands for "not known", then 1.0 for 1."""
+
+    def __init__(self, texts: Iterable[tuple[int, str | int]], not_known: Sequence[str]) -> None:
+        self._exact: dict[str, int] = {}
+        for index, text in texts:
+            name = str(text).strip()
+            known = self._exact.setdefault(name, index)
+            if known != index:
+                self._exact[name] = UNCLEAR
+        plain = {plain_text(name): index for name, index in self._exact.items()} | self._exact
+        missing = {text.strip(): MISSING for text in ("", *not_known)}
+        self._plain = {plain_text(name): MISSING for name in missing} | plain
+        self._exact = missing | self._exact
+
+    def _find(self, text: str) -> int:
+        if text in self._exact:
+            return self._exact[text]
+        return self._plain.get(plain_text(text), UNSEEN)
+
+    def indices(self, cells: Column) -> _Found:
+        """The index of every cell."""
+        indices = np.empty(cells.count, np.int32)
+        bad, row, cell = 0, 0, ""
+        unseen: dict[str, int] = {}
+        for piece in cells.pieces():
+            found = np.array([self._find(level) for level in piece.levels], np.int32)
+            here = found[piece.codes]
+            indices[piece.start : piece.start + len(here)] = here
+            if (found < MISSING).any():
+                wrong = np.flatnonzero(here < MISSING)
+                if not bad:
+                    first = int(wrong[0])
+                    bad, row, cell = int(here[first]), piece.start + first, piece.levels[piece.codes[first]]
+                for code, count in zip(*np.unique(piece.codes[wrong], return_counts=True), strict=True):
+                    level = piece.levels[code]
+                    unseen[level] = unseen.get(level, 0) + int(count)
+        return _Found(indices, bad, sum(unseen.values()), len(unseen), row, cell)
+
+
+def _category_values(
+    cells: Column, feature: CategoryFeature, place: _Place, not_known: Sequence[str]
+) -> NDArray[np.float64]:
+    names = feature.values if feature.cells is None else feature.cells
+    found = _Lookup(enumerate(names), not_known).indices(cells)
+    if found.bad == UNCLEAR:
+        raise SpecError(f'{place.owner}: "{found.cell}" stands for two values; give each a cell of its own')
+    if found.bad:
+        key = "values" if feature.cells is None else "cells"
+        raise place.error(
+            f"{found} not one of the {key} of {place.owner} ({near(found.cell, [str(name) for name in names])}); "
+            "add it to values, state in cells what the table calls each value, or, if it stands for a value that is "
+            "not known, add it to not_known in [population]"
+        )
+    return np.where(found.indices == MISSING, np.nan, found.indices.astype(np.float64))
+
+
+def _number_values(
+    cells: Column, feature: IntegerFeature | RealFeature, place: _Place, not_known: Sequence[str]
+) -> NDArray[np.float64]:
+    parsed = numbers_in(cells, not_known)
+    if parsed.bad:
+        raise place.error(
+            f"{_rows_that(parsed.row, parsed.bad, shown(parsed.cell))}, which is no number; write numbers like 1234.5, "
+            "add the text to not_known in [population] if it stands for a value that is not known, "
+            f'or make {place.owner} kind = "category"'
+        )
+    values = parsed.values
+    _refuse(values, np.isinf(values), place, "which is infinite; mend the cells")
+    if isinstance(feature, IntegerFeature):
+        remedy = 'use kind = "real", or round the column'
+        _refuse(values, values > np.floor(values), place, f"but {place.owner} has whole numbers; {remedy}")
+    if feature.clip:
+        return np.clip(values, feature.low, feature.high, out=values)
+    outside = (values < feature.low) | (values > feature.high)
+    if outside.any():
+        extremes = f"from {number_text(np.nanmin(values))} to {number_text(np.nanmax(values))}"
+        wrong = (
+            f"outside of low = {number_text(feature.low)} and high = {number_text(feature.high)} of {place.owner}; "
+            f"the column goes {extremes}: "
+            "widen low and high, or let what is beyond them count as low and high: clip = true"
+        )
+        _refuse(values, outside, place, wrong)
+    return values
+
+
+def _refuse(values: NDArray[np.float64], wrong: NDArray[np.bool_], place: _Place, why: str) -> None:
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise place.error(f"{_rows_that(first, int(wrong.sum()), number_text(values[first]))}, {why}")
+
+
+def _rows_that(first: int, count: int, cell: str, kinds: int = 1) -> str:
+    """`row 7 holds 3.5 (12 such rows)`: the beginning of a message; `first` counts from 0."""
+    different = f" with {kinds:,} different cells" if kinds > 1 else ""
+    return f"row {first + 1:,} holds {cell}" + (f" ({count:,} such rows{different})" if count > 1 else "")
+
+
+def _substitute(feature: Feature) -> float | None:
+    """What a missing cell counts as, checked: it must be one of the feature's values."""
+    stated, key = feature.missing, f'feature "{feature.name}".missing'
+    if stated is None:
+        return None
+    if isinstance(feature, CategoryFeature):
+        names = [str(value) for value in feature.values]
+        text = stated if isinstance(stated, str) else number_text(stated)
+        if text not in names:
+            raise SpecError(f"{key}: {shown(text)} is not one of its values ({near(text, names)}); state one of them")
+        return float(names.index(text))
+    whole = isinstance(feature, IntegerFeature)
+    if isinstance(stated, str) or not feature.low <= stated <= feature.high or (whole and stated != int(stated)):
+        kind = "a whole number" if whole else "a number"
+        raise SpecError(
+            f"{key}: found {stated}; state {kind} from {number_text(feature.low)} to {number_text(feature.high)}"
+        )
+    return float(stated)

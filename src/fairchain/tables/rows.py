@@ -1,0 +1,148 @@
+"""The people of a spec, found in the rows of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError, SpecError
+from fairchain.messages import many
+from fairchain.spec.schema import Marginals, Spec, Table
+from fairchain.tables.encoding import feature_values, label_values, missing_cells
+from fairchain.tables.read import RawTable, read_table
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Everybody in a table, as the features of a spec; all arrays are read-only.
+
+    Parameters
+    ----------
+    values
+        (rows, features) in the order of the spec: a category as the index of its value, a number in the user's units.
+        A feature whose frequencies the spec states is not looked for in the table; it is NaN here.
+    truth
+        Index of each true label in `model.labels`, if the spec names a column with them.
+    recorded
+        Index of each recorded decision in `model.labels`, if the spec names a column with them.
+    numbers
+        Number of each row in the table; the first is 1, and a header does not count.
+    dropped
+        How many rows were left out because a value was missing.
+    source
+        What the table is called in messages.
+    sha256
+        Of everything above that decides a verdict, equal for equal people whatever file or frame they came from:
+        the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
+        each that says whether there are truth and recorded, then values row by row as 64-bit floats (zero without a
+        sign), truth and recorded as signed 16-bit integers; all little-endian.
+    """
+
+    values: NDArray[np.float64]
+    truth: NDArray[np.int16] | None
+    recorded: NDArray[np.int16] | None
+    numbers: NDArray[np.int64]
+    dropped: int
+    source: str
+    sha256: str
+
+
+def people_of(table: RawTable, spec: Spec) -> People:
+    """Find the people that a spec asks about in a table.
+
+    Parameters
+    ----------
+    table
+        As `read_table` gives it.
+    spec
+        With a population of kind table or marginals, which says what a missing cell is and whether such rows are
+        left out.
+
+    Raises
+    ------
+    DataError
+        A column that is not there, a cell that no feature knows, a number out of range, a missing value: one
+        message with the column, the first row and the remedy.
+    SpecError
+        If the spec's own keys about the table cannot be meant.
+    """
+    population = spec.population
+    if not isinstance(population, Table | Marginals):
+        raise SpecError('population.kind: rows of a table are given, but not asked for; write kind = "table"')
+    stated = population.frequencies if isinstance(population, Marginals) else {}
+    gone = np.zeros(table.count, bool)
+
+    values = np.empty((table.count, len(spec.features)), np.float64)
+    for place, feature in enumerate(spec.features):
+        if feature.name in stated:
+            values[:, place] = np.nan
+            continue
+        values[:, place] = column = feature_values(table, feature, population.not_known)
+        missing = np.isnan(column)
+        if missing.any() and not population.drop_missing:
+            raise missing_cells(table, feature.column or feature.name, missing, feature)
+        gone |= missing
+    truth, recorded = (_labels(table, spec, key, gone) for key in ("label", "prediction"))
+    return _kept(table, values, truth, recorded, gone)
+
+
+def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> NDArray[np.int16] | None:
+    """The labels in the column that the spec names under this key; rows without one are added to `gone`."""
+    population = spec.population
+    name = getattr(population, key) if isinstance(population, Table) else None
+    if name is None or not isinstance(population, Table):
+        return None
+    labels = label_values(table, key, name, spec.model, population.not_known)
+    missing = labels < 0
+    if missing.any() and not population.drop_missing:
+        raise missing_cells(table, name, missing, None)
+    gone |= missing
+    return labels
+
+
+def _kept(
+    table: RawTable,
+    values: NDArray[np.float64],
+    truth: NDArray[np.int16] | None,
+    recorded: NDArray[np.int16] | None,
+    gone: NDArray[np.bool_],
+) -> People:
+    dropped = int(gone.sum())
+    if dropped == table.count:
+        raise DataError(
+            f"{table.source}: every one of {many(table.count, 'row')} lacks a value that is used; "
+            "state missing = ... in the features they lack, or mend the table"
+        )
+    kept = np.flatnonzero(~gone)
+    if dropped:
+        values = values[kept]
+        truth = None if truth is None else truth[kept]
+        recorded = None if recorded is None else recorded[kept]
+    values += 0.0  # -0.0 is the same person as 0.0, and must have the same hash
+    digest = _sha256(values, truth, recorded)
+    numbers = kept + 1
+    for array in (values, truth, recorded, numbers):
+        if array is not None:
+            array.flags.writeable = False
+    return People(values, truth, recorded, numbers, dropped, table.source, digest)
+
+
+def _sha256(values: NDArray[np.float64], truth: NDArray[np.int16] | None, recorded: NDArray[np.int16] | None) -> str:
+    digest = hashlib.sha256(b"fairchain people 1")
+    digest.update(struct.pack("<QQ??", *values.shape, truth is not None, recorded is not None))
+    digest.update(values.astype("<f8", copy=False).data)
+    for labels in (truth, recorded):
+        if labels is not None:
+            digest.update(labels.astype("<i2", copy=False).data)
+    return digest.hexdigest()
+
+
+def frequencies_from(spec: Spec) -> People | None:
+    """The rows whose frequencies a spec with `kind = "marginals"` takes; None if it names no table."""
+    if not isinstance(spec.population, Marginals) or spec.population.path is None:
+        return None
+    return people_of(read_table(spec.population.path), spec)

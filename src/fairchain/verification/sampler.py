@@ -1,0 +1,218 @@
+"""Rounds through the network, counted. Chunks are the unit of work; their layout never depends on the workers.
+
+A batch is a run of chunks of one size (the last one may be shorter) that follows from its number of rounds. Workers
+are threads: drawing and the network both run outside Python's lock for most of the time. A batch that is cut short
+keeps the chunks from its beginning that are done, so what is counted is always a prefix of what was planned.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.spec import Comparison
+from fairchain.statistics.tally import Counts, count_together
+
+# Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
+ROWS_PER_CALL = 4096
+# What a worker returns for one chunk: its counts, and the labels that it saw.
+Done = tuple[Counts, set[int]]
+
+
+class Model(Protocol):
+    """What sampling needs of a network."""
+
+    def predict(self, values: NDArray[np.floating], /) -> NDArray[np.integer]:
+        """The class number of each row."""
+
+
+class Rounds(Protocol):
+    """The rounds of one chunk, as each subgroup would show them."""
+
+    def inputs(self, groups: Sequence[int], /) -> NDArray[np.floating]:
+        """Feature values, a block of rows for each of these subgroups."""
+
+    def show(self, group: int, /) -> NDArray[np.floating]:
+        """The rows of one subgroup; valid until the next call."""
+
+
+class Population(Protocol):
+    """What sampling needs of a population."""
+
+    def desk(self) -> Any:
+        """Memory to draw into, for one worker."""
+
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        desk: Any = None,
+        subgroups: Sequence[int] | None = None,
+    ) -> Rounds:
+        """Draw the rounds of a chunk, to be shown as these subgroups only; as all of them by default."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What came of a plan.
+
+    `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
+    `parts` counts, for every chunk, the rounds in which two groups both got the outcome: tables of (outcomes, groups,
+    groups). A chunk can be checked without the rest. `labels` are all labels that the network gave in the batch,
+    counted or not.
+    """
+
+    first: int
+    size: int
+    rounds: int
+    chunks: int
+    parts: tuple[Counts, ...]
+    labels: tuple[int, ...]
+
+    @property
+    def together(self) -> Counts:
+        """The counts of the whole batch."""
+        total: Counts = np.sum(self.parts, axis=0)
+        return total
+
+
+def chunk_rounds(rounds: int) -> int:
+    """Rounds in a chunk of a batch: at least two chunks to share, but none shorter than pays.
+
+    Powers of two: onnxruntime keeps memory for each size that it has seen.
+    """
+    size = 1024
+    while size < 8192 and 4 * size <= rounds:
+        size *= 2
+    return size
+
+
+def labels_in(labels: NDArray[np.integer]) -> set[int]:
+    """Return the different labels of an array; those of two neighbouring labels without a pass over all of them."""
+    if not labels.size:
+        return set()
+    low, high = int(labels.min()), int(labels.max())
+    if high - low <= 1:
+        return {low, high}
+    return set(np.flatnonzero(np.bincount(labels.ravel())).tolist())
+
+
+def default_workers() -> int:
+    """As many threads as this process may use cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Sampler:
+    """Runs batches of rounds through a network.
+
+    Parameters
+    ----------
+    model, population
+        What is asked, and what it is asked about.
+    seed, comparison
+        Of the streams; who is asked, and what is counted.
+    coupled
+        Whether all groups share a round's random numbers.
+    pool, workers
+        Threads to use, and how many there are.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        population: Population,
+        seed: int,
+        comparison: Comparison,
+        *,
+        coupled: bool = True,
+        pool: ThreadPoolExecutor | None = None,
+        workers: int = 1,
+    ) -> None:
+        self._model, self._population, self._seed = model, population, seed
+        self._comparison, self._coupled = comparison, coupled
+        self._pool, self._workers = pool, workers
+        self._own = threading.local()
+
+    def asked(self, groups: Sequence[int]) -> int:
+        """How many times a round asks the network so that these subgroups can be counted."""
+        return len(self._comparison.asks(groups))
+
+    def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
+        """(groups, rounds): the class each group gets in each round of a chunk."""
+        draw = partial(self._population.rounds, self._seed, chunk, count, desk=self._desk())
+        if self._coupled and count * len(groups) <= ROWS_PER_CALL:
+            return self._model.predict(draw(subgroups=groups).inputs(groups)).reshape(len(groups), count)
+        rounds = draw(subgroups=groups) if self._coupled else None
+        labels = np.empty((len(groups), count), np.uint16)
+        for row, group in zip(labels, groups, strict=True):
+            own = rounds or draw(copy=1 + group, subgroups=[group])
+            row[:] = self._model.predict(own.show(group))
+        return labels
+
+    def _desk(self) -> Any:
+        """Each worker has a desk of its own."""
+        desk = getattr(self._own, "desk", None)
+        if desk is None:
+            desk = self._own.desk = self._population.desk()
+        return desk
+
+    def run(self, first: int, rounds: int, groups: Sequence[int], halted: Callable[[], bool]) -> Batch:
+        """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if `halted()` says so meanwhile."""
+        size = chunk_rounds(rounds)
+        sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
+
+        asked = self._comparison.asks(groups)
+
+        def work(place: int) -> Done:
+            labels = self.labels(first + place, sizes[place], asked)
+            return count_together(self._comparison.fold(labels), self._comparison.rows), labels_in(labels)
+
+        done = list(self._in_order(work, len(sizes), halted))
+        parts = tuple(counts for counts, _ in done)
+        seen = set[int]().union(*(labels for _, labels in done))
+        return Batch(first, size, sum(sizes[: len(parts)]), len(parts), parts, tuple(sorted(seen)))
+
+    def _in_order(self, work: Callable[[int], Done], count: int, halted: Callable[[], bool]) -> Iterator[Done]:
+        """Results in the order of the chunks, a few ahead on the workers."""
+        if self._pool is None or count == 1:
+            for place in range(count):
+                if place and halted():
+                    return
+                yield work(place)
+            return
+        waiting: deque[Future[Done]] = deque()
+        place = 0
+        while place < count or waiting:
+            while place < count and len(waiting) < 2 * self._workers and not (place and halted()):
+                waiting.append(self._pool.submit(work, place))
+                place += 1
+            if not waiting:
+                return
+            yield waiting.popleft().result()
+
+
+@contextmanager
+def thread_pool(workers: int) -> Iterator[ThreadPoolExecutor | None]:
+    """Threads for the time of a run; none for one worker, and none that outlive an interruption."""
+    if workers < 2:
+        yield None
+        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="fairchain")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,124 @@
+"""Witnesses: people of a run who get another class with the protected features alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
+from fairchain.statistics import Rule
+from fairchain.verification.sampler import Model, Population
+from fairchain.verification.verdict import RunRecord, Witness
+
+# How many witnesses to keep, and among how many rounds to look for them.
+WITNESSES, SEARCH = 3, 4096
+
+
+def find_witnesses(
+    model: Model, population: Population, spec: Spec, comparison: Comparison, rule: Rule, ledger: RunRecord
+) -> tuple[Witness, ...]:
+    """A few people of the first rounds who are decided differently as two of the subgroups that are compared.
+
+    The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
+    """
+    i, j, outcome = rule.widest()
+    if not ledger.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_person(spec):
+        return ()
+    asked = tuple(comparison.asks((i, j)))
+    if any(comparison.subgroups[subgroup].group is None for subgroup in asked):
+        return ()
+    found: list[Witness] = []
+    for rounds, first, drawn in _first_rounds(ledger, comparison):
+        if not set(asked) <= set(drawn):
+            continue
+        shown = population.rounds(ledger.seed.value, first, rounds, subgroups=drawn).inputs(asked)
+        labels = model.predict(shown).reshape(len(asked), rounds)
+        people = shown.reshape(len(asked), rounds, -1)
+        found += _flips(spec, comparison, [comparison.subgroups[subgroup].name for subgroup in asked], labels, people)
+        if len(found) >= WITNESSES:
+            break
+    return tuple(found[:WITNESSES])
+
+
+def _shows_one_person(spec: Spec) -> bool:
+    """Two texts that mention different groups are no witness; one text with its terms exchanged is."""
+    return not isinstance(spec.population, Texts) or spec.population.reading == "swapped"
+
+
+def changed_rows(
+    spec: Spec, comparison: Comparison, values: NDArray[np.floating], labels: NDArray[np.integer]
+) -> tuple[Witness, ...]:
+    """The first rows of a table whose decision changes; none where each row was asked as it is.
+
+    `values` are the rows that were asked, and `labels` (subgroups, rows) their classes as each subgroup.
+    """
+    if not comparison.individual:
+        return ()
+    names = [subgroup.name for subgroup in comparison.subgroups]
+    flips = np.flatnonzero(comparison.fold(labels)[0])[:WITNESSES]
+    rows = values[flips]
+    return tuple(_flips(spec, comparison, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
+
+
+def _flips(
+    spec: Spec,
+    comparison: Comparison,
+    names: Sequence[str],
+    labels: NDArray[np.integer],
+    people: NDArray[np.floating],
+) -> list[Witness]:
+    """One witness for each person whose class, or whose outcome if that is asked, is not the same in all these
+    subgroups.
+
+    Where features depend on each other two subgroups may show different people; these are no witnesses.
+    """
+    columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
+    found = []
+    seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
+    for row in np.flatnonzero((seen != seen[0]).any(axis=0)):
+        other = int((seen[:, row] != seen[0, row]).argmax())
+        if spec.text is not None or np.array_equal(people[0, row, columns], people[other, row, columns]):
+            classes = spec.model.labels[int(labels[0, row])], spec.model.labels[int(labels[other, row])]
+            shown = unprotected(spec, people[0, row])
+            if spec.text is not None:
+                shown[f"{spec.text.name} as {names[other]}"] = in_words(spec.text, people[other, row])
+            found.append(Witness((names[0], names[other]), classes, shown))
+        if len(found) == WITNESSES:
+            break
+    return found
+
+
+def _first_rounds(ledger: RunRecord, comparison: Comparison) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """(rounds, chunk, subgroups drawn) of the beginning of a run."""
+    searched = 0
+    for plan, batch in ledger.entries:
+        rounds = min(batch.rounds, batch.size)
+        if not rounds or searched > SEARCH:
+            return
+        yield rounds, batch.first, comparison.asks(plan.groups)
+        searched += rounds
+
+
+def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:
+    """What a person is besides the protected features, in the words of the spec; of a text its words."""
+    if spec.text is not None:
+        return {spec.text.name: in_words(spec.text, row)}
+    return {
+        feature.name: _in_words(feature, float(value))
+        for feature, value in zip(spec.features, row, strict=True)
+        if feature.name not in spec.property.protected
+    }
+
+
+def in_words(text: TextFeature, row: NDArray[Any]) -> str:
+    """A row of word numbers as a text."""
+    from fairchain.text import lexicon_of
+
+    return lexicon_of(text).text(row)
+
+
+def _in_words(feature: Feature, value: float) -> str | float:
+    return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else value

@@ -1,0 +1,95 @@
+"""Bounds over many pairs: what is found by looking at few of them is what looking at each would give."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fairchain.statistics import BettingRule, Tally, count_together
+from fairchain.statistics.e_values import BETS, log_wealth, reaches
+from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.rules import every_pair
+from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_beyond, pair_bounds
+
+
+@pytest.fixture(autouse=True)
+def _many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few pairs are treated as many."""
+    monkeypatch.setattr("fairchain.statistics.payoff.FEW_PAIRS", 0)
+
+
+PAYOFFS = pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO])
+
+
+@PAYOFFS
+def test_reaching_the_bar_is_what_the_wealth_says(payoff: Payoff) -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 60, (6000, 3)) + np.array([0, 500, 0])
+    for growths in (payoff.against_at_least(0.05), payoff.against_at_most(0.02)):
+        wealth = log_wealth(cells, growths)
+        for bar in np.quantile(wealth, [0.02, 0.5, 0.99]):
+            assert np.array_equal(reaches(cells, growths, bar), wealth >= bar)
+    each = payoff.against_at_least(np.linspace(-0.2, 0.4, 6000))
+    assert np.array_equal(reaches(cells, each, 3.0), log_wealth(cells, each) >= 3.0)
+    # Sums of stakes, none of which reaches the bar alone, count too.
+    assert len(BETS) > 2
+    assert reaches(cells[:1], growths, float(log_wealth(cells[:1], growths)[0])).all()
+
+
+@PAYOFFS
+@pytest.mark.parametrize("rare", [True, False])
+def test_pairs_are_passed_over_by_their_rates_only_if_their_counts_agree(payoff: Payoff, rare: bool) -> None:
+    """Random couplings of random rates: rare labels, for which rates say nearly all, and frequent ones."""
+    rng = np.random.default_rng(1)
+    passed = 0
+    for _ in range(30):
+        rates = rng.random((8, 1)) * (0.05 if rare else 1)
+        shared = rng.random((1, 2000))
+        labels = (np.where(rng.random((8, 2000)) < rng.random(), shared, rng.random((8, 2000))) < rates) + 0
+        tally = Tally.of_batch(2000, count_together(labels, [0, 1]), range(8), 8)
+        for gap, bar in ((0.1, 14.0), (0.02, 3.0), (0.4, 3.0)):
+            cells = payoff.cells(tally)
+            refuted = log_wealth(cells, payoff.against_at_least(gap)) >= bar
+            left = payoff.open_pairs(tally, gap, bar, at_least=True)
+            assert refuted[~left].all()
+            beaten = log_wealth(cells, payoff.against_at_most(gap)) >= bar
+            may = payoff.open_pairs(tally, gap, bar, at_least=False)
+            assert not beaten[~may].any()
+            passed += int((~left).sum() + (~may).sum())
+    assert passed > 1000
+
+
+@pytest.mark.parametrize("measure", ["difference", "ratio"])
+@pytest.mark.parametrize("rows", [12, 3000])
+def test_the_largest_bounds_of_rows_are_those_of_all_pairs(measure: str, rows: int) -> None:
+    rng = np.random.default_rng(2)
+    for alike in (False, True):
+        asked = np.full(9, rows) if alike else rng.integers(1, rows, 9)
+        got = np.full((4, 9), rows // 3) if alike else rng.binomial(asked, rng.random((4, 9)))
+        compared = every_pair(9, 4)
+        below, above = pair_bounds(asked, got, np.argwhere(compared), measure, 0.01)
+        assert largest_upper(asked, got, compared, measure, 0.01) == pytest.approx(above.max(), abs=1e-9)
+        lowest = largest_lower(asked, got, compared, measure, 0.01)
+        assert lowest == below.max() == -np.inf or lowest == pytest.approx(below.max(), abs=1e-9)
+        limit = Fraction(1, 20)
+        expected = np.argwhere(compared)[below > float(limit)]
+        assert np.array_equal(lower_beyond(asked, got, compared, measure, 0.01, limit), expected)
+
+
+def test_a_rule_decides_alike_whole_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six groups and five labels, one part for each label or all in one: the same plans, decisions and bounds."""
+
+    def told(size: int) -> list[object]:
+        monkeypatch.setattr("fairchain.statistics.tally.PAIRS_IN_PART", size)
+        rng, found = np.random.default_rng(4), []
+        rule = BettingRule(6, 5, 0.08, 1e-3)
+        while (plan := rule.plan()) is not None and len(found) < 25:
+            labels = rng.integers(0, 5, (1, plan.rounds)) + (rng.random((len(plan.groups), plan.rounds)) < 0.03)
+            tally = Tally.of_batch(plan.rounds, count_together(labels, range(5)), plan.groups, 6)
+            rule.observe(plan, tally)
+            found.append((plan, rule.decision, rule.gap(), rule.violators(), rule.forecast()))
+        return found
+
+    assert told(1) == told(10**6)
