@@ -78,9 +78,9 @@ def made(write: Callable[[Path], object], suffix: str = "") -> bytes:
 
 
 def _limits() -> Any:
-    from fairchain.models import TableLimits
+    from fairchain.models import Limits
 
-    return TableLimits(memory_bytes=MODEL_BYTES, seconds=MODEL_SECONDS)
+    return Limits(memory_bytes=MODEL_BYTES, seconds=MODEL_SECONDS)
 
 
 # ---- networks ----
