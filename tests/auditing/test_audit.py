@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,23 @@ def test_an_audit_again_makes_nothing_again_wherever_its_files_lie(tmp_path: Pat
     _, ran = run(elsewhere, tmp_path / "out")
     assert all(ran.values())
     assert contents(tmp_path / "out") == before
+
+
+def test_a_verdict_that_somebody_wrote_into_the_folder_is_not_believed(tmp_path: Path) -> None:
+    """A forged verdict whose checksum was corrected in the list of finished stages was printed, with exit code 0."""
+    spec, folder = write_question(tmp_path), tmp_path / "out"
+    run(spec, folder)
+    before = contents(folder)
+    forged = before["verdict.json"].replace(b'"UNFAIR"', b'"FAIR"')
+    assert forged != before["verdict.json"]
+    for name, content in {"verdict.json": forged, "report.md": b"FAIR"}.items():
+        true, written = (hashlib.sha256(each).hexdigest() for each in (before[name], content))
+        (folder / name).write_bytes(content)
+        (folder / ".audit.json").write_text((folder / ".audit.json").read_text().replace(true, written))
+    found, ran = run(spec, folder)
+    assert found.decision == "UNFAIR"
+    assert not any(ran.values())
+    assert contents(folder) == before
 
 
 def test_a_stage_that_was_interrupted_is_made_again_and_the_end_is_the_same(

@@ -1,4 +1,4 @@
-"""The stages of an audit: each calls one room and turns what it says into files of plain values, without times.
+"""The stages of an audit: each calls one package and turns its result into files of plain values, without times.
 
 A stage that is not possible for a question says so in its file, and the audit goes on.
 """
