@@ -381,7 +381,7 @@ class _Checker:
         others = [place for place in wrong if place not in of_question + of_verdict]
         verdict = f"{self.file.claims.get('verdict')}: {how} the same answer"
         if of_verdict:
-            verdict = f"{', '.join(of_verdict)} should read otherwise; the counts give {expected['verdict']}"
+            verdict = f"not what the counts give, which is {expected['verdict']}: {', '.join(of_verdict)}"
         intervals = f"not what the counts give: {', '.join(others[:5])}" if others else "every number computed again"
         return [
             _question_claim(self.asked, self.compared, of_question),
