@@ -27,8 +27,9 @@ from fairchain.rechecking.fresh import Fresh, fresh_run
 from fairchain.rechecking.labels import contradiction
 from fairchain.rechecking.replay import Replay, ReplayedRule, impossible
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample, worth_of
-from fairchain.rechecking.sources import Sources, fair_limit, sources_of
+from fairchain.rechecking.sources import Sources, sources_of
 from fairchain.spec import Marginals, Network, Spec, Table, Texts, load_spec, parse_spec
+from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, meaning_of, seed_of
 from fairchain.statements import seed_phrase, table_name
@@ -395,7 +396,7 @@ def _question(sources: Sources) -> ReplayedRule:
     return ReplayedRule(
         groups=len(comparison.counted),
         outcomes=len(comparison.rows),
-        threshold=float(fair_limit(sources.spec)),
+        threshold=float(limit_of(sources.spec)),
         delta=guarantee.delta,
         epsilon=guarantee.epsilon,
         paper=guarantee.rule == "paper",

@@ -27,13 +27,14 @@ from fairchain.repairing.settings import Settings
 from fairchain.repairing.summary import changes_of, statement_of
 from fairchain.repairing.unit_choice import protected_units, ranked_units
 from fairchain.spec import Individual, Marginals, Spec, Table, load_spec, revise
+from fairchain.spec.properties import limit_of
 from fairchain.spec.seeds import seed_of
 from fairchain.statements import NO_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.tables import People, people_of, read_table
 from fairchain.verification import verify
 from fairchain.verification.sampler import default_workers, thread_pool
-from fairchain.verification.verdict import Verdict, limit_of
+from fairchain.verification.verdict import Verdict
 
 # Inputs that a candidate is shown in the search, about, and those on which the front is measured again.
 SEARCHED, REFINED = 32_768, 131_072

@@ -22,12 +22,13 @@ from fairchain.populations.build import sha256_of
 from fairchain.populations.group_sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of, load_spec, revise
 from fairchain.spec.conditions import predicate_of
+from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import seed_of
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally
 from fairchain.statistics.intervals import pair_bounds, probability_any_time
 from fairchain.tables import frequencies_from
 from fairchain.verification.sampler import Sampler, default_workers, thread_pool
-from fairchain.verification.verdict import Verdict, kind_of, outcome_names
+from fairchain.verification.verdict import Verdict
 
 ROUNDS, BATCH = 20_000, 4096
 # Far from the people of a verdict, of a chain and of an explanation.

@@ -17,6 +17,7 @@ from fairchain.errors import DataError
 from fairchain.models import Model
 from fairchain.spec import Comparison, Group, Spec, Subgroup, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
+from fairchain.spec.properties import limit_of
 from fairchain.statements import rows_phrase
 from fairchain.statistics import Decision
 from fairchain.statistics.fixed_sample import RowsAnswer
@@ -24,7 +25,7 @@ from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.tables import People
 from fairchain.verification.progress import Progress, Report, notes_on
 from fairchain.verification.sampler import labels_in, thread_pool
-from fairchain.verification.verdict import Inquiry, RowRecord, Verdict, assemble, limit_of
+from fairchain.verification.verdict import Inquiry, RowRecord, Verdict, assemble
 from fairchain.verification.witnesses import changed_rows
 
 Mask = NDArray[np.bool_]

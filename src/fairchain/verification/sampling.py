@@ -20,14 +20,25 @@ from fairchain.populations.build import notes_of, sha256_of
 from fairchain.populations.group_sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.conditions import predicate_of
+from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import seed_of
-from fairchain.statistics import DIFFERENCE, RATIO, BatchPlan, BettingRule, EstimateRule, PaperRule, Rule, Tally
+from fairchain.statistics import (
+    DIFFERENCE,
+    RATIO,
+    BatchPlan,
+    BettingRule,
+    EstimateRule,
+    Interval,
+    PaperRule,
+    Rule,
+    Tally,
+)
 from fairchain.statistics.paper import DEFAULT_EPSILON
 from fairchain.system.interrupts import first_interrupt
 from fairchain.verification.progress import Progress, Report, notes_on
 from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
-from fairchain.verification.verdict import Inquiry, Look, RunRecord, Verdict, assemble, in_own_unit, limit_of
+from fairchain.verification.verdict import Inquiry, Look, RunRecord, Verdict, assemble
 from fairchain.verification.witnesses import find_witnesses
 
 if TYPE_CHECKING:
@@ -145,7 +156,7 @@ def _sample(
         now = time.perf_counter()
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
-            progress(Progress(rounds, evaluations, now - start, in_own_unit(spec, rule)))
+            progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))
     # Estimate mode ends where everything is within epsilon, whatever that says about the threshold.
     return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
 

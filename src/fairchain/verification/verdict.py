@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.spec import Comparison, Ratio, Spec, Table
+from fairchain.spec import Comparison, Spec, Table
+from fairchain.spec.properties import in_own_unit, kind_of, outcome_names
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
     CONSTANT,
@@ -282,11 +283,6 @@ class Inquiry:
     certifiable: bool = True
 
 
-def kind_of(spec: Spec) -> str:
-    """difference, ratio or individual."""
-    return str(type(spec.property).__struct_config__.tag)
-
-
 def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
     """The verdict that an answer comes to, with every number it can vouch for."""
     spec, comparison = inquiry.spec, inquiry.comparison
@@ -295,7 +291,8 @@ def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
     def pair(i: int, j: int, outcome: int) -> Pair:
         return Pair(names[i], names[j], outcome_names(spec, comparison)[outcome])
 
-    gap, seen = in_own_unit(spec, answer), inquiry.ledger.labels
+    ratio = answer.ratio() if hasattr(answer, "ratio") else None
+    gap, seen = Interval(*in_own_unit(spec, answer.gap(), ratio)), inquiry.ledger.labels
     constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
     verdict = Verdict(
         decision=answer.decision,
@@ -331,28 +328,6 @@ def _constant_note(inquiry: Inquiry, label: str) -> str:
     recorded = isinstance(population, Table) and population.prediction is not None
     allowed = inquiry.spec.guarantee.allow_constant
     return constant_note(label, inquiry.tried, allowed=allowed, recorded=recorded)
-
-
-def limit_of(spec: Spec) -> Fraction:
-    """The largest fair gap as the evidence has it: of a ratio, what may be missing to 1. Decimals are exact."""
-    threshold = Fraction(repr(spec.property.threshold))
-    return 1 - threshold if isinstance(spec.property, Ratio) else threshold
-
-
-def in_own_unit(spec: Spec, answer: Answer) -> Interval:
-    """A gap as the property measures it; of counted rows the ratio is one rate over the other, to the last digit."""
-    estimate, low, high = answer.gap()
-    if not isinstance(spec.property, Ratio):
-        return Interval(estimate, low, high)
-    ratio: float = answer.ratio() if hasattr(answer, "ratio") else 1 - estimate
-    return Interval(ratio, ratio, ratio) if low == high else Interval(ratio, 1 - high, 1 - low)
-
-
-def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
-    """What each table of the tally counts, in words."""
-    if comparison.individual:
-        return ("changes" if spec.property.outcome is None else f"{spec.property.outcome} changes",)
-    return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)
 
 
 def _statement(inquiry: Inquiry, answer: Answer) -> str:
