@@ -136,7 +136,7 @@ def searched(case: Case, candidates: int, seed: int) -> list[Line]:
     weights = Weights(model)
     inputs = inputs_of(prepare(model, spec), seed, 32_768)
     means = input_means(model, weights.blocks, inputs.values[::8])
-    ranked = ranked_units(model, spec, weights, 10, measure="sensitivity", seed=seed)
+    ranked = ranked_units(prepare(model, spec), weights, 10, measure="sensitivity", seed=seed)
     columns = low_rank(weights, protected_units(spec, weights), means)
     limit = spec.property.threshold
     ways: list[tuple[str, Parameters, str, Aim]] = [

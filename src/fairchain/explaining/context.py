@@ -15,7 +15,7 @@ from fairchain.errors import ModelError, SpecError
 from fairchain.explaining.row_population import RowPopulation
 from fairchain.models import Limits, OnnxModel
 from fairchain.populations.streams import Address, unit_reals
-from fairchain.prepare import gather, read_question
+from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table
 from fairchain.spec.seeds import Seed
 from fairchain.tables import People, people_of, read_table
@@ -110,13 +110,27 @@ def context_of(
     own = isinstance(question.population, Table | Marginals)
     _must_be_possible(question, table)
     case = gather(model, question, table=table if own else None, population=population, limits=limits, draw="groups")
+    return context_from(case, None if own or table is None else _rows_of_witnesses(case.spec, table))
+
+
+def context_from(case: Case, witnesses: People | None = None) -> EffectContext:
+    """Return what is explained about a case that draws for groups.
+
+    Parameters
+    ----------
+    case
+        As `gather` or `case_of` return it with `draw="groups"`.
+    witnesses
+        Rows to look for witnesses in; by default those of the case.
+    """
     asked, loaded = case.spec, case.model
+    _must_be_possible(asked, None)
     if not isinstance(loaded, OnnxModel):
         assert loaded is not None
         raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
     drawn = RowPopulation(case, loaded.dtype) if isinstance(asked.population, Table) else case.population
     groups = drawn.groups if isinstance(drawn, RowPopulation) else case.groups
-    rows = case.rows if own or table is None else _rows_of_witnesses(asked, table)
+    rows = case.rows if witnesses is None else witnesses
     return EffectContext(asked, loaded, drawn, groups, _shares(drawn, len(groups)), rows, case.seed)
 
 

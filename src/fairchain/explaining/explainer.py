@@ -78,12 +78,25 @@ def explain(
     >>> found.pair.outcome, len(found.units)
     ('good', 4)
     """
+    context = context_of(model, spec, table=table, population=population, seed=seed, delta=delta, limits=limits)
+    return explain_context(context, units=units, rounds=rounds, method=method, workers=workers, progress=progress)
+
+
+def explain_context(
+    case: EffectContext,
+    *,
+    units: Sequence[str] | None = None,
+    rounds: int = ROUNDS,
+    method: Choice = "default",
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Explanation:
+    """Explain what `context_of` or `context_from` prepared; the parameters are those of `explain`."""
     start = time.perf_counter()
     if method not in METHODS:
         raise SpecError(f'method: there is no "{method}"; there is {", ".join(METHODS)}')
     if not 1 <= rounds <= MOST_ROUNDS:
         raise SpecError(f"rounds: found {rounds}; give 1 to {MOST_ROUNDS:,}")
-    case = context_of(model, spec, table=table, population=population, seed=seed, delta=delta, limits=limits)
     wishes, layers = wishes_of(case, units)
     probe = Probe(case.model, case.spec, [wish.tensor for wish in wishes if wish.tensor is not None])
     question = _question(case)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError, SpecError
+from fairchain.explaining import Explanation
 from fairchain.models import Limits, OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Array, Weights
@@ -65,6 +66,7 @@ def repair(
     limits: Limits | None = None,
     progress: Callable[[RepairProgress], None] | None = None,
     before: Verdict | None = None,
+    explanation: Explanation | None = None,
 ) -> Repair:
     """Change the weights of a network so that it treats the groups of a spec alike, and prove that it does.
 
@@ -99,8 +101,9 @@ def repair(
         network to the last bit.
     progress
         Called after each generation.
-    before
-        The verdict of `verify` on the same model and spec, if it is known; then it is not computed again.
+    before, explanation
+        What `verify` and `explain` returned for the same model and spec, if that is known; then it is not computed
+        again, and units are ranked by that explanation.
 
     Returns
     -------
@@ -128,7 +131,7 @@ def repair(
         raise KeyboardInterrupt
     if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
         return _not_needed(before, settings, case.seed.value, start)
-    job = _Job(network, case, settings, table, workers, progress)
+    job = _Job(network, case, settings, workers, explanation, progress)
     return job.run(before, *_rows(data, held_out, label, case.spec, case.seed.value), start)
 
 
@@ -179,8 +182,8 @@ class _Job:
     network: OnnxModel
     case: Case
     settings: Settings
-    table: Any
     workers: int | None
+    explanation: Explanation | None
     progress: Callable[[RepairProgress], None] | None
 
     @property
@@ -260,15 +263,13 @@ class _Job:
                 )
             return low_rank(weights, protected, means)
         ranked = ranked_units(
-            self.network,
-            self.spec,
+            self.case,
             weights,
             settings.units,
             measure="sensitivity" if settings.paper else "effect",
             seed=derived_seed(self.seed, SEARCH, 1),
-            table=self.table,
-            population=self.case.function,
             workers=self.workers,
+            explanation=self.explanation,
         )
         if change == "biases":
             shifts = unit_biases(weights, ranked)
