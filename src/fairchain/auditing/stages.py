@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as replace_key
 
 from fairchain.errors import ChainError, ModelError, SpecError
 from fairchain.models import Model, OnnxModel
 from fairchain.spec import Marginals, Spec, Table
+
+if TYPE_CHECKING:
+    from fairchain.prepare import Case
+    from fairchain.verification.verdict import Verdict
 
 # Units that stand between the groups and the decision in the chain of a report: more cannot be read.
 UNITS_SHOWN = 2
@@ -25,11 +29,19 @@ Plain = dict[str, Any]
 Tell = Callable[[str], None]
 
 
+@dataclass
+class StageResults:
+    """What stages of this process hand on to later ones; None for what was not computed, or was kept on disk."""
+
+    case: Case | None = None
+    verdict: Verdict | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class AuditContext:
     """What an audit is about: the spec, the network, labelled rows with their column of labels, how many threads.
 
-    `tell` is called with a line about how far a stage is.
+    `tell` is called with a line about how far a stage is; `results` are shared by all stages.
     """
 
     name: str
@@ -39,20 +51,31 @@ class AuditContext:
     label: str | None
     workers: int | None
     tell: Tell = lambda _: None
+    results: StageResults = field(default_factory=StageResults)
+
+    @property
+    def case(self) -> Case:
+        """The prepared question, made when a stage first needs it."""
+        if self.results.case is None:
+            from fairchain.prepare import prepare
+
+            self.results.case = prepare(self.network, self.spec)
+        return self.results.case
 
 
 def verify_files(question: AuditContext) -> Mapping[str, bytes]:
     """The verdict and its certificate; of rows also every group and pair, which follow from it."""
     from fairchain.certificates import dump, make_certificate
-    from fairchain.verification import verify
+    from fairchain.verification import verify_case
 
     def tell(progress: Any) -> None:
         at = f"{progress.evaluations:,} of {progress.total:,} rows" if progress.gap is None else f"{progress.gap}"
         question.tell(f"{at} so far")
 
-    verdict = verify(question.network, question.spec, workers=question.workers, progress=tell)
+    verdict = verify_case(question.case, workers=question.workers, progress=tell)
     if verdict.stopped == "interrupted":
         raise KeyboardInterrupt
+    question.results.verdict = verdict
     found = {"verdict.json": _written(_timeless(verdict.to_dict()))}
     if verdict.certifiable:
         found["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
@@ -65,11 +88,11 @@ def verify_files(question: AuditContext) -> Mapping[str, bytes]:
 
 def survey_files(question: AuditContext) -> Mapping[str, bytes]:
     """Every group and every pair, where people are drawn."""
-    from fairchain.verification.all_pairs import survey
+    from fairchain.verification.all_pairs import survey_case
 
     if isinstance(question.spec.population, Table):
         return {}
-    found = survey(question.network, question.spec, workers=question.workers, progress=_rounds(question))
+    found = survey_case(question.case, workers=question.workers, progress=_rounds(question))
     return {} if found is None else {"survey.json": _written(found.to_dict())}
 
 
@@ -125,6 +148,7 @@ def repair_files(question: AuditContext) -> Mapping[str, bytes]:
             label=question.label,
             workers=question.workers,
             progress=lambda at: question.tell(f"generation {at.iteration}, best gap {at.gap:.4f}"),
+            before=question.results.verdict,
         )
     except NOT_POSSIBLE as error:
         return {"repair.json": _written({NOT_DONE: str(error)})}

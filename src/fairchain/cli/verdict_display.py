@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairchain.cli.terminal import Part, Screen
-from fairchain.verification.verdict import kind_of
+from fairchain.spec.properties import kind_of
 
 if TYPE_CHECKING:
     from fairchain.datasets import Description
