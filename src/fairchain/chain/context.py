@@ -20,9 +20,8 @@ from fairchain.errors import ChainError, ModelError
 from fairchain.models import Limits, OnnxModel, load_model
 from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
-from fairchain.populations import build_population
+from fairchain.populations import Scratch, build_population
 from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.build import sha256_of
 from fairchain.populations.group_sizes import Left, large_enough
 from fairchain.spec import Group, Spec, Table, load_spec, revise
 from fairchain.spec.conditions import predicate_of
@@ -66,10 +65,12 @@ class ChainContext:
 
     def people(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
         """(group, people) of a chunk, each valid until the next."""
-        seed, desk = self.seed.value, self.population.desk()
-        rounds = None if self.apart else self.population.rounds(seed, chunk, count, desk=desk)
+        seed, scratch = self.seed.value, Scratch()
+        rounds = None if self.apart else self.population.rounds(seed, chunk, count, scratch=scratch)
         for group in range(len(self.groups)):
-            own = rounds or self.population.rounds(seed, chunk, count, copy=1 + group, desk=desk, subgroups=[group])
+            own = rounds or self.population.rounds(
+                seed, chunk, count, copy=1 + group, scratch=scratch, subgroups=[group]
+            )
             yield group, own.show(group)
 
 
@@ -105,7 +106,7 @@ def subject_of(
     population = build_population(
         asked, subgroups_of_groups(groups), loaded.dtype, people=people, predicate=predicate_of(asked)
     )
-    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    data_sha256 = people.sha256 if people is not None else population.sha256
     derived = seed_of(asked, loaded.sha256, data_sha256)
     return ChainContext(asked, probe, population, groups, derived, tuple(wishes), left_out=left_out)
 

@@ -16,7 +16,6 @@ from fairchain.explaining.row_population import RowPopulation
 from fairchain.models import Limits, OnnxModel, load_model
 from fairchain.populations import build_population
 from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.build import sha256_of
 from fairchain.populations.group_sizes import large_enough
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table, load_spec, revise
@@ -83,7 +82,7 @@ class Case:
 
     def people(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
         """The people of a chunk as each group in turn; each array is valid until the next."""
-        rounds = self.population.rounds(self.seed.value, chunk, count, desk=self.population.desk())
+        rounds = self.population.rounds(self.seed.value, chunk, count)
         for group in range(len(self.groups)):
             yield rounds.show(group)
 
@@ -134,7 +133,7 @@ def case_of(
         function=population,
         predicate=predicate_of(asked),
     )
-    data_sha256 = frequencies.sha256 if frequencies is not None else sha256_of(built)
+    data_sha256 = frequencies.sha256 if frequencies is not None else built.sha256
     seeded = seed_of(asked, loaded.sha256, data_sha256)
     return Case(asked, loaded, built, groups, _shares(built, len(groups)), rows, seeded)
 

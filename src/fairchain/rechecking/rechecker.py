@@ -17,7 +17,6 @@ from fairchain.certificate_format import STREAM, digest
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.build import sha256_of
 from fairchain.rechecking.contents import CertificateFile, Claim, Evidence, RowEvidence, evidence_of, read_certificate
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
@@ -281,7 +280,7 @@ class _Checker:
         """Replay the bets from the counts, and run the rounds again."""
         evidence = evidence_of(self.path, self.file, Evidence)
         sources = sources_of(self.asked, self.people, self.model.dtype if self.model is not None else np.float32)
-        data_sha256 = sha256_of(sources.population) if self.people is None else self.people.sha256
+        data_sha256 = sources.population.sha256 if self.people is None else self.people.sha256
         if isinstance(self.asked.population, Texts):
             claims.append(_texts_claim(data_sha256, self.file))
         seed = seed_of(self.asked, str(self.file.claims.get("model_sha256")), data_sha256)

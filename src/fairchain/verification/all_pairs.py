@@ -18,7 +18,6 @@ import numpy as np
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations import build_population
 from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.build import sha256_of
 from fairchain.populations.group_sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of, load_spec, revise
 from fairchain.spec.conditions import predicate_of
@@ -120,7 +119,7 @@ def survey(
     population = build_population(
         asked, comparison.subgroups, loaded.dtype, people=people, predicate=predicate_of(asked)
     )
-    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    data_sha256 = people.sha256 if people is not None else population.sha256
     seeded = seed_of(asked, loaded.sha256, data_sha256).value
     tally = _counted(loaded, population, seeded, comparison, rounds, workers or default_workers(), progress)
     return _survey(asked, comparison, tally, rounds)

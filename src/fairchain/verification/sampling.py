@@ -16,7 +16,6 @@ from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED
 from fairchain.errors import SpecError
 from fairchain.models import Model
 from fairchain.populations import build_population
-from fairchain.populations.build import notes_of, sha256_of
 from fairchain.populations.group_sizes import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.conditions import predicate_of
@@ -58,7 +57,7 @@ def verify_rounds(
     population = build_population(
         spec, comparison.subgroups, model.dtype, people=people, function=function, predicate=predicate_of(spec)
     )
-    data_sha256 = people.sha256 if people is not None else sha256_of(population)
+    data_sha256 = people.sha256 if people is not None else population.sha256
     seed = seed_of(spec, model.sha256, data_sha256)
     rule = _rule(spec, comparison)
     start = time.perf_counter()
@@ -88,7 +87,7 @@ def verify_rounds(
             table_sha256=data_sha256,
             witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
             left_out=left_out,
-            notes=notes_of(population) + notes_on(model, people.dropped if people is not None else 0),
+            notes=population.notes + notes_on(model, people.dropped if people is not None else 0),
             certifiable=model.certifiable and function is None and rule.sound,
         )
         return assemble(inquiry, rule, start)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.models import Model
+from fairchain.populations import Population
 from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
 from fairchain.statistics import Rule
-from fairchain.verification.sampler import Model, Population
 from fairchain.verification.verdict import RunRecord, Witness
 
 # How many witnesses to keep, and among how many rounds to look for them.
