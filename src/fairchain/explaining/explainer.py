@@ -25,8 +25,9 @@ from fairchain.models.inspect.activations import HiddenLayer, Probe
 from fairchain.spec import Individual, Ratio, Spec, Table
 from fairchain.statements import scope
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally, count_together
+from fairchain.verification.record import Pair
 from fairchain.verification.sampler import default_workers, thread_pool
-from fairchain.verification.verdict import Pair, kind_of
+from fairchain.verification.verdict import kind_of
 
 ROUNDS, PILOT_ROUNDS = 20_000, 4096
 # Rounds in which every group is intervened on, for the largest gap that would be left.
