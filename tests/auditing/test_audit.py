@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,23 @@ def test_an_audit_again_makes_nothing_again_wherever_its_files_lie(tmp_path: Pat
     assert contents(tmp_path / "out") == before
 
 
+def test_a_verdict_that_somebody_wrote_into_the_folder_is_not_believed(tmp_path: Path) -> None:
+    """A forged verdict whose checksum was corrected in the list of finished stages was printed, with exit code 0."""
+    spec, folder = write_question(tmp_path), tmp_path / "out"
+    run(spec, folder)
+    before = contents(folder)
+    forged = before["verdict.json"].replace(b'"UNFAIR"', b'"FAIR"')
+    assert forged != before["verdict.json"]
+    for name, content in {"verdict.json": forged, "report.md": b"FAIR"}.items():
+        true, written = (hashlib.sha256(each).hexdigest() for each in (before[name], content))
+        (folder / name).write_bytes(content)
+        (folder / ".audit.json").write_text((folder / ".audit.json").read_text().replace(true, written))
+    found, ran = run(spec, folder)
+    assert found.decision == "UNFAIR"
+    assert not any(ran.values())
+    assert contents(folder) == before
+
+
 def test_a_stage_that_was_interrupted_is_made_again_and_the_end_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,12 +119,12 @@ def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, mo
 
     import fairchain.verification
 
-    verify = fairchain.verification.verify
+    verify = fairchain.verification.verify_case
 
     def cut_short(*arguments: Any, **options: Any) -> Any:
         return dataclasses.replace(verify(*arguments, **options), stopped="interrupted")
 
-    monkeypatch.setattr(fairchain.verification, "verify", cut_short)
+    monkeypatch.setattr(fairchain.verification, "verify_case", cut_short)
     with pytest.raises(KeyboardInterrupt):
         run(write_question(tmp_path), tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {".audit.json"}

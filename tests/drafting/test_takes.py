@@ -104,11 +104,11 @@ def test_a_name_is_looked_at_as_what_it_stands_for(tmp_path: Path, monkeypatch: 
     (tmp_path / "named_models.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     assert signature_of("python:named_models:network") == signature_of(by_hours())
-    assert signature_of("python:named_models:nothing") == signature_of(None)
     with pytest.raises(ModelError, match="python:named_models:path: is a str, not a model"):
         signature_of("python:named_models:path")
-    with pytest.raises(ModelError, match='there is no "networks" in named_models'):
-        signature_of("python:named_models:networks")
+    for absent in ("networks", "nothing"):
+        with pytest.raises(ModelError, match=f'there is no "{absent}" in named_models'):
+            signature_of(f"python:named_models:{absent}")
 
 
 sklearn = pytest.importorskip("sklearn")

@@ -159,7 +159,7 @@ def _stages(
 ) -> Findings:
     """Run the stages; every file that they make goes into `done`, before it is written."""
 
-    def stage(name: str, make: Callable[[AuditContext], Files]) -> None:
+    def stage(name: str, make: Callable[[AuditContext], Files], *, again: bool = False) -> None:
         tell(Step(name))
         asked = replace(question, tell=lambda detail: tell(Step(name, detail)))
 
@@ -168,11 +168,12 @@ def _stages(
             done.update(files)
             return files
 
-        files, kept = shelf.stage(name, made)
+        files, kept = shelf.stage(name, made, again=again)
         done.update(files)
         tell(Step(name, finished=True, kept=kept))
 
-    stage("verify", verify_files)
+    # The verdict is never taken from the folder, where anybody may have written another one.
+    stage("verify", verify_files, again=True)
     decision = msgspec.json.decode(done["verdict.json"], type=VerdictRecord).verdict
     stage("survey", survey_files)
     if decision in ("UNFAIR", "UNDECIDED"):
@@ -181,7 +182,7 @@ def _stages(
     if decision == "UNFAIR" and repair:
         stage("repair", repair_files)
     findings = _findings(question, done, shelf.folder)
-    stage("report", lambda _: _report_files(findings))
+    stage("report", lambda _: _report_files(findings), again=True)
     return findings
 
 

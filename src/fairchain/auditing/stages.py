@@ -1,4 +1,4 @@
-"""The stages of an audit: each calls one room and turns what it says into files of plain values, without times.
+"""The stages of an audit: each calls one package and turns its result into files of plain values, without times.
 
 A stage that is not possible for a question says so in its file, and the audit goes on.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from fairchain.spec import Marginals, Spec, Table
 
 if TYPE_CHECKING:
     from fairchain.explaining.result import Explanation, Influence
+    from fairchain.prepare import Case
     from fairchain.repairing.result import Repair
     from fairchain.verification.all_pairs import AllPairs
     from fairchain.verification.verdict import Verdict
@@ -30,11 +31,19 @@ NOT_DONE = "not_possible"
 Tell = Callable[[str], None]
 
 
+@dataclass
+class StageResults:
+    """What stages of this process hand on to later ones; None for what was not computed, or was kept on disk."""
+
+    case: Case | None = None
+    verdict: Verdict | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class AuditContext:
     """What an audit is about: the spec, the network, labelled rows with their column of labels, how many threads.
 
-    `tell` is called with a line about how far a stage is.
+    `tell` is called with a line about how far a stage is; `results` are shared by all stages.
     """
 
     name: str
@@ -44,20 +53,31 @@ class AuditContext:
     label: str | None
     workers: int | None
     tell: Tell = lambda _: None
+    results: StageResults = field(default_factory=StageResults)
+
+    @property
+    def case(self) -> Case:
+        """The prepared question, made when a stage first needs it."""
+        if self.results.case is None:
+            from fairchain.prepare import prepare
+
+            self.results.case = prepare(self.network, self.spec)
+        return self.results.case
 
 
 def verify_files(question: AuditContext) -> Mapping[str, bytes]:
     """The verdict and its certificate; of rows also every group and pair, which follow from it."""
     from fairchain.certificates import dump, make_certificate
-    from fairchain.verification import verify
+    from fairchain.verification import verify_case
 
     def tell(progress: Any) -> None:
         at = f"{progress.evaluations:,} of {progress.total:,} rows" if progress.gap is None else f"{progress.gap}"
         question.tell(f"{at} so far")
 
-    verdict = verify(question.network, question.spec, workers=question.workers, progress=tell)
+    verdict = verify_case(question.case, workers=question.workers, progress=tell)
     if verdict.stopped == "interrupted":
         raise KeyboardInterrupt
+    question.results.verdict = verdict
     found = {"verdict.json": _written(verdict)}
     if verdict.certifiable:
         found["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
@@ -70,11 +90,11 @@ def verify_files(question: AuditContext) -> Mapping[str, bytes]:
 
 def survey_files(question: AuditContext) -> Mapping[str, bytes]:
     """Every group and every pair, where people are drawn."""
-    from fairchain.verification.all_pairs import survey
+    from fairchain.verification.all_pairs import survey_case
 
     if isinstance(question.spec.population, Table):
         return {}
-    found = survey(question.network, question.spec, workers=question.workers, progress=_rounds(question))
+    found = survey_case(question.case, workers=question.workers, progress=_rounds(question))
     return {} if found is None else {"survey.json": _written(found)}
 
 
@@ -130,6 +150,7 @@ def repair_files(question: AuditContext) -> Mapping[str, bytes]:
             label=question.label,
             workers=question.workers,
             progress=lambda at: question.tell(f"generation {at.iteration}, best gap {at.gap:.4f}"),
+            before=question.results.verdict,
         )
     except NOT_POSSIBLE as error:
         return {"repair.json": _not_possible(error)}

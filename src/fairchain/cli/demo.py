@@ -84,7 +84,7 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
     from fairchain.cli.progress import explain_progress
     from fairchain.cli.terminal import Screen
     from fairchain.explaining import explain
-    from fairchain.verification.verdict import kind_of
+    from fairchain.spec.properties import kind_of
 
     with explain_progress(quiet=False) as progress:
         found = explain(None, question, progress=progress)

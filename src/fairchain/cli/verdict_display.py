@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairchain.cli.terminal import Part, Screen
-from fairchain.verification.verdict import kind_of
+from fairchain.spec.properties import kind_of
 
 if TYPE_CHECKING:
     from fairchain.datasets import Description
@@ -157,7 +157,7 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
             screen.line((f"{file.role}: {file.path}, sha256 {file.sha256[:16]}...", "dim"))
     failing = [claim.name for claim in result.claims if not claim.holds]
     if failing:
-        screen.line(("REJECTED", "bold red"), f": {', '.join(failing)} does not hold")
+        screen.line(("REJECTED", "bold red"), f": failed checks: {', '.join(failing)}")
     elif result.conclusion == "CONSISTENT":
         screen.line(("CONSISTENT", "bold yellow"), f": no claim of this {result.verdict} certificate fails")
     else:

@@ -14,22 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from fairchain.models import Limits, Model, load_model
+from fairchain.models import Limits
 from fairchain.number_format import Bounded
-from fairchain.populations import build_population
-from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.build import sha256_of
-from fairchain.populations.group_sizes import large_enough
+from fairchain.prepare import Case, prepare
 from fairchain.records import Record
-from fairchain.spec import Comparison, Spec, comparison_of, load_spec, revise
-from fairchain.spec.conditions import predicate_of
-from fairchain.spec.seeds import seed_of
+from fairchain.spec import Comparison, Spec, comparison_of
+from fairchain.spec.properties import outcome_names
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally
 from fairchain.statistics.intervals import pair_bounds, probability_any_time
-from fairchain.tables import frequencies_from
 from fairchain.verification.record import GroupRate
 from fairchain.verification.sampler import Sampler, default_workers, thread_pool
-from fairchain.verification.verdict import Verdict, kind_of, outcome_names
+from fairchain.verification.verdict import Verdict
 
 ROUNDS, BATCH = 20_000, 4096
 # Far from the people of a verdict, of a chain and of an explanation.
@@ -90,22 +85,22 @@ def survey(
     >>> len(found.groups), len(found.pairs)
     (10, 20)
     """
-    asked = spec if isinstance(spec, Spec) else load_spec(spec)
-    asked = with_nodes(revise(asked, guarantee__seed=seed))
-    if kind_of(asked) == "individual" or getattr(asked.property, "compare", "") != "groups":
+    case = prepare(model, spec, seed=seed, limits=limits)
+    return survey_case(case, rounds=rounds, workers=workers, progress=progress)
+
+
+def survey_case(
+    case: Case,
+    *,
+    rounds: int = ROUNDS,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> AllPairs | None:
+    """Estimate every group and pair of a case; None where groups are not compared side by side, or rows are counted."""
+    if case.population is None or getattr(case.spec.property, "compare", "") != "groups":
         return None
-    source = model if model is not None else asked.model.path
-    loaded = load_model(source, asked, limits, allow_python=model is not None)
-    people = frequencies_from(asked)
-    groups, _ = large_enough(asked, people)
-    comparison = comparison_of(asked, groups)
-    population = build_population(
-        asked, comparison.subgroups, loaded.dtype, people=people, predicate=predicate_of(asked)
-    )
-    data_sha256 = people.sha256 if people is not None else sha256_of(population)
-    seeded = seed_of(asked, loaded.sha256, data_sha256).value
-    tally = _counted(loaded, population, seeded, comparison, rounds, workers or default_workers(), progress)
-    return _survey(asked, comparison, tally, rounds)
+    tally = _counted(case, rounds, workers or default_workers(), progress)
+    return _survey(case.spec, case.comparison, tally, rounds)
 
 
 def survey_of_rows(verdict: Verdict) -> AllPairs:
@@ -126,20 +121,16 @@ def survey_of_rows(verdict: Verdict) -> AllPairs:
     return AllPairs(groups, tuple(pairs), comparison.measure, verdict.rounds, verdict.delta)
 
 
-def _counted(
-    model: Model,
-    population: Any,
-    seed: int,
-    comparison: Comparison,
-    rounds: int,
-    workers: int,
-    progress: Callable[[int, int], None] | None,
-) -> Tally:
+def _counted(case: Case, rounds: int, workers: int, progress: Callable[[int, int], None] | None) -> Tally:
+    comparison = case.comparison
+    assert case.model is not None
     everybody = tuple(range(len(comparison.counted)))
     tally = Tally.empty(len(everybody), len(comparison.rows))
     done, chunk = 0, FIRST_CHUNK
     with thread_pool(workers) as pool:
-        sampler = Sampler(model, population, seed, comparison, coupled=True, pool=pool, workers=workers)
+        sampler = Sampler(
+            case.model, case.population, case.seed.value, comparison, coupled=True, pool=pool, workers=workers
+        )
         while done < rounds:
             batch = sampler.run(chunk, min(BATCH, rounds - done), everybody, lambda: False)
             tally += Tally.of_batch(batch.rounds, batch.together, everybody, len(everybody))

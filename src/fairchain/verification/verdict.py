@@ -5,14 +5,12 @@ from __future__ import annotations
 import html
 import time
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fairchain.spec import Comparison, Ratio, Spec, Table
+from fairchain.prepare import Case
+from fairchain.spec import Spec, Table
+from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
     conclusion,
@@ -22,10 +20,13 @@ from fairchain.statements import (
     scope,
     statement,
 )
-from fairchain.statistics import Answer, Decision, Interval
+from fairchain.statistics import Decision, Interval
 from fairchain.statistics.rules import BatchPlan
 from fairchain.verification.record import EvaluatedGroup, Gap, Pair, SmallGroup, VerdictRecord, Witness
 from fairchain.verification.sampler import Batch
+
+if TYPE_CHECKING:
+    from fairchain.verification.answers import Answer
 
 
 @dataclass(frozen=True)
@@ -218,159 +219,101 @@ class Verdict:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inquiry:
-    """What was asked of whom, and how that is said: everything of a verdict that is not the answer.
-
-    `tried` is the number of decisions that were looked at: of the network, or recorded ones, counted or not.
-    """
-
-    spec: Spec
-    comparison: Comparison
-    ledger: RunRecord | RowRecord
-    rounds: int
-    evaluations: int
-    tried: int
-    stopped: str
-    population: str
-    model_sha256: str
-    table_sha256: str | None = None
-    witnesses: tuple[Witness, ...] = ()
-    left_out: tuple[tuple[str, float], ...] = ()
-    notes: tuple[str, ...] = ()
-    certifiable: bool = True
-
-
-def kind_of(spec: Spec) -> str:
-    """difference, ratio or individual."""
-    return str(type(spec.property).__struct_config__.tag)
-
-
-def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
-    """The verdict that an answer comes to, with every number it can vouch for."""
-    spec, comparison = inquiry.spec, inquiry.comparison
-    names = comparison.counted
+def assemble(case: Case, answer: Answer, started: float) -> Verdict:
+    """Return the verdict that an answer comes to; `started` is the time at which the work began."""
+    spec, comparison, seen = case.spec, case.comparison, answer.record.labels
+    names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
     def pair(i: int, j: int, outcome: int) -> Pair:
-        return Pair(names[i], names[j], outcome_names(spec, comparison)[outcome])
+        return Pair(names[i], names[j], outcomes[outcome])
 
-    gap, seen = in_own_unit(spec, answer), inquiry.ledger.labels
     constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
     verdict = Verdict(
         decision=answer.decision,
-        gap=gap,
-        widest=pair(*answer.widest()),
-        groups=_probabilities(answer, gap, spec, comparison),
-        violators=tuple(pair(*violator) for violator in answer.violators()),
-        witnesses=inquiry.witnesses,
-        rounds=inquiry.rounds,
-        evaluations=inquiry.evaluations,
+        gap=answer.gap,
+        widest=pair(*answer.widest),
+        groups=_probabilities(case, answer),
+        violators=tuple(pair(*violator) for violator in answer.violators),
+        witnesses=answer.witnesses,
+        rounds=answer.rounds,
+        evaluations=answer.evaluations,
         seconds=0.0,
-        stopped=inquiry.stopped,
-        forecast=answer.forecast() if answer.decision is Decision.UNDECIDED else None,
+        stopped=answer.stopped,
+        forecast=answer.forecast,
         sound=answer.sound,
-        statement=_statement(inquiry, answer),
-        scope=_scope(inquiry),
-        population=inquiry.population,
-        model_sha256=inquiry.model_sha256,
-        table_sha256=inquiry.table_sha256,
-        left_out=inquiry.left_out,
-        notes=inquiry.notes + (() if constant is None else (_constant_note(inquiry, constant),)),
-        certifiable=inquiry.certifiable,
+        statement=_statement(case, answer),
+        scope=_scope(case, answer.record),
+        population=case.described_population,
+        model_sha256=case.model_sha256,
+        table_sha256=case.data_sha256,
+        left_out=case.left_out,
+        notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
+        certifiable=case.certifiable,
         constant=constant,
         spec=spec,
-        ledger=inquiry.ledger,
+        ledger=answer.record,
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
 
 
-def _constant_note(inquiry: Inquiry, label: str) -> str:
-    population = inquiry.spec.population
-    recorded = isinstance(population, Table) and population.prediction is not None
-    allowed = inquiry.spec.guarantee.allow_constant
-    return constant_note(label, inquiry.tried, allowed=allowed, recorded=recorded)
+def _constant_note(spec: Spec, label: str, tried: int) -> str:
+    recorded = isinstance(spec.population, Table) and spec.population.prediction is not None
+    return constant_note(label, tried, allowed=spec.guarantee.allow_constant, recorded=recorded)
 
 
-def limit_of(spec: Spec) -> Fraction:
-    """The largest fair gap as the evidence has it: of a ratio, what may be missing to 1. Decimals are exact."""
-    threshold = Fraction(repr(spec.property.threshold))
-    return 1 - threshold if isinstance(spec.property, Ratio) else threshold
-
-
-def in_own_unit(spec: Spec, answer: Answer) -> Interval:
-    """A gap as the property measures it; of counted rows the ratio is one rate over the other, to the last digit."""
-    estimate, low, high = answer.gap()
-    if not isinstance(spec.property, Ratio):
-        return Interval(estimate, low, high)
-    ratio: float = answer.ratio() if hasattr(answer, "ratio") else 1 - estimate
-    return Interval(ratio, ratio, ratio) if low == high else Interval(ratio, 1 - high, 1 - low)
-
-
-def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
-    """What each table of the tally counts, in words."""
-    if comparison.individual:
-        return ("changes" if spec.property.outcome is None else f"{spec.property.outcome} changes",)
-    return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)
-
-
-def _statement(inquiry: Inquiry, answer: Answer) -> str:
-    spec, population = inquiry.spec, inquiry.spec.population
-    kind, threshold = kind_of(spec), spec.property.threshold
-    decision = answer.decision.name
-    if isinstance(population, Table) and population.reading == "population":
+def _statement(case: Case, answer: Answer) -> str:
+    spec, kind = case.spec, kind_of(case.spec)
+    if answer.exact_gap is not None:
         # From the fraction: a sentence must not depend on how floating numbers were rounded on the way.
-        gap: Fraction = answer.exact_gap  # type: ignore[attr-defined]  # rows answer for a table
         return exact_statement(
-            decision,
+            answer.decision.name,
             kind=kind,
-            measured=float(1 - gap if kind == "ratio" else gap),
-            threshold=threshold,
-            population=inquiry.population,
-            left_out=len(inquiry.left_out),
+            measured=float(1 - answer.exact_gap if kind == "ratio" else answer.exact_gap),
+            threshold=spec.property.threshold,
+            population=case.described_population,
+            left_out=len(case.left_out),
         )
     return statement(
-        decision,
-        threshold=threshold,
+        answer.decision.name,
+        threshold=spec.property.threshold,
         delta=spec.guarantee.delta,
-        population=inquiry.population,
+        population=case.described_population,
         sound=answer.sound,
-        within=spec.guarantee.epsilon if inquiry.stopped == "epsilon" else None,
+        within=spec.guarantee.epsilon if answer.stopped == "epsilon" else None,
         kind=kind,
         inputs=spec.inputs,
-        run="sample" if isinstance(population, Table) else "run",
-        left_out=len(inquiry.left_out),
+        run="sample" if isinstance(spec.population, Table) else "run",
+        left_out=len(case.left_out),
     )
 
 
-def _scope(inquiry: Inquiry) -> str:
-    ledger, population = inquiry.ledger, inquiry.spec.population
-    if isinstance(ledger, RunRecord):
-        return scope(inquiry.model_sha256, ledger.seed.value, ledger.seed.origin)
+def _scope(case: Case, record: RunRecord | RowRecord) -> str:
+    population = case.spec.population
+    if isinstance(record, RunRecord):
+        return scope(case.model_sha256, record.seed.value, record.seed.origin)
     assert isinstance(population, Table)
-    exact, sha256 = population.reading == "population", inquiry.table_sha256 or ""
-    return rows_scope(inquiry.model_sha256, sha256, exact=exact, recorded=population.prediction)
+    exact, sha256 = population.reading == "population", case.data_sha256 or ""
+    return rows_scope(case.model_sha256, sha256, exact=exact, recorded=population.prediction)
 
 
-def _probabilities(answer: Answer, gap: Interval, spec: Spec, comparison: Comparison) -> tuple[GroupProbability, ...]:
+def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
     """Return every subgroup and outcome that is compared; of two labels the other one follows.
 
     Of individual discrimination the one rate is the gap itself, so that it has the gap's interval and no other.
     """
+    spec, comparison = case.spec, case.comparison
+    names, outcomes = comparison.counted, outcome_names(spec, comparison)
     if comparison.individual:
-        (outcome,) = outcome_names(spec, comparison)
-        return (GroupProbability(comparison.counted[0], outcome, gap, int(answer.trials[0])),)
-    low, high = answer.probabilities()
-    rates: NDArray[np.float64] = answer.rates()
-    names = comparison.counted
+        return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.trials[0])),)
     found = [
         GroupProbability(
             name,
             outcome,
-            Interval(float(rates[row, column]), float(low[row, column]), float(high[row, column])),
+            Interval(*(float(side[row, column]) for side in (answer.rates, answer.low, answer.high))),
             int(answer.trials[column]),
         )
-        for row, outcome in enumerate(outcome_names(spec, comparison))
+        for row, outcome in enumerate(outcomes)
         for column, name in enumerate(names)
         if comparison.compared[row, column].any()
     ]
