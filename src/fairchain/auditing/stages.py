@@ -18,14 +18,16 @@ from fairchain.models import Model, OnnxModel
 from fairchain.spec import Marginals, Spec, Table
 
 if TYPE_CHECKING:
+    from fairchain.explaining.result import Explanation, Influence
     from fairchain.prepare import Case
+    from fairchain.repairing.result import Repair
+    from fairchain.verification.all_pairs import AllPairs
     from fairchain.verification.verdict import Verdict
 
 # Units that stand between the groups and the decision in the chain of a report: more cannot be read.
 UNITS_SHOWN = 2
 NOT_POSSIBLE = (ChainError, ModelError, SpecError)
 NOT_DONE = "not_possible"
-Plain = dict[str, Any]
 Tell = Callable[[str], None]
 
 
@@ -76,13 +78,13 @@ def verify_files(question: AuditContext) -> Mapping[str, bytes]:
     if verdict.stopped == "interrupted":
         raise KeyboardInterrupt
     question.results.verdict = verdict
-    found = {"verdict.json": _written(_timeless(verdict.to_dict()))}
+    found = {"verdict.json": _written(verdict)}
     if verdict.certifiable:
         found["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
     if isinstance(question.spec.population, Table):
         from fairchain.verification.all_pairs import survey_of_rows
 
-        found["survey.json"] = _written(survey_of_rows(verdict).to_dict())
+        found["survey.json"] = _written(survey_of_rows(verdict))
     return found
 
 
@@ -93,7 +95,7 @@ def survey_files(question: AuditContext) -> Mapping[str, bytes]:
     if isinstance(question.spec.population, Table):
         return {}
     found = survey_case(question.case, workers=question.workers, progress=_rounds(question))
-    return {} if found is None else {"survey.json": _written(found.to_dict())}
+    return {} if found is None else {"survey.json": _written(found)}
 
 
 def explain_files(question: AuditContext) -> Mapping[str, bytes]:
@@ -111,11 +113,11 @@ def explain_files(question: AuditContext) -> Mapping[str, bytes]:
             progress=_rounds(question),
         )
     except NOT_POSSIBLE as error:
-        return {"explanation.json": _written({NOT_DONE: str(error)})}
-    return {"explanation.json": _written(_timeless(found.to_dict()))}
+        return {"explanation.json": _not_possible(error)}
+    return {"explanation.json": _written(found)}
 
 
-def chain_files(question: AuditContext, explanation: Plain | None) -> Mapping[str, bytes]:
+def chain_files(question: AuditContext, explanation: Explanation | None) -> Mapping[str, bytes]:
     """The chain through the units with the largest effect, for other tools too."""
     from fairchain.chain import learn_chain
     from fairchain.chain.formats import chain_text
@@ -131,7 +133,7 @@ def chain_files(question: AuditContext, explanation: Plain | None) -> Mapping[st
             progress=lambda done, _: question.tell(f"{done:,} rounds"),
         )
     except NOT_POSSIBLE as error:
-        return {"chain.json": _written({NOT_DONE: str(error)})}
+        return {"chain.json": _not_possible(error)}
     return {f"chain.{form}": chain_text(chain, form).encode() for form in ("json", "prism", "drn", "dot")}
 
 
@@ -151,13 +153,11 @@ def repair_files(question: AuditContext) -> Mapping[str, bytes]:
             before=question.results.verdict,
         )
     except NOT_POSSIBLE as error:
-        return {"repair.json": _written({NOT_DONE: str(error)})}
+        return {"repair.json": _not_possible(error)}
     verdicts = [verdict for verdict in (found.before, found.after) if verdict is not None]
     if "interrupted" in (found.stopped, *(verdict.stopped for verdict in verdicts)):
         raise KeyboardInterrupt
-    plain = _timeless(found.to_dict())
-    plain |= {key: _timeless(plain[key]) for key in ("before", "after") if plain[key] is not None}
-    files = {"repair.json": _written(plain)}
+    files = {"repair.json": _written(found)}
     if found.accepted and found.content is not None and found.after is not None:
         files["repaired.onnx"] = found.content
         model = replace_key(found.after.spec.model, path="repaired.onnx")
@@ -167,19 +167,19 @@ def repair_files(question: AuditContext) -> Mapping[str, bytes]:
     return files
 
 
-def _shown_units(explanation: Plain) -> tuple[list[str], Any]:
+def _shown_units(explanation: Explanation) -> tuple[list[str], Any]:
     """The units with the largest effects, one of a layer, in the order of the network; of steps over time the last.
 
     A feature that is independent of the group looks the same for all groups, and is not drawn.
     """
-    order = [layer["name"] for layer in explanation["layers"]]
-    first: dict[str, Plain] = {}
-    for unit in explanation["units"]:
-        apart = unit["kind"] != "feature" or unit["sensitivity"]["low"] > 0
-        if unit["effect"]["low"] > 0 and apart and unit["layer"] in order:
-            first.setdefault(unit["layer"], unit)
-    chosen = sorted(list(first.values())[:UNITS_SHOWN], key=lambda unit: order.index(unit["layer"]))
-    return [unit["name"] for unit in chosen], "last" if any(unit["kind"] == "cell" for unit in chosen) else None
+    order = [layer.name for layer in explanation.layers]
+    first: dict[str, Influence] = {}
+    for unit in explanation.units:
+        apart = unit.kind != "feature" or unit.sensitivity.low > 0
+        if unit.effect.low > 0 and apart and unit.layer in order:
+            first.setdefault(unit.layer, unit)
+    chosen = sorted(list(first.values())[:UNITS_SHOWN], key=lambda unit: order.index(unit.layer))
+    return [unit.name for unit in chosen], "last" if any(unit.kind == "cell" for unit in chosen) else None
 
 
 def _opened(question: AuditContext) -> OnnxModel:
@@ -195,10 +195,18 @@ def _rounds(question: AuditContext) -> Callable[[int, int], None]:
     return lambda done, total: question.tell(f"{done:,} of {total:,} rounds")
 
 
-def _written(values: Plain) -> bytes:
+def _written(result: Verdict | AllPairs | Explanation | Repair) -> bytes:
+    """Return a result as JSON without the seconds it took, which differ from run to run."""
+    values = result.to_dict()
+    for record in (values, values.get("before"), values.get("after")):
+        if record is not None:
+            record.pop("seconds", None)
+    return _json(values)
+
+
+def _not_possible(error: Exception) -> bytes:
+    return _json({NOT_DONE: str(error)})
+
+
+def _json(values: dict[str, Any]) -> bytes:
     return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _timeless(values: Plain) -> Plain:
-    """Without the seconds that something took: they differ from run to run."""
-    return {key: value for key, value in values.items() if key != "seconds"}

@@ -88,7 +88,7 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
 
     with explain_progress(quiet=False) as progress:
         found = explain(None, question, progress=progress)
-    show_why(Screen(), found.to_dict(), kind_of(verdict.spec))
+    show_why(Screen(), found, kind_of(verdict.spec))
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:

@@ -32,12 +32,7 @@ ROWS = ("exact", "fixed sample")
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     """Print a verdict for people."""
     screen = Screen()
-    name = verdict.conclusion
-    mark = "" if verdict.sound else " (NOT SOUND)"
-    screen.line(
-        (name + mark, COLOURS[name]),
-        f": {verdict.headline}",
-    )
+    screen.line((verdict.record.word, COLOURS[verdict.conclusion]), f": {verdict.headline}")
     if brief:
         return
     _show_groups(screen, verdict)
@@ -80,7 +75,7 @@ def _left_out(verdict: Verdict) -> str:
 
 def _cost(verdict: Verdict) -> str:
     """What the answer took."""
-    rows = verdict.to_dict()["rows"]
+    rows = verdict.record.rows
     unit = f"{rows:,} rows" if rows is not None else f"{verdict.rounds:,} rounds"
     asked = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no network asked"
     return f"{unit}, {asked}, {verdict.seconds:.3f} s; delta {verdict.delta:g}"

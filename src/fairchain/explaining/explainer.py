@@ -26,8 +26,8 @@ from fairchain.spec import Individual, Ratio, Spec, Table
 from fairchain.spec.properties import kind_of
 from fairchain.statements import scope
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally, count_together
+from fairchain.verification.record import Pair
 from fairchain.verification.sampler import default_workers, thread_pool
-from fairchain.verification.verdict import Pair
 
 ROUNDS, PILOT_ROUNDS = 20_000, 4096
 # Rounds in which every group is intervened on, for the largest gap that would be left.

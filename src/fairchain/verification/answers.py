@@ -18,7 +18,8 @@ from fairchain.statistics import Decision, Inference, Interval
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rules import Leader
 from fairchain.statistics.tally import Counts
-from fairchain.verification.verdict import RowRecord, RunRecord, Witness
+from fairchain.verification.record import Witness
+from fairchain.verification.verdict import RowRecord, RunRecord
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fairchain.prepare import Case
@@ -12,18 +13,16 @@ from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
-    CONSTANT,
     conclusion,
-    constant_headline,
     constant_note,
     exact_statement,
-    headline,
     rows_scope,
     scope,
     statement,
 )
 from fairchain.statistics import Decision, Interval
 from fairchain.statistics.rules import BatchPlan
+from fairchain.verification.record import EvaluatedGroup, Gap, Pair, SmallGroup, VerdictRecord, Witness
 from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
@@ -42,24 +41,6 @@ class GroupProbability:
     outcome: str
     probability: Interval
     evaluations: int
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two groups and the outcome on which they differ; the first gets it more often."""
-
-    more: str
-    less: str
-    outcome: str
-
-
-@dataclass(frozen=True)
-class Witness:
-    """One person, two groups, two decisions: an input that changes its class with the protected feature alone."""
-
-    groups: tuple[str, str]
-    labels: tuple[str, str]
-    input: dict[str, str | float]
 
 
 @dataclass(frozen=True)
@@ -138,28 +119,15 @@ class Verdict:
     ledger: RunRecord | RowRecord = field(repr=False)
 
     def __str__(self) -> str:
-        mark = "" if self.sound else " (NOT SOUND)"
-        return f"{self.conclusion}{mark}: {self.headline}"
+        return self.record.sentence
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion")
 
     @property
     def headline(self) -> str:
-        """The verdict in a line, after its name."""
-        told = headline(
-            self.decision.name,
-            kind=kind_of(self.spec),
-            inputs=self.spec.inputs,
-            measured=f"{self.gap.estimate:.4f}" if self.exact else f"{self.gap:.4f}",
-            threshold=self.spec.property.threshold,
-            at_threshold=self.exact
-            and self.decision is Decision.FAIR
-            and abs(self.gap.estimate - self.spec.property.threshold) < 1e-12,
-        )
-        if self.conclusion == CONSTANT and self.constant is not None:
-            return constant_headline(self.constant, told)
-        return told
+        """What was measured against which threshold, in a line."""
+        return self.record.headline
 
     @property
     def conclusion(self) -> str:
@@ -191,70 +159,61 @@ class Verdict:
             return self.spec.guarantee.rule
         return "exact" if self.exact else "fixed sample"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain JSON values."""
-        ledger = self.ledger
-        return {
-            "verdict": self.conclusion,
-            "decision": self.decision.name,
-            "constant": self.constant,
-            "kind": kind_of(self.spec),
-            "inputs": self.spec.inputs,
-            "gap": {
-                "estimate": self.gap.estimate,
-                "low": self.gap.low,
-                "high": self.gap.high,
-                "more": self.widest.more,
-                "less": self.widest.less,
-                "outcome": self.widest.outcome,
-            },
-            "threshold": self.spec.property.threshold,
-            "delta": self.delta,
-            "epsilon": self.spec.guarantee.epsilon,
-            "property": str(self.spec.property),
-            "groups": [
-                {
-                    "name": group.name,
-                    "outcome": group.outcome,
-                    "probability": group.probability.estimate,
-                    "low": group.probability.low,
-                    "high": group.probability.high,
-                    "evaluations": group.evaluations,
-                }
+    @cached_property
+    def record(self) -> VerdictRecord:
+        """The verdict as a typed record: what is written as JSON and shown by every report."""
+        ledger, gap, widest = self.ledger, self.gap, self.widest
+        return VerdictRecord(
+            verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
+            decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
+            constant=self.constant,
+            kind=kind_of(self.spec),  # type: ignore[arg-type]  # the tag of the property
+            inputs=self.spec.inputs,  # type: ignore[arg-type]  # people or texts
+            gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
+            threshold=self.spec.property.threshold,
+            delta=self.delta,
+            epsilon=self.spec.guarantee.epsilon,
+            question=str(self.spec.property),
+            groups=tuple(
+                EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
                 for group in self.groups
-            ],
-            "left_out": [{"name": name, "size": size} for name, size in self.left_out],
-            "violators": [{"more": p.more, "less": p.less, "outcome": p.outcome} for p in self.violators],
-            "witnesses": [{"groups": w.groups, "labels": w.labels, "input": w.input} for w in self.witnesses],
-            "rounds": self.rounds,
-            "rows": ledger.rows if isinstance(ledger, RowRecord) else None,
-            "evaluations": self.evaluations,
-            "seconds": self.seconds,
-            "stopped": self.stopped,
-            "forecast": self.forecast,
-            "seed": ledger.seed.value if isinstance(ledger, RunRecord) else None,
-            "seed_origin": ledger.seed.origin if isinstance(ledger, RunRecord) else None,
-            "rule": self.rule,
-            "sound": self.sound,
-            "model_sha256": self.model_sha256,
-            "table_sha256": self.table_sha256,
-            "population": self.population,
-            "statement": self.statement,
-            "scope": self.scope,
-            "notes": list(self.notes),
-        }
+                for p in [group.probability]
+            ),
+            left_out=tuple(SmallGroup(name, size) for name, size in self.left_out),
+            violators=self.violators,
+            witnesses=self.witnesses,
+            rounds=self.rounds,
+            rows=ledger.rows if isinstance(ledger, RowRecord) else None,
+            evaluations=self.evaluations,
+            seconds=self.seconds,
+            stopped=self.stopped,
+            forecast=self.forecast,
+            seed=ledger.seed.value if isinstance(ledger, RunRecord) else None,
+            seed_origin=ledger.seed.origin if isinstance(ledger, RunRecord) else None,
+            rule=self.rule,
+            sound=self.sound,
+            model_sha256=self.model_sha256,
+            table_sha256=self.table_sha256,
+            population=self.population,
+            statement=self.statement,
+            scope=self.scope,
+            notes=self.notes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
+        return self.record.to_dict()
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
+        """Return a small table for notebooks."""
         rows = "".join(
             f"<tr><td>{html.escape(group.name)}</td><td>{html.escape(group.outcome)}</td>"
             f"<td>{group.probability}</td></tr>"
             for group in self.groups
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        mark = "" if self.sound else " (NOT SOUND)"
         return (
-            f"<p><b>{self.conclusion}{mark}</b>: {html.escape(self.headline)}<br>"
+            f"<p><b>{self.record.word}</b>: {html.escape(self.headline)}<br>"
             f"{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
             f"{notes}<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
         )

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
 from fairchain.statistics import Rule
-from fairchain.verification.verdict import RunRecord, Witness
+from fairchain.verification.record import Witness
+from fairchain.verification.verdict import RunRecord
 
 # How many witnesses to keep, and among how many rounds to look for them.
 WITNESSES, SEARCH = 3, 4096
