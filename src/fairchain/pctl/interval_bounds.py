@@ -13,6 +13,7 @@ import numpy as np
 
 from fairchain.chain import Chain
 from fairchain.pctl import interval_expectations as extremes
+from fairchain.pctl.equations import UnsolvedError
 from fairchain.pctl.formula import (
     Eventually,
     ExpectedSteps,
@@ -212,7 +213,10 @@ class Bounds:
         shortest[self.unseen & ~target] = 1.0
         shortest[~self._can_be_certain(target | self.unseen)] = np.inf
         # Each of these can do with a finite number: the chain as it is shows how.
-        guess = self.points.steps(target)
+        try:
+            guess = self.points.steps(target)
+        except UnsolvedError:
+            return shortest
         inside = np.isfinite(guess) & ~target & ~self.unseen
         found = extremes.steps(self.rows, inside, np.where(inside, guess, shortest), largest=False)
         fewest: Floats = np.maximum(found, shortest)

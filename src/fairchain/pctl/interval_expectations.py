@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairchain.pctl.equations import UnsolvedError, solve, system
+from fairchain.pctl.equations import UnsolvedError, solve
 from fairchain.pctl.graph import Floats, Indices, Mask, components_of
 from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, sums
 
@@ -111,7 +111,7 @@ def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weigh
     entries = (weights[stays], (place[sources[stays]], place[targets[stays]]))
     size = int(inside.sum())
     found = values.copy()
-    found[inside] = solve(system(coo_array(entries, shape=(size, size)).tocsr(), leaving), right, leaving)
+    found[inside] = solve(coo_array(entries, shape=(size, size)).tocsr(), leaving, right)
     return found
 
 

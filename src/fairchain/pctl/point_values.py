@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairchain.chain import Chain
-from fairchain.errors import QueryError
-from fairchain.pctl.equations import NeverLeftError, solve, stationary, system
+from fairchain.pctl.equations import solve
 from fairchain.pctl.formula import (
     Eventually,
     ExpectedSteps,
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 ROUNDING = 1e-10
 # The same for a difference of two probabilities, which can be 0 in truth and not in floating point.
 GAP_ROUNDING = 1e-12
-# The largest part of a chain whose states are eliminated one by one.
-MOST_ELIMINATED = 2000
 
 
 def satisfies(values: Floats, formula: Measure) -> Mask:
@@ -188,7 +185,7 @@ class Points:
         outside = rows[:, ~maybe]
         right = gain + outside @ values[~maybe]
         leaving = outside.sum(axis=1)
-        return solve(system(rows[:, maybe], leaving), right, leaving)
+        return solve(rows[:, maybe], leaving, right)
 
     def steps(self, target: Mask) -> Floats:
         """Expected number of steps to the target, infinite where it may never be reached."""
@@ -200,7 +197,7 @@ class Points:
         if maybe.any():
             rows = self.matrix[maybe]
             leaving = rows[:, target].sum(axis=1)
-            values[maybe] = solve(system(rows[:, maybe], leaving), np.ones(int(maybe.sum())), leaving)
+            values[maybe] = solve(rows[:, maybe], leaving, np.ones(int(maybe.sum())))
         return values
 
     def _long_run(self, part: Mask) -> Floats:
@@ -226,24 +223,7 @@ class Points:
             return weight
         rows = self.matrix[rest]
         entering = np.asarray(self.matrix[first][:, rest].sum(axis=0)).ravel()
-        matrix = system(rows[:, rest], rows[:, first].sum(axis=1))
-        try:
-            weight[rest] = solve(matrix.T.tocsr(), entering)
-        except NeverLeftError:
-            # The first state of a component is hardly ever visited.
-            weight = self._eliminated(number)
-        return weight
-
-    def _eliminated(self, number: Indices) -> Floats:
-        weight = np.zeros(self.graph.size)
-        for component in range(int(number.max()) + 1):
-            states = np.flatnonzero(number == component)
-            if len(states) > MOST_ELIMINATED:
-                raise QueryError(
-                    f"a part of the chain with {len(states):,} states has some that are hardly ever visited: its long "
-                    "run cannot be told in the numbers of a computer; ask with a bound on the steps, such as F=1000"
-                )
-            weight[states] = stationary(self.matrix[states][:, states].toarray())
+        weight[rest] = solve(rows[:, rest], rows[:, first].sum(axis=1), entering, visits=True)
         return weight
 
     def _reached(self, values: Floats, known: Mask) -> Floats:
