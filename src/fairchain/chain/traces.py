@@ -53,6 +53,13 @@ class Link:
         group, state = np.divmod(first, self.width)
         return group, state, following
 
+    def dense(self, groups: int) -> Counts:
+        """(groups, width, next_width): all counts as a table; those of all groups added up if `groups` is 1."""
+        group, state, following = self.triples()
+        table = np.zeros((groups, self.width, self.next_width), np.int64)
+        np.add.at(table, (group * (groups > 1), state, following), self.counts)
+        return table
+
 
 def count_link(
     group: int, groups: int, columns: tuple[NDArray[np.int64], NDArray[np.int64]], widths: tuple[int, int]

@@ -203,7 +203,8 @@ def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool =
             rates[..., :last, :last] += into[..., None] * ahead[..., None, :]
         for state in range(size):
             weights = rates[..., :state, state] if visits else rates[..., state, :state]
-            known = right[..., state, :] + (weights[..., None, :] @ right[..., :state, :])[..., 0, :]
+            # Not a matrix product: a linear algebra library starts threads for it, which wait for each other.
+            known = right[..., state, :] + np.einsum("...i,...ic->...c", weights, right[..., :state, :])
             right[..., state, :] = known / pivots[..., state, None]
     most = float(right[..., -1].max())
     if not most < MOST_ELIMINATED_STEPS or not np.isfinite(right).all():

@@ -16,7 +16,7 @@ from fairchain.chain.build import ChainPlan
 from fairchain.chain.chain import Chain
 from fairchain.chain.context import FRESH, PILOT, PILOT_CHUNK, ChainContext
 from fairchain.chain.over_time.probes import LastSteps, inside_of, recurrent_layers
-from fairchain.chain.over_time.time_chain import ChainLayout, TimePlan, View, blocks_of, build_over_time
+from fairchain.chain.over_time.time_chain import TimePlan, View, blocks_of, build_over_time, layout_of
 from fairchain.chain.over_time.time_counts import Passages, TimeCounts, TimeShape, check_lengths, count_passed
 from fairchain.chain.over_time.time_fidelity import fidelity_over_time
 from fairchain.chain.state_units import StateUnit, fit_units
@@ -191,7 +191,7 @@ def _sums(parts: Iterable[tuple[TimeCounts, ...]]) -> tuple[TimeCounts, ...]:
 
 def enough_over_time(counts: TimeCounts, plan: TimePlan, epsilon: float, rule: str) -> bool:
     """Whether every state that was ever seen has been seen often enough, as `stopping.enough` for other chains."""
-    layout = ChainLayout(plan)
+    layout = layout_of(plan)
     blocks = blocks_of(counts, plan, layout)
     if rule == "paper":
         needed = needed_by_paper(len(layout.names), epsilon, plan.plan.delta)
@@ -200,7 +200,7 @@ def enough_over_time(counts: TimeCounts, plan: TimePlan, epsilon: float, rule: s
     level = plan.plan.delta / sum(block.taken.size for block in blocks)
     for block in blocks:
         visits = block.taken.sum(axis=1, keepdims=True)
-        low, high = block.bounds(level, plan)
+        low, high = block.bounds(level, plan.plan)
         rate = block.taken / np.maximum(visits, 1)
         off = np.maximum(rate - low, high - rate)[visits[:, 0] > 0]
         if off.size and off.max() > epsilon:
