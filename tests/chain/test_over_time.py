@@ -14,10 +14,10 @@ from scipy.stats import binom
 from fairchain.chain import Chain
 from fairchain.chain.build import ChainPlan
 from fairchain.chain.discretize import Discretizer
+from fairchain.chain.fidelity import fidelity_over_time
 from fairchain.chain.over_time.passage_bounds import folded_bounds
 from fairchain.chain.over_time.time_chain import TimePlan, build_over_time
 from fairchain.chain.over_time.time_counts import TimeCounts, TimeShape, count_traces
-from fairchain.chain.over_time.time_fidelity import fidelity_over_time
 from fairchain.errors import ChainError
 from fairchain.pctl import check
 from fairchain.statistics.intervals import clopper_pearson

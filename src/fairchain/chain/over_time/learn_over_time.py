@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fairchain.chain.build import ChainPlan
 from fairchain.chain.chain import Chain
 from fairchain.chain.context import FRESH, PILOT, PILOT_CHUNK, ChainContext
+from fairchain.chain.fidelity import fidelity_over_time
 from fairchain.chain.over_time.probes import LastSteps, inside_of, recurrent_layers
 from fairchain.chain.over_time.time_chain import TimePlan, View, blocks_of, build_over_time, layout_of
 from fairchain.chain.over_time.time_counts import Passages, TimeCounts, TimeShape, check_lengths, count_passed
-from fairchain.chain.over_time.time_fidelity import fidelity_over_time
 from fairchain.chain.state_units import StateUnit, fit_units
 from fairchain.chain.stopping import ROUNDS, Effort, needed_by_paper
 from fairchain.chain.trace_counter import TraceCounter
