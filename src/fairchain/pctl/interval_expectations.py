@@ -83,19 +83,19 @@ def _iterated(stages: list[IntervalRows], values: Floats, gain: float, *, larges
 
 def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, largest: bool) -> Floats:
     """Policy iteration from given values; the last policy's."""
-    best = rows.best(values, largest=largest)
+    policy = rows.extremal(values, largest=largest)
     for _ in range(min(MOST_GUESSES, 2 + int(MOST_SOLVED / inside.sum()))):
         try:
-            found = _solved(rows, inside, values, gain, best)
+            found = _solved(rows, inside, values, gain, policy)
         except UnsolvedError:
             # Where a guess cannot be solved, what was found before is checked like any other.
             return values
-        better = rows.best(found, largest=largest)
+        better = rows.extremal(found, largest=largest)
         settled = np.abs(found[inside] - values[inside]).max() <= SETTLED * np.abs(found[inside]).max()
         values = found
-        if settled or np.array_equal(better, best):
+        if settled or np.array_equal(better, policy):
             break
-        best = better
+        policy = better
     return values
 
 

@@ -68,7 +68,7 @@ def is_over_time(subject: ChainContext, view: str | None) -> bool:
         )
     if subject.wishes[0].tensor not in recurrent:
         raise ChainError(
-            f"{subject.wishes[0].text}: stands before {timed[0]}, which begins with the first step; name units behind "
+            f"{subject.wishes[0].text}: comes before {timed[0]}, which begins with the first step; name units behind "
             'it after it, or ask for view = "last"'
         )
     return True
@@ -104,7 +104,7 @@ def learn_over_time(
 def learn_family_over_time(
     subject: ChainContext, plan: ChainPlan, effort: Effort, pool: ThreadPoolExecutor | None
 ) -> dict[str, Chain]:
-    """A folded chain for every unit of a subject, all from the same people in one pass; all must be over time."""
+    """A folded chain for every unit of a subject, all from the same inputs in one pass; all must be over time."""
     for wish in subject.wishes:
         if wish.tensor not in _recurrent(subject):
             raise ChainError(f'{wish.text}: has one state and none over time; ask for it without view = "folded"')
@@ -147,7 +147,7 @@ def fit_over_time(subject: ChainContext) -> tuple[StateUnit, ...]:
 
 
 class TimeCounter(TraceCounter):
-    """Counts the traces of a subject over time; several chains from the same people."""
+    """Counts the traces of a subject over time; several chains from the same inputs."""
 
     def __init__(
         self, subject: ChainContext, chains: Sequence[TimeUnits], pool: ThreadPoolExecutor | None, *, moments: bool
