@@ -403,7 +403,7 @@ def _probabilities(answer: Answer, gap: Interval, spec: Spec, comparison: Compar
         return (GroupProbability(comparison.counted[0], outcome, gap, int(answer.trials[0])),)
     low, high = answer.probabilities()
     rates: NDArray[np.float64] = answer.rates()
-    names = comparison.counted
+    names, used = comparison.counted, np.asarray(comparison.compared.any(axis=2))
     found = [
         GroupProbability(
             name,
@@ -413,7 +413,7 @@ def _probabilities(answer: Answer, gap: Interval, spec: Spec, comparison: Compar
         )
         for row, outcome in enumerate(outcome_names(spec, comparison))
         for column, name in enumerate(names)
-        if comparison.compared[row, column].any()
+        if used[row, column]
     ]
     if len(spec.model.labels) == 2 and spec.property.outcome is None and comparison.outcomes == (1,):
         found = [_complement(each, spec.model.labels[0]) for each in found] + found
