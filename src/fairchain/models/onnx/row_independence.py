@@ -38,7 +38,7 @@ TOO_LARGE = 2**31 - 1
 INT32, INT64 = 6, 7
 # How many bits of a whole number each type keeps: int32, int64, float and double.
 BITS = {INT32: 31, INT64: 63, 1: 24, 11: 53}
-# Bits of the largest size: of the batch and of the axes of inputs (see `Limits`), and of an axis that is computed.
+# Bits of the largest size: of the batch and of the axes of inputs, and of an axis that is computed.
 SIZE_BITS, COMPUTED_BITS = 20, 31
 
 ELEMENTWISE = frozenset(
