@@ -263,7 +263,27 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
         if key in own:
             raise ModelError(f"{path}: function {shown} is defined twice; export the network again")
         own[key] = function
+    versions = _versions(path, model, "the network")
+    for function in model.functions:
+        shown = f"function {_plain(function.name)}"
+        for name, version in _versions(path, function, shown).items():
+            # The runtime takes the network's version for the operators in functions as well.
+            if versions.get(name, version) != version:
+                raise ModelError(
+                    f'{path}: {shown} has version {version} of the operators "{_plain(name)}" and the network '
+                    f"{versions[name]}; export both with the same version"
+                )
     return own
+
+
+def _versions(path: Path, part: ModelProto | FunctionProto, shown: str) -> dict[str, int]:
+    """Return the version of each set of operators; operators of two versions would have two meanings."""
+    versions: dict[str, int] = {}
+    for each in part.opset_import:
+        name = "" if each.domain == "ai.onnx" else each.domain
+        if versions.setdefault(name, each.version) != each.version:
+            raise ModelError(f"{path}: {shown} names two versions of its operators; export the network again")
+    return versions
 
 
 def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
