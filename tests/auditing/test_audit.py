@@ -113,12 +113,12 @@ def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, mo
 
     import fairchain.verification
 
-    verify = fairchain.verification.verify
+    verify = fairchain.verification.verify_case
 
     def cut_short(*arguments: Any, **options: Any) -> Any:
         return dataclasses.replace(verify(*arguments, **options), stopped="interrupted")
 
-    monkeypatch.setattr(fairchain.verification, "verify", cut_short)
+    monkeypatch.setattr(fairchain.verification, "verify_case", cut_short)
     with pytest.raises(KeyboardInterrupt):
         run(write_question(tmp_path), tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {".audit.json"}
