@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from fairchain.chain import Chain
 from fairchain.number_format import share, with_interval
 from fairchain.report.chain_flow import ChainFlow, flow_of, groups_of, transitions_of
+from fairchain.report.elements import figure, not_possible, section, table
 from fairchain.report.findings import Findings
-from fairchain.report.html_tables import table
 from fairchain.report.markup import Child, Markup, el, name
 from fairchain.report.plots.flow import flow_picture
 from fairchain.report.plots.matrix import without_prefix
-from fairchain.report.verdict_section import figure, not_possible, section
 
 TITLE = "How the network gets there"
 MOST_STEPS = 24

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from fairchain.explaining.result import Example, Explanation, Influence, LayerTotal, WordEffect
 from fairchain.number_format import bounded
+from fairchain.report.elements import figure, not_possible, section, table
 from fairchain.report.findings import Findings, unit_name
-from fairchain.report.html_tables import table
 from fairchain.report.markup import Child, Markup, el, join, name
 from fairchain.report.plots.intervals import Line, intervals
 from fairchain.report.plots.units import Bar, units_overview
-from fairchain.report.verdict_section import figure, not_possible, section
 from fairchain.statistics import Interval
 from fairchain.verification.record import Witness
 

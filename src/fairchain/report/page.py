@@ -5,17 +5,12 @@ from __future__ import annotations
 from importlib.resources import files
 
 from fairchain.report.chain_section import chain_section
+from fairchain.report.elements import section
 from fairchain.report.explanation_section import why_section, witnesses_section
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Markup, el, join, name
 from fairchain.report.repair_section import repair_section
-from fairchain.report.verdict_section import (
-    groups_section,
-    limits_paragraph,
-    pairs_section,
-    section,
-    verdict_panel,
-)
+from fairchain.report.verdict_section import groups_section, limits_paragraph, pairs_section, verdict_panel
 
 # Nothing may be loaded from anywhere, whatever should stand in the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from fairchain.number_format import bounded, confidence, share
 from fairchain.repairing.result import Adjustment, Attempt, Price, RepairRecord, TensorChange, WeightChange
+from fairchain.report.elements import figure, not_possible, section, table
 from fairchain.report.findings import Findings
-from fairchain.report.html_tables import table
 from fairchain.report.markup import Child, Markup, el, join, name
 from fairchain.report.plots.scatter import Point, front
-from fairchain.report.verdict_section import figure, not_possible, section, verdict_panel
+from fairchain.report.verdict_section import verdict_panel
 
 MOST_WEIGHTS = 12
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import chain as chained
 
 from fairchain.number_format import bounded, confidence
+from fairchain.report.elements import figure, section, table
 from fairchain.report.findings import Findings
-from fairchain.report.html_tables import table
 from fairchain.report.markup import Child, Markup, el, join, name
-from fairchain.report.plots.frame import scrolled
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix
 from fairchain.spec.subgroups import EVERYBODY
@@ -16,22 +15,6 @@ from fairchain.verification.record import GroupRate, VerdictRecord
 
 # Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
 MOST_IN_MATRIX = 40
-
-
-def section(key: str, title: str, *children: Child) -> Markup:
-    """A part of the page that can be linked to."""
-    return el("section", el("h2", title, id=key), *children, aria_labelledby=key)
-
-
-def figure(content: Markup, label: str, *caption: Child) -> Markup:
-    """A picture with its caption, which can be scrolled where the page is narrow."""
-    return el("figure", scrolled(content, label), el("figcaption", *caption))
-
-
-def not_possible(findings: Findings, what: str, key: str, title: str) -> Markup | None:
-    """A part that was left out, with the reason; None where nobody would expect it."""
-    reason = findings.left_out.get(what)
-    return None if reason is None else section(key, title, el("p", f"Not possible here: {reason}."))
 
 
 def verdict_panel(verdict: VerdictRecord) -> Markup:
