@@ -100,7 +100,7 @@ class IntervalRows:
         return buckets
 
     def extremal(self, values: Floats, *, largest: bool) -> Floats:
-        """The extremal distribution of each row: that with the largest or smallest expected value of the next state."""
+        """The extremal distribution of each row: with the largest or smallest expected value of the next state."""
         chosen = self.low.copy()
         for places, targets, real, room, slack in self._buckets:
             worth = values[targets] if largest else -values[targets]
