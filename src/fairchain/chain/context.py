@@ -21,8 +21,7 @@ from fairchain.models import Limits, OnnxModel, load_model
 from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
 from fairchain.populations import Scratch, build_population
-from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.group_sizes import Left, large_enough
+from fairchain.populations.build import Left, large_enough, with_nodes
 from fairchain.spec import Group, Spec, Table, load_spec, revise
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation

@@ -15,8 +15,7 @@ from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.explaining.row_population import RowPopulation
 from fairchain.models import Limits, OnnxModel, load_model
 from fairchain.populations import build_population
-from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.build import large_enough, with_nodes
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table, load_spec, revise
 from fairchain.spec.conditions import predicate_of

@@ -18,8 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import Inputs, Scratch, columns_of, shown_groups
-from fairchain.populations.distributions import Counted, Law, Listed, uniform_law
-from fairchain.populations.frequencies import Stated, stated_law
+from fairchain.populations.distributions import Counted, Law, Listed, Stated, stated_law, uniform_law
 from fairchain.populations.streams import Address, HalfWords
 from fairchain.populations.uniform import IndependentPopulation, IndependentRounds
 from fairchain.spec import Domain, Group, Spec, domain_of

@@ -16,7 +16,7 @@ import numpy as np
 from fairchain.certificate_format import STREAM, digest
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.models import Limits, Model, load_model
-from fairchain.populations.bayes.inline import with_nodes
+from fairchain.populations.build import with_nodes
 from fairchain.rechecking.contents import CertificateFile, Claim, Evidence, RowEvidence, evidence_of, read_certificate
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import count_rows, expected_row_claims

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairchain.populations import build_population
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.build import large_enough
 from fairchain.spec import Comparison, Individual, Ratio, Spec, comparison_of
 from fairchain.spec.conditions import predicate_of
 

@@ -17,7 +17,7 @@ from fairchain.errors import ModelError
 from fairchain.models.edit.candidates import Prepared, Tunable
 from fairchain.models.edit.weights import Array
 from fairchain.populations import build_population
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.build import large_enough
 from fairchain.spec import Comparison, Spec, Table, comparison_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.statistics.rate_counts import gaps_of

@@ -15,7 +15,7 @@ from fairchain.errors import ModelError, SpecError
 from fairchain.models import Limits, OnnxModel, load_model
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Array, Weights
-from fairchain.populations.bayes.inline import with_nodes
+from fairchain.populations.build import with_nodes
 from fairchain.repairing.evaluation import CandidateTrial, LabelledRows, RepairQuestion
 from fairchain.repairing.judge import Judge, Judged, candidates_of
 from fairchain.repairing.labelled_rows import LEAST_ROWS, MOST_SEARCHED, divided, in_common, labelled_rows, shuffled

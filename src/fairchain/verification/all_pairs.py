@@ -17,8 +17,7 @@ import numpy as np
 
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations import build_population
-from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import Comparison, Spec, comparison_of, load_spec, revise
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.seeds import seed_of

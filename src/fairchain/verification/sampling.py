@@ -16,7 +16,7 @@ from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED
 from fairchain.errors import SpecError
 from fairchain.models import Model
 from fairchain.populations import build_population
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.build import large_enough
 from fairchain.spec import Comparison, Spec, comparison_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation

@@ -11,7 +11,7 @@ import msgspec
 
 from fairchain.errors import CertificateError, SpecError
 from fairchain.models import Limits, Model, load_model
-from fairchain.populations.bayes.inline import with_nodes
+from fairchain.populations.build import with_nodes
 from fairchain.spec import Marginals, Spec, Table, Texts, load_spec, revise
 from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, table_name
 from fairchain.system.isolation import isolated

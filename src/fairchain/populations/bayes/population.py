@@ -19,11 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import SpecError
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
-from fairchain.populations.bayes.drawing import Buffers, DrawJoint, States, deviates, drawing_joint
-from fairchain.populations.bayes.enumeration import Joint, joint_of
-from fairchain.populations.bayes.graph import build_graph
+from fairchain.populations.bayes.drawing import Buffers, DrawJoint, DrawPlan, States, deviates, drawing_joint, make_plan
+from fairchain.populations.bayes.graph import Joint, build_graph, joint_of
 from fairchain.populations.bayes.nodes import Choice, Reals
-from fairchain.populations.bayes.plan import DrawPlan, make_plan
 from fairchain.populations.bayes.reading import read_nodes, source_of
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec.groups import Group
