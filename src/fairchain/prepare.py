@@ -19,8 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations import build_population
-from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
     Comparison,
     Group,

@@ -14,7 +14,7 @@ import pytest
 
 from fairchain.errors import SpecError
 from fairchain.populations import Scratch
-from fairchain.populations.bayes import enumeration
+from fairchain.populations.bayes import graph
 from fairchain.populations.bayes.population import BayesPopulation
 from fairchain.spec import parse_spec
 from tests.populations.towns import FEATURES, JOB, RACE, SEX, TOWN, number, population, town
@@ -105,7 +105,7 @@ def test_a_group_with_probability_0_is_named(monkeypatch: pytest.MonkeyPatch) ->
     nodes = [{"name": "sex", "probabilities": [0.0, 1.0]}, {"name": "race", "probabilities": [0.5, 0.5]}]
     expected = 'population.nodes: group "race=a & sex=Female" has probability 0; '
     for most, remedy in ((200_000, "set property.min_size"), (1, "leave it out of the feature's groups")):
-        monkeypatch.setattr(enumeration, "MOST_COMBINATIONS", most)
+        monkeypatch.setattr(graph, "MOST_COMBINATIONS", most)
         with pytest.raises(SpecError, match=expected + remedy):
             population(nodes, RACE, SEX, protected=["race", "sex"])
 

@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Scratch, build_population
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations.build import large_enough
 from fairchain.populations.texts import TextPopulation
 from fairchain.spec import comparison_of, parse_spec
 from fairchain.text.terms import kept_words

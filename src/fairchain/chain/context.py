@@ -21,7 +21,7 @@ from fairchain.models import Limits, OnnxModel
 from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
 from fairchain.populations import Scratch
-from fairchain.populations.group_sizes import Left
+from fairchain.populations.build import Left
 from fairchain.prepare import gather, read_question
 from fairchain.spec import Group, Spec, Table
 from fairchain.spec.schema import Callable as CallablePopulation

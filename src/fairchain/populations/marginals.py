@@ -18,8 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import Inputs, Scratch, columns_of, shown_groups
-from fairchain.populations.distributions import Counted, Law, Listed, uniform_law
-from fairchain.populations.frequencies import Stated, stated_law
+from fairchain.populations.distributions import Counted, Law, Listed, Stated, stated_law, uniform_law
 from fairchain.populations.streams import Address, HalfWords
 from fairchain.populations.uniform import IndependentPopulation, IndependentRounds
 from fairchain.spec import Domain, Group, Spec, domain_of
@@ -159,7 +158,7 @@ class MarginalPopulation(IndependentPopulation):
         self.set_columns(sizes, np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64))
 
     def _spread_words(self) -> None:
-        """Say where the further words of a column stand that needs more than one, for itself or for an subgroup."""
+        """Say where the further words of a column stand that needs more than one, for itself or for a subgroup."""
         needs = [law.words if column in self._apart else 1 for column, law in enumerate(self._laws)]
         for (place, _), (law, _) in self._subgroup_laws.items():
             column = self.protected_columns[place]
@@ -206,7 +205,7 @@ def _column_law(people: People, column: int, name: str) -> Counted:
 
 
 def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], people: People | None) -> tuple[float, ...]:
-    """The share of all people that belongs to each subgroup, 0 for an subgroup that could not be drawn.
+    """The share of all people that belongs to each subgroup, 0 for a subgroup that could not be drawn.
 
     For a spec whose features are uniform too.
     """
@@ -229,7 +228,7 @@ def _frequencies(spec: Spec) -> dict[str, Stated]:
 
 
 def _nobody(spec: Spec, people: People | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
-    """What to say when nobody has an subgroup's values of a feature."""
+    """What to say when nobody has a subgroup's values of a feature."""
     remedy = f'leave the group out with groups = {{...}} in the [[feature]] "{name}", or '
     if people is None or name in _frequencies(spec):
         return SpecError(

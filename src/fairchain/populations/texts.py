@@ -2,7 +2,7 @@
 
 observed
     A round draws for each subgroup one of the texts that mention its group, all alike. A text that mentions two groups
-    belongs to both: an subgroup's rate is P(Y | the text mentions the group). Each group's texts stand in order, by a
+    belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts stand in order, by a
     recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay what they
     are,
     and the subgroups of a round differ less than any two texts.
@@ -51,12 +51,12 @@ class TextPopulation(Population):
     spec
         Must have a text, features with terms, and a corpus.
     subgroups
-        Who is shown: groups, or everybody where an subgroup has none.
+        Who is shown: groups, or everybody where a subgroup has none.
 
     Raises
     ------
     SpecError, DataError
-        If the corpus, the terms or the synonyms cannot be had or meant, or no text mentions an subgroup's group.
+        If the corpus, the terms or the synonyms cannot be had or meant, or no text mentions a subgroup's group.
     """
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup]) -> None:
@@ -218,7 +218,7 @@ class TextGroups:
         return inside
 
     def pool(self, group: Group | None) -> NDArray[np.intp]:
-        """The texts that an subgroup draws from, in order: all that mention its group, or all that there are.
+        """The texts that a subgroup draws from, in order: all that mention its group, or all that there are.
 
         In an exchange all subgroups draw from the texts that mention somebody.
         """

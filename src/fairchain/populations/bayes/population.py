@@ -5,7 +5,7 @@ together, given the group, from one random number that all subgroups share, and 
 from one
 random number, shared too. Each subgroup has exactly its own distribution, and subgroups differ only where that makes
 them.
-Otherwise everybody is shown, and `accepts` says who belongs to an subgroup.
+Otherwise everybody is shown, and `accepts` says who belongs to a subgroup.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import SpecError
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
-from fairchain.populations.bayes.drawing import Buffers, DrawJoint, States, deviates, drawing_joint
-from fairchain.populations.bayes.enumeration import Joint, joint_of
-from fairchain.populations.bayes.graph import build_graph
+from fairchain.populations.bayes.drawing import Buffers, DrawJoint, DrawPlan, States, deviates, drawing_joint, make_plan
+from fairchain.populations.bayes.graph import Joint, build_graph, joint_of
 from fairchain.populations.bayes.nodes import Choice, Reals
-from fairchain.populations.bayes.plan import DrawPlan, make_plan
 from fairchain.populations.bayes.reading import read_nodes, source_of
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec.groups import Group
@@ -145,7 +143,7 @@ class BayesPopulation(FeaturePopulation):
         return None if self.exact or self.subgroups[subgroup].group is None else self.belong(subgroup, values)
 
     def exact_people(self, subgroup: int) -> tuple[Inputs, Reals] | None:
-        """Everybody that an subgroup can show, (people, features), and how likely each is.
+        """Everybody that a subgroup can show, (people, features), and how likely each is.
 
         None if a node is a number or there are too many combinations to enumerate.
         """
@@ -174,7 +172,7 @@ class BayesPopulation(FeaturePopulation):
         self._shares = tuple(made[subgroup.group][1] for subgroup in self.subgroups)
 
     def _of_subgroup(self, joint: Joint, subgroup: Subgroup) -> Joint:
-        """The combinations that belong to an subgroup."""
+        """The combinations that belong to a subgroup."""
         if subgroup.group is None:
             return joint
         own = joint.given(self._members(subgroup.group))
