@@ -20,7 +20,6 @@ from fairchain.errors import DataError, SpecError
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations import build_population
 from fairchain.populations.bayes.inline import with_nodes
-from fairchain.populations.build import notes_of, sha256_of
 from fairchain.populations.group_sizes import large_enough
 from fairchain.spec import (
     Comparison,
@@ -122,7 +121,7 @@ class Case:
     @property
     def notes(self) -> tuple[str, ...]:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
-        notes = notes_of(self.population) if self.population is not None else ()
+        notes = self.population.notes if self.population is not None else ()
         dropped = self.rows.dropped if self.rows is not None else 0
         if dropped:
             rows = f"{dropped:,} rows with missing values were" if dropped > 1 else "1 row with missing values was"
@@ -237,7 +236,7 @@ def case_of(
         subgroups = comparison.subgroups if draw == "subgroups" else subgroups_of_groups(groups)
         dtype = model.dtype if model is not None else dtype
         drawn = build_population(spec, subgroups, dtype, people=rows, function=function, predicate=predicate)
-        data_sha256 = rows.sha256 if rows is not None else sha256_of(drawn)
+        data_sha256 = rows.sha256 if rows is not None else drawn.sha256
     return Case(
         spec=spec,
         model=model,

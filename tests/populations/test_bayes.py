@@ -58,7 +58,7 @@ def test_two_nodes_by_hand() -> None:
     ]
     drawn = population(nodes, SEX, JOB, protected=["job"], everybody=True)
     assert drawn.exact
-    assert drawn.shares().tolist() == [0.125, 0.0625 + 0.375, 0.0625 + 0.375, 1]  # type: ignore[union-attr]
+    assert drawn.shares() == (0.125, 0.0625 + 0.375, 0.0625 + 0.375, 1)
     people, likely = drawn.exact_people(1)  # type: ignore[misc]
     assert people.tolist() == [[0, 1], [1, 1]]
     assert likely == pytest.approx([1 / 7, 6 / 7])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fairchain.errors import SpecError
+from fairchain.populations import Scratch
 from fairchain.populations.bayes import enumeration
 from fairchain.populations.bayes.population import BayesPopulation
 from fairchain.spec import parse_spec
@@ -39,10 +40,10 @@ def test_the_same_chunk_is_the_same_bytes_whatever_was_drawn_before_and_by_whom(
     used = town()
 
     def work(chunk: int) -> bytes:
-        desk = used.desk()
+        scratch = Scratch()
         for count in (7, 3000, 1):
-            used.rounds(5, chunk, count, desk=desk).show(chunk % 3)
-        return used.rounds(5, 3, 500, desk=desk).inputs([0, 2, 1]).tobytes()
+            used.rounds(5, chunk, count, scratch=scratch).show(chunk % 3)
+        return used.rounds(5, 3, 500, scratch=scratch).inputs([0, 2, 1]).tobytes()
 
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(work, range(12))) == {fresh}
@@ -114,7 +115,7 @@ def test_subgroups_of_the_same_group_show_the_same_people() -> None:
     doubled = BayesPopulation(_spec_of_town(), [*drawn.subgroups, *drawn.subgroups])
     shown = doubled.rounds(1, 1, 50).inputs(range(6)).reshape(2, 3, 50, 4)
     assert (shown[0] == shown[1]).all()
-    assert doubled.shares().tolist() == 2 * drawn.shares().tolist()  # type: ignore[union-attr]
+    assert doubled.shares() == 2 * drawn.shares()  # type: ignore[operator]
 
 
 def _spec_of_town() -> Any:

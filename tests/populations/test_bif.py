@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
 from fairchain.populations.bayes.bif import parse_bif
-from fairchain.populations.bayes.population import read_nodes
-from fairchain.populations.bayes.reading import MOST_BYTES
+from fairchain.populations.bayes.reading import MOST_BYTES, read_nodes
 from fairchain.spec.schema import Network, Node
 
 HOMES = """\

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import MarginalPopulation, UniformPopulation, marginal_shares
+from fairchain.populations import MarginalPopulation, Scratch, UniformPopulation, marginal_shares
 from fairchain.populations.distributions import MOST_LISTED
 from fairchain.spec import Spec, parse_spec
 from fairchain.spec.subgroups import Subgroup
@@ -252,10 +252,10 @@ def test_the_same_chunk_is_the_same_bytes_whatever_was_drawn_before_and_by_whom(
     one = asked(JOB, AGE, SEX, protected=["age", "sex"])
     fresh = MarginalPopulation(one, None, people()).rounds(5, 3, 500).inputs(range(4)).tobytes()
     used = MarginalPopulation(one, None, people())
-    desk = used.desk()
+    scratch = Scratch()
     for count in (7, 9000, 1):
-        used.rounds(5, 3, count, desk=desk).show(2)
-    assert used.rounds(5, 3, 500, desk=desk).inputs(range(4)).tobytes() == fresh
+        used.rounds(5, 3, count, scratch=scratch).show(2)
+    assert used.rounds(5, 3, 500, scratch=scratch).inputs(range(4)).tobytes() == fresh
     with ThreadPoolExecutor(4) as pool:
         again = list(pool.map(lambda _: used.rounds(5, 3, 500).inputs(range(4)).tobytes(), range(8)))
     assert set(again) == {fresh}

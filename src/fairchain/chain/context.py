@@ -20,6 +20,7 @@ from fairchain.errors import ChainError, ModelError
 from fairchain.models import Limits, OnnxModel
 from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
+from fairchain.populations import Scratch
 from fairchain.populations.group_sizes import Left
 from fairchain.prepare import gather, read_question
 from fairchain.spec import Group, Spec, Table
@@ -61,10 +62,12 @@ class ChainContext:
 
     def people(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
         """(group, people) of a chunk, each valid until the next."""
-        seed, desk = self.seed.value, self.population.desk()
-        rounds = None if self.apart else self.population.rounds(seed, chunk, count, desk=desk)
+        seed, scratch = self.seed.value, Scratch()
+        rounds = None if self.apart else self.population.rounds(seed, chunk, count, scratch=scratch)
         for group in range(len(self.groups)):
-            own = rounds or self.population.rounds(seed, chunk, count, copy=1 + group, desk=desk, subgroups=[group])
+            own = rounds or self.population.rounds(
+                seed, chunk, count, copy=1 + group, scratch=scratch, subgroups=[group]
+            )
             yield group, own.show(group)
 
 

@@ -78,7 +78,7 @@ class EffectContext:
 
     def people(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
         """The people of a chunk as each group in turn; each array is valid until the next."""
-        rounds = self.population.rounds(self.seed.value, chunk, count, desk=self.population.desk())
+        rounds = self.population.rounds(self.seed.value, chunk, count)
         for group in range(len(self.groups)):
             yield rounds.show(group)
 

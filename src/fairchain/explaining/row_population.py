@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
+from fairchain.populations import Population, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case
 from fairchain.spec import Group, Individual, Spec
+from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import rows_phrase
 from fairchain.tables import People
 
@@ -24,20 +26,20 @@ Values = NDArray[np.floating]
 
 
 @dataclass(frozen=True, eq=False)
-class RowRounds:
+class RowRounds(Rounds):
     """The draws of one chunk: a place between 0 and 1 for each round, the same for all groups."""
 
     places: NDArray[np.float64]
     tables: Sequence[Values]
 
-    def show(self, group: int) -> Values:
+    def show(self, subgroup: int, /) -> Values:
         """The rows that were drawn for one group."""
-        table = self.tables[group]
+        table = self.tables[subgroup]
         chosen: Values = table[(self.places * len(table)).astype(np.int64)]
         return chosen
 
 
-class RowPopulation:
+class RowPopulation(Population):
     """Draws rows of a table with replacement.
 
     Groups without rows are left out.
@@ -63,6 +65,7 @@ class RowPopulation:
             raise DataError(f"{rows.source}: {len(kept)} groups have at least 1 row, and two are needed")
         self.groups: tuple[Group, ...] = tuple(case.groups[number] for number in kept)
         self._sizes = tuple(float(sizes[number]) for number in kept)
+        super().__init__(subgroups_of_groups(self.groups), rows.values.shape[1], dtype)
         values = rows.values.astype(dtype)
         self._individual = isinstance(spec.property, Individual)
         self._tables = (
@@ -76,17 +79,13 @@ class RowPopulation:
         """In one phrase, for the statement."""
         return f"{self._phrase}, {'each as every group' if self._individual else 'those of a group with equal weight'}"
 
-    def desk(self) -> None:
-        """No memory is needed."""
-        return
-
     def shares(self) -> tuple[float, ...]:
         """How many rows each group has."""
         return self._sizes
 
-    def rounds(self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None) -> RowRounds:  # noqa: ARG002
-        """Draw `count` rounds of a chunk: the same for the same arguments."""
-        words = Address(seed, chunk, copy).halfwords(2 * count)
+    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> RowRounds:
+        """Draw `count` rounds at an address."""
+        words = address.halfwords(2 * count)
         return RowRounds(unit_reals(words[:count], words[count:]), self._tables)
 
 

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fairchain.errors import SpecError
+from fairchain.populations.base import Population
 from fairchain.populations.uniform import UniformPopulation
 from fairchain.spec import Spec, schema
 from fairchain.spec.subgroups import EVERYBODY, Subgroup, unmixed
 
 if TYPE_CHECKING:
     from fairchain.populations.marginals import People
-    from fairchain.populations.rejection import Predicate, Source
+    from fairchain.populations.rejection import Predicate
 
 
 def build_population(
@@ -26,7 +27,7 @@ def build_population(
     people: People | None = None,
     function: Callable[..., Any] | None = None,
     predicate: Predicate | None = None,
-) -> Source:
+) -> Population:
     """The population that a spec asks about, ready to draw rounds for these subgroups.
 
     Parameters
@@ -59,24 +60,6 @@ def build_population(
     return _built(spec, subgroups, dtype, people, function, predicate)
 
 
-def sha256_of(population: Source) -> str | None:
-    """Of the files that decide whom a population draws, where the spec only names them: a corpus and its words."""
-    found: str | None = getattr(_innermost(population), "sha256", None)
-    return found
-
-
-def notes_of(population: Source) -> tuple[str, ...]:
-    """What a user should know about the files of a population."""
-    found: tuple[str, ...] = getattr(_innermost(population), "notes", ())
-    return found
-
-
-def _innermost(population: Source) -> Source:
-    while hasattr(population, "source"):
-        population = population.source
-    return population
-
-
 def _same_people(spec: Spec, predicate: Predicate | None) -> bool:
     """Whether a round shows the same person in every subgroup: where features are independent and nobody is left out.
 
@@ -92,14 +75,14 @@ def _built(
     people: People | None,
     function: Callable[..., Any] | None,
     predicate: Predicate | None,
-) -> Source:
+) -> Population:
     """By kind, then only those whom an subgroup accepts, then with means of groups."""
     plain = unmixed(subgroups)
     # A condition is decided on values as they were written, so candidates are drawn in double precision.
     source = _drawn(spec, plain, np.float64 if predicate is not None else dtype, people, function)
-    if not getattr(source, "exact", True) and source.dtype != np.float64:
+    if not source.exact and source.dtype != np.float64:
         source = _drawn(spec, plain, np.float64, people, function)
-    if predicate is not None or not getattr(source, "exact", True):
+    if predicate is not None or not source.exact:
         from fairchain.populations.rejection import RejectionPopulation
 
         source = RejectionPopulation(source, predicate, plain, dtype=dtype)
@@ -116,7 +99,7 @@ def _drawn(
     dtype: DTypeLike,
     people: People | None,
     function: Callable[..., Any] | None,
-) -> Source:
+) -> Population:
     """The population by its kind."""
     match spec.population:
         case schema.Uniform():

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.populations.base import Inputs
 from fairchain.populations.streams import Address, HalfWords, scaled, unit_reals
-from fairchain.populations.uniform import Inputs
 from fairchain.spec import Domain
 
 # A list of so many entries stays in the processor's cache, where a look into it is the fastest way to draw; with more

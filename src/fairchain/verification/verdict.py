@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
@@ -306,6 +308,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
     if comparison.individual:
         return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.trials[0])),)
+    used = np.asarray(comparison.compared.any(axis=2))
     found = [
         GroupProbability(
             name,
@@ -315,7 +318,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
         )
         for row, outcome in enumerate(outcomes)
         for column, name in enumerate(names)
-        if comparison.compared[row, column].any()
+        if used[row, column]
     ]
     if len(spec.model.labels) == 2 and spec.property.outcome is None and comparison.outcomes == (1,):
         found = [_complement(each, spec.model.labels[0]) for each in found] + found

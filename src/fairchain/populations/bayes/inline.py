@@ -18,7 +18,7 @@ def with_nodes(spec: Spec) -> Spec:
     if not isinstance(spec.population, Network) or spec.population.path is None:
         return spec
     from fairchain.populations.bayes.graph import build_graph
-    from fairchain.populations.bayes.population import read_nodes
+    from fairchain.populations.bayes.reading import read_nodes
 
     nodes = read_nodes(spec.population)
     # Checked here, where a message can still name the file.
