@@ -86,7 +86,8 @@ def poll(
         assert model is not None
         labels[needed] = _decide(model, people.values[needed], pool, progress, len(needed))
         evaluations = len(needed)
-    got = np.array([[np.count_nonzero(mask & (labels == out)) for _, mask in columns] for out in comparison.outcomes])
+    counted = [np.bincount(labels[mask], minlength=len(spec.model.labels)) for _, mask in columns]
+    got = np.array(counted).T[list(comparison.outcomes)]
     asked = np.array([np.count_nonzero(mask) for _, mask in columns])
     counts = SubgroupCounts(asked.astype(np.int64), got.astype(np.int64), weights)
     return Poll(comparison, counts, labels[None, needed], needed, left_out, evaluations)
