@@ -243,6 +243,12 @@ def padding_with_the_number_of_rows(g: Graph) -> Any:
 
 
 @attack
+def a_shape_with_as_many_axes_as_rows(g: Graph) -> Any:
+    made = g.ConstantOfShape(g.Tile([2], g.rows()))
+    return g.Mul("x", g.ReduceSum(g.Add(made, 1.0), keepdims=0))
+
+
+@attack
 def a_single_unit_that_is_spread(g: Graph) -> Any:
     steps = g.Unsqueeze("x", [0])
     _, last = g.RNN(steps, np.ones((1, 1, 2)), np.ones((1, 1, 1)), hidden_size=1, outputs=2)

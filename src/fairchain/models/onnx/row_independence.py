@@ -65,6 +65,8 @@ BY_ROW = frozenset(
     TreeEnsembleRegressor
     """.split()  # noqa: SIM905
 )
+# Operators whose inputs from this one on are lists of sizes or places, which may not be as long as the batch.
+PARAMETERS = {"ConstantOfShape": 0, "Expand": 1, "Pad": 1, "Range": 0, "Reshape": 1, "Slice": 1, "Split": 1, "Tile": 1}
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,9 @@ class _Walk:
             rows = any(each is not None and each.batch is not None for each in inputs)
             taint = _taint(inputs) or (f"{label} is not known to treat every row by itself" if rows else "")
             return [Followed(None, taint=taint)] * outputs
+        first = PARAMETERS.get(node.op_type, len(inputs))
+        if any(each is not None and each.batch is not None for each in inputs[first:]):
+            return [Followed(None, taint=f"{label} has as many parameters as there are rows")] * outputs
         self._attributes = attributes
         try:
             made = rule(self, node, inputs)
