@@ -214,7 +214,7 @@ def test_every_shared_chain_of_a_family_has_its_fidelity() -> None:
     ("options", "message"),
     [
         ({"rule": "paper"}, "give epsilon"),
-        ({"rule": "papr", "epsilon": 0.1}, 'no rule "papr"'),
+        ({"rule": "papr", "epsilon": 0.1}, 'unknown rule "papr"'),
         ({"epsilon": 0.5}, "epsilon: found 0.5"),
         ({"rounds": 0}, "at least one"),
         ({"rounds": 10**20}, "at most 1,000,000,000"),

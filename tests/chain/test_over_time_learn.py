@@ -116,7 +116,7 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
     ("states", "view", "message"),
     [
         (["lstm1[0]", "lstm1[1]"], None, "one recurrent unit"),
-        (["x0", "lstm1[1]"], "folded", "stands before"),
+        (["x0", "lstm1[1]"], "folded", "comes before"),
         (["x0"], "folded", "name one of lstm1, lstm1.cell"),
         (["lstm1"], "rolled", 'no view "rolled"; there is folded, unrolled, last'),
         (["lstm1[3]"], None, '"lstm1" has 3 units'),
