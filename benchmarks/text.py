@@ -25,6 +25,7 @@ import onnxruntime as ort
 from benchmarks.baselines.process import fairchain_command
 from benchmarks.bench import Line, in_turns, median_ratio, render, to_json
 from fairchain import OnnxModel, Spec, example, load_spec, verify
+from fairchain.populations import Scratch
 from fairchain.populations.texts import TextPopulation
 from fairchain.spec import comparison_of, revise
 
@@ -143,9 +144,9 @@ def _drawn_evenly(population: TextPopulation) -> Any:
 
 
 def _draw(population: TextPopulation, evaluations: int, rounds: int = 4096) -> None:
-    groups, desk = tuple(range(len(population.subgroups))), population.desk()
+    groups, scratch = tuple(range(len(population.subgroups))), Scratch()
     for chunk in range(-(-evaluations // (rounds * len(groups)))):
-        drawn = population.rounds(1, chunk, rounds, desk=desk)
+        drawn = population.rounds(1, chunk, rounds, scratch=scratch)
         for group in groups:
             drawn.show(group)
 

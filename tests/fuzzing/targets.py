@@ -496,14 +496,14 @@ DECISIONS_AS_JSON = b'{"sex": "F", "d": "yes"}\n{"d": "no", "sex": "M"}\n{"sex":
 
 
 def _monitor_states() -> list[bytes]:
-    from fairchain.monitoring.lines import DataSource
+    from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import write_state
     from fairchain.monitoring.stream import Watch
 
     def write(path: Path) -> None:
         decisions = path.with_suffix(".csv")
         decisions.write_bytes(DECISIONS)
-        with DataSource(decisions) as source:
+        with LineSource(decisions) as source:
             watch = Watch(source, _asked_of_monitor(), resumable=True)
             list(watch.reports())
         write_state(watch.state, path)
@@ -514,7 +514,7 @@ def _monitor_states() -> list[bytes]:
 def _resume(path: Path) -> object:
     """Read a state, with its digest corrected where it can be, and go on from it."""
     from fairchain.certificate_format import digest
-    from fairchain.monitoring.lines import DataSource
+    from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import read_state, write_state
     from fairchain.monitoring.stream import Watch
 
@@ -527,7 +527,7 @@ def _resume(path: Path) -> object:
     decisions = path.with_name("decisions.csv")
     decisions.write_bytes(DECISIONS + b"M,yes\n")
     before = read_state(path, _asked_of_monitor())
-    with DataSource(decisions) as source:
+    with LineSource(decisions) as source:
         watch = Watch(source, _asked_of_monitor(), before, resumable=True)
         reports = [report.to_dict() for report in watch.reports(keep_going=True, every=2)]
     write_state(watch.state, path)
@@ -535,12 +535,12 @@ def _resume(path: Path) -> object:
 
 
 def _watch(path: Path) -> object:
-    from fairchain.monitoring.lines import DataSource
+    from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import read_state, write_state
     from fairchain.monitoring.stream import Watch
 
     for skip in (True, False):
-        with DataSource(path) as source:
+        with LineSource(path) as source:
             watch = Watch(source, _asked_of_monitor(), skip_bad=skip, resumable=True)
             for report in watch.reports(keep_going=True, every=50):
                 json.dumps(report.to_dict())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import chisquare
 
-from fairchain.populations import AveragePopulation, UniformPopulation
+from fairchain.populations import AveragePopulation, Scratch, UniformPopulation
 from fairchain.spec import groups_of
 from fairchain.spec.subgroups import AVERAGE, EVERYBODY, Subgroup, unmixed
 from tests.questions import category, integer, spec
@@ -68,10 +68,10 @@ def test_in_a_round_the_mean_shows_the_person_as_one_of_the_groups() -> None:
 def test_draws_follow_from_the_address_alone() -> None:
     drawn = population()
     fresh = drawn.rounds(3, 4, 200).inputs([0, 1, 2]).tobytes()
-    desk = drawn.desk()
+    scratch = Scratch()
     for count in (5, 999):
-        drawn.rounds(3, 4, count, desk=desk).show(1)
-    assert drawn.rounds(3, 4, 200, desk=desk).inputs([0, 1, 2]).tobytes() == fresh
+        drawn.rounds(3, 4, count, scratch=scratch).show(1)
+    assert drawn.rounds(3, 4, 200, scratch=scratch).inputs([0, 1, 2]).tobytes() == fresh
     others = [drawn.rounds(*place).inputs([1]).tobytes() for place in ((3, 4, 200, 1), (3, 5, 200), (4, 4, 200))]
     assert len({drawn.rounds(3, 4, 200).inputs([1]).tobytes(), *others}) == 4
 

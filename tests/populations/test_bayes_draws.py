@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from fairchain.errors import SpecError
-from fairchain.populations.bayes import enumeration
+from fairchain.populations import Scratch
+from fairchain.populations.bayes import graph
 from fairchain.populations.bayes.population import BayesPopulation
 from fairchain.spec import parse_spec
 from tests.populations.towns import FEATURES, JOB, RACE, SEX, TOWN, number, population, town
@@ -39,10 +40,10 @@ def test_the_same_chunk_is_the_same_bytes_whatever_was_drawn_before_and_by_whom(
     used = town()
 
     def work(chunk: int) -> bytes:
-        desk = used.desk()
+        scratch = Scratch()
         for count in (7, 3000, 1):
-            used.rounds(5, chunk, count, desk=desk).show(chunk % 3)
-        return used.rounds(5, 3, 500, desk=desk).inputs([0, 2, 1]).tobytes()
+            used.rounds(5, chunk, count, scratch=scratch).show(chunk % 3)
+        return used.rounds(5, 3, 500, scratch=scratch).inputs([0, 2, 1]).tobytes()
 
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(work, range(12))) == {fresh}
@@ -104,7 +105,7 @@ def test_a_group_with_probability_0_is_named(monkeypatch: pytest.MonkeyPatch) ->
     nodes = [{"name": "sex", "probabilities": [0.0, 1.0]}, {"name": "race", "probabilities": [0.5, 0.5]}]
     expected = 'population.nodes: group "race=a & sex=Female" has probability 0; '
     for most, remedy in ((200_000, "set property.min_size"), (1, "leave it out of the feature's groups")):
-        monkeypatch.setattr(enumeration, "MOST_COMBINATIONS", most)
+        monkeypatch.setattr(graph, "MOST_COMBINATIONS", most)
         with pytest.raises(SpecError, match=expected + remedy):
             population(nodes, RACE, SEX, protected=["race", "sex"])
 
@@ -114,7 +115,7 @@ def test_subgroups_of_the_same_group_show_the_same_people() -> None:
     doubled = BayesPopulation(_spec_of_town(), [*drawn.subgroups, *drawn.subgroups])
     shown = doubled.rounds(1, 1, 50).inputs(range(6)).reshape(2, 3, 50, 4)
     assert (shown[0] == shown[1]).all()
-    assert doubled.shares().tolist() == 2 * drawn.shares().tolist()  # type: ignore[union-attr]
+    assert doubled.shares() == 2 * drawn.shares()  # type: ignore[operator]
 
 
 def _spec_of_town() -> Any:

@@ -14,9 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairchain.errors import SpecError
-from fairchain.populations.bayes.bif import parse_bif
-from fairchain.populations.bayes.population import read_nodes
-from fairchain.populations.bayes.reading import MOST_BYTES
+from fairchain.populations.bayes.reading import MOST_BYTES, parse_bif, read_nodes
 from fairchain.spec.schema import Network, Node
 
 HOMES = """\

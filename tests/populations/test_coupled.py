@@ -14,6 +14,7 @@ from scipy.stats import binom
 from fairchain import Coupled, parse_spec, verify
 from fairchain.errors import DataError
 from fairchain.populations import FunctionPopulation, RejectionPopulation, build_population
+from fairchain.populations.streams import Address
 from fairchain.spec import comparison_of
 from fairchain.spec.conditions import parse_predicate
 from fairchain.statistics.e_values import growth, log_wealth
@@ -57,9 +58,9 @@ def row_by_row(u: NDArray[Any], group: str | None) -> NDArray[Any]:
 class SameState(FunctionPopulation):
     """The unsound variant: every group gets a generator in the same state."""
 
-    def people(self, address: tuple[int, int, int, int], subgroup: int) -> Any:
-        seed, chunk, count, _ = address
-        return self._asked(subgroup, count, np.random.Generator(np.random.Philox([seed, chunk])), count)
+    def values_of(self, address: Address, count: int, subgroup: int) -> Any:
+        generator = np.random.Generator(np.random.Philox([address.seed, address.chunk]))
+        return self._asked(subgroup, count, generator, count)
 
 
 def wrong_answers(population: Any) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import MarginalPopulation, UniformPopulation, marginal_shares
+from fairchain.populations import MarginalPopulation, Scratch, UniformPopulation, marginal_shares
 from fairchain.populations.distributions import MOST_LISTED
 from fairchain.spec import Spec, parse_spec
 from fairchain.spec.subgroups import Subgroup
@@ -238,7 +238,7 @@ def test_only_protected_columns_differ_and_subgroups_keep_their_order() -> None:
 
 
 def test_neither_the_other_subgroups_nor_their_order_change_what_an_subgroup_may_show() -> None:
-    """Coupled or alone, an subgroup's distribution is the same; here even its draws are."""
+    """Coupled or alone, a subgroup's distribution is the same; here even its draws are."""
     rows, one = people(), asked(JOB, AGE, SEX, protected=["age", "sex"])
     every = MarginalPopulation(one, None, rows, np.float64)
     shown = every.rounds(8, 8, 2000).inputs(range(4)).reshape(4, 2000, 3)
@@ -252,10 +252,10 @@ def test_the_same_chunk_is_the_same_bytes_whatever_was_drawn_before_and_by_whom(
     one = asked(JOB, AGE, SEX, protected=["age", "sex"])
     fresh = MarginalPopulation(one, None, people()).rounds(5, 3, 500).inputs(range(4)).tobytes()
     used = MarginalPopulation(one, None, people())
-    desk = used.desk()
+    scratch = Scratch()
     for count in (7, 9000, 1):
-        used.rounds(5, 3, count, desk=desk).show(2)
-    assert used.rounds(5, 3, 500, desk=desk).inputs(range(4)).tobytes() == fresh
+        used.rounds(5, 3, count, scratch=scratch).show(2)
+    assert used.rounds(5, 3, 500, scratch=scratch).inputs(range(4)).tobytes() == fresh
     with ThreadPoolExecutor(4) as pool:
         again = list(pool.map(lambda _: used.rounds(5, 3, 500).inputs(range(4)).tobytes(), range(8)))
     assert set(again) == {fresh}

@@ -6,7 +6,6 @@ Each statistical test would fail for one seed in a million if what it promises h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -16,7 +15,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import FunctionPopulation, RejectionPopulation, UniformPopulation
+from fairchain.populations import FunctionPopulation, RejectionPopulation, Rounds, Scratch, UniformPopulation
+from fairchain.populations.base import DerivedPopulation
+from fairchain.populations.streams import Address
 from fairchain.spec.conditions import Predicate, parse_predicate
 from fairchain.spec.subgroups import Subgroup
 from tests.questions import category, integer, spec
@@ -93,36 +94,26 @@ def test_subgroups_that_accept_the_same_people_stay_coupled() -> None:
 def test_draws_follow_from_the_address_whichever_subgroups_are_looked_at() -> None:
     drawn = given(MIXED, Subgroup("everybody"))
     every = drawn.rounds(5, 6, 700).inputs([0, 1, 2]).reshape(3, 700, 3)
-    desk = drawn.desk()
+    scratch = Scratch()
     for count in (1, 3000, 20):
-        drawn.rounds(5, 6, count, desk=desk)
-    again = drawn.rounds(5, 6, 700, desk=desk)
+        drawn.rounds(5, 6, count, scratch=scratch)
+    again = drawn.rounds(5, 6, 700, scratch=scratch)
     assert np.array_equal(again.show(2), every[2])
     assert np.array_equal(again.inputs([1, 0]).reshape(2, 700, 3), every[[1, 0]])
     others = [drawn.rounds(*place).inputs([0]).tobytes() for place in ((5, 6, 700, 1), (5, 7, 700), (6, 6, 700))]
     assert len({every[0].tobytes(), *others}) == 4
 
 
-@dataclass
-class Watched:
-    """A population that remembers what it was asked for."""
+class Watched(DerivedPopulation):
+    """A population that records the addresses and numbers of rows it draws."""
 
-    source: UniformPopulation
-    asked: list[tuple[int, ...]] = field(default_factory=list)
-    width = 3
-    dtype = np.dtype(np.float64)
+    def __init__(self, source: UniformPopulation) -> None:
+        super().__init__(source, source.subgroups)
+        self.drawn: list[tuple[Address, int]] = []
 
-    def desk(self) -> Any:
-        return self.source.desk()
-
-    def shares(self) -> Any:
-        return self.source.shares()
-
-    def rounds(
-        self, seed: int, chunk: int, count: int, copy: int = 0, desk: Any = None, subgroups: Sequence[int] | None = None
-    ) -> Any:
-        self.asked.append((seed, chunk, count, copy))
-        return self.source.rounds(seed, chunk, count, copy, desk, subgroups)
+    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
+        self.drawn.append((address, count))
+        return self.source.draw(address, count, scratch, subgroups)
 
 
 def test_no_candidate_is_used_twice_by_copies_of_a_chunk() -> None:
@@ -130,14 +121,14 @@ def test_no_candidate_is_used_twice_by_copies_of_a_chunk() -> None:
     drawn = RejectionPopulation(watched, RARELY, watched.source.subgroups)
     for copy in range(4):
         drawn.rounds(1, 1, 300, copy)
-    places = [place[3] for place in watched.asked]
+    places = [address.copy for address, _ in watched.drawn]
     assert len(set(places)) == len(places)
 
 
 def test_few_waiting_rounds_get_several_candidates_and_many_get_one() -> None:
     watched = Watched(uniform())
     RejectionPopulation(watched, RARELY, watched.source.subgroups).rounds(1, 1, 5000)
-    counts = [place[2] for place in watched.asked]
+    counts = [count for _, count in watched.drawn]
     assert counts[0] == 5000
     assert max(counts) == 5000
     assert all(count >= 512 or count <= 2**attempt * 8 for attempt, count in enumerate(counts))
@@ -145,8 +136,8 @@ def test_few_waiting_rounds_get_several_candidates_and_many_get_one() -> None:
     assert len(counts) < 80
     easy = Watched(uniform())
     RejectionPopulation(easy, RICH, easy.source.subgroups).rounds(1, 1, 16)
-    assert easy.asked[0][2] == 16
-    assert sum(place[2] for place in easy.asked) < 300
+    assert easy.drawn[0][1] == 16
+    assert sum(count for _, count in easy.drawn) < 300
 
 
 def test_people_are_shown_in_the_precision_that_was_asked_for() -> None:

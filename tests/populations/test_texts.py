@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import build_population
-from fairchain.populations.build import notes_of, sha256_of
-from fairchain.populations.group_sizes import large_enough
+from fairchain.populations import Scratch, build_population
+from fairchain.populations.build import large_enough
 from fairchain.populations.texts import TextPopulation
 from fairchain.spec import comparison_of, parse_spec
 from fairchain.text.terms import kept_words
@@ -162,10 +161,10 @@ def test_a_corpus_is_looked_through_in_blocks(tmp_path: Path, monkeypatch: pytes
 
 def test_draws_follow_from_their_address_alone(tmp_path: Path) -> None:
     population = population_of(spec_of(tmp_path, replace=2))
-    desk = population.desk()
+    scratch = Scratch()
     whole = population.rounds(3, 4, 100).inputs([0, 1, 2])
-    population.rounds(3, 5, 300, desk=desk).show(1)
-    again = population.rounds(3, 4, 100, desk=desk)
+    population.rounds(3, 5, 300, scratch=scratch).show(1)
+    again = population.rounds(3, 4, 100, scratch=scratch)
     assert np.array_equal(again.show(2), whole[200:])
     assert np.array_equal(again.show(0), whole[:100])
     assert np.array_equal(again.show(2), whole[200:])
@@ -197,7 +196,7 @@ def test_a_mean_of_groups_and_everybody_are_drawn_too(tmp_path: Path) -> None:
         place = next(place for place, subgroup in enumerate(subgroups) if subgroup.group is None and not subgroup.mixed)
         rows = population.rounds(0, 0, 2000).show(place)
         assert len(np.unique(rows, axis=0)) == everybody
-        assert sha256_of(population)
+        assert population.sha256
 
 
 def test_groups_of_several_values_and_several_features(tmp_path: Path) -> None:
@@ -237,8 +236,8 @@ def test_a_phrase_says_what_is_drawn(tmp_path: Path) -> None:
 
 def test_texts_that_are_left_out_are_told(tmp_path: Path) -> None:
     population = population_of(spec_of(tmp_path, (*TEXTS, "quite unknown")))
-    assert notes_of(population) == ("1 of 7 texts hold no known word and are never drawn.",)
-    assert notes_of(population_of(spec_of(tmp_path))) == ()
+    assert population.notes == ("1 of 7 texts hold no known word and are never drawn.",)
+    assert population_of(spec_of(tmp_path)).notes == ()
 
 
 def test_the_hash_is_of_corpus_words_terms_and_synonyms(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
-"""Where inputs come from. A population draws rounds by chunk number; nothing here knows the network.
+"""Populations: the distributions from which inputs are drawn, in rounds, by chunk number. None knows the network.
 
-Kinds that a question does not ask for are not imported.
+Kinds that a spec does not use are not imported.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fairchain.populations.base import Population, Rounds, Scratch
 from fairchain.populations.build import build_population
-from fairchain.populations.uniform import Desk, Rounds, UniformPopulation
+from fairchain.populations.uniform import UniformPopulation
 
 if TYPE_CHECKING:
     from fairchain.populations.functions import Coupled, FunctionPopulation
@@ -29,12 +30,13 @@ _HOMES = {
 __all__ = [
     "AveragePopulation",
     "Coupled",
-    "Desk",
     "FunctionPopulation",
     "IntervenedPopulation",
     "MarginalPopulation",
+    "Population",
     "RejectionPopulation",
     "Rounds",
+    "Scratch",
     "UniformPopulation",
     "build_population",
     "marginal_shares",

@@ -1,21 +1,40 @@
-"""From a spec to the population it speaks of: by kind, then restricted by `given`, then with means of groups."""
+"""From a spec to its population: by kind, then restricted by `given`, then with means of groups.
+
+Also what must be known before: the nodes and terms of files that the spec names, and the groups that are large enough.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import DTypeLike
 
 from fairchain.errors import SpecError
+from fairchain.populations.base import Population
 from fairchain.populations.uniform import UniformPopulation
-from fairchain.spec import Spec, schema
-from fairchain.spec.subgroups import EVERYBODY, Subgroup, unmixed
+from fairchain.spec import (
+    CategoryFeature,
+    Group,
+    Marginals,
+    Network,
+    Spec,
+    TextFeature,
+    Texts,
+    Uniform,
+    groups_of,
+    schema,
+)
+from fairchain.spec.files import is_file
+from fairchain.spec.schema import Feature
+from fairchain.spec.subgroups import EVERYBODY, Subgroup, subgroups_of_groups, unmixed
 
 if TYPE_CHECKING:
     from fairchain.populations.marginals import People
-    from fairchain.populations.rejection import Predicate, Source
+    from fairchain.populations.rejection import Predicate
 
 
 def build_population(
@@ -26,7 +45,7 @@ def build_population(
     people: People | None = None,
     function: Callable[..., Any] | None = None,
     predicate: Predicate | None = None,
-) -> Source:
+) -> Population:
     """The population that a spec asks about, ready to draw rounds for these subgroups.
 
     Parameters
@@ -45,7 +64,7 @@ def build_population(
     Raises
     ------
     SpecError, DataError
-        If the population cannot be meant, or nobody in it belongs to an subgroup.
+        If the population cannot be meant, or nobody in it belongs to a subgroup.
     """
     if function is not None and not isinstance(spec.population, schema.Callable):
         raise SpecError('population.kind: a function was given to draw people; write kind = "callable" or leave it out')
@@ -57,24 +76,6 @@ def build_population(
         values = None if single else _built(spec, subgroups, dtype, people, function, None)
         return IntervenedPopulation(spec, subgroups, everybody, values)
     return _built(spec, subgroups, dtype, people, function, predicate)
-
-
-def sha256_of(population: Source) -> str | None:
-    """Of the files that decide whom a population draws, where the spec only names them: a corpus and its words."""
-    found: str | None = getattr(_innermost(population), "sha256", None)
-    return found
-
-
-def notes_of(population: Source) -> tuple[str, ...]:
-    """What a user should know about the files of a population."""
-    found: tuple[str, ...] = getattr(_innermost(population), "notes", ())
-    return found
-
-
-def _innermost(population: Source) -> Source:
-    while hasattr(population, "source"):
-        population = population.source
-    return population
 
 
 def _same_people(spec: Spec, predicate: Predicate | None) -> bool:
@@ -92,14 +93,14 @@ def _built(
     people: People | None,
     function: Callable[..., Any] | None,
     predicate: Predicate | None,
-) -> Source:
-    """By kind, then only those whom an subgroup accepts, then with means of groups."""
+) -> Population:
+    """By kind, then only those whom a subgroup accepts, then with means of groups."""
     plain = unmixed(subgroups)
     # A condition is decided on values as they were written, so candidates are drawn in double precision.
     source = _drawn(spec, plain, np.float64 if predicate is not None else dtype, people, function)
-    if not getattr(source, "exact", True) and source.dtype != np.float64:
+    if not source.exact and source.dtype != np.float64:
         source = _drawn(spec, plain, np.float64, people, function)
-    if predicate is not None or not getattr(source, "exact", True):
+    if predicate is not None or not source.exact:
         from fairchain.populations.rejection import RejectionPopulation
 
         source = RejectionPopulation(source, predicate, plain, dtype=dtype)
@@ -116,7 +117,7 @@ def _drawn(
     dtype: DTypeLike,
     people: People | None,
     function: Callable[..., Any] | None,
-) -> Source:
+) -> Population:
     """The population by its kind."""
     match spec.population:
         case schema.Uniform():
@@ -141,3 +142,69 @@ def _drawn(
             return FunctionPopulation(spec, subgroups, function, dtype)
         case _:
             raise ValueError("rows of a table are not drawn")
+
+
+def with_nodes(spec: Spec) -> Spec:
+    """The same spec with the nodes of a network's file, and the terms of a list's, in place of the path."""
+    if spec.text is not None:
+        return replace(spec, described=tuple(map(_with_terms, spec.described)))
+    if not isinstance(spec.population, Network) or spec.population.path is None:
+        return spec
+    from fairchain.populations.bayes.graph import build_graph
+    from fairchain.populations.bayes.reading import read_nodes
+
+    nodes = read_nodes(spec.population)
+    # Checked here, where a message can still name the file.
+    build_graph(spec.features, nodes, spec.population.path)
+    name = spec.population.name or Path(spec.population.path).name
+    return replace(spec, population=Network(nodes=nodes, name=name))
+
+
+def _with_terms(feature: Feature | TextFeature) -> Feature | TextFeature:
+    """A feature with the words of its values in place of the file they stand in."""
+    if not isinstance(feature, CategoryFeature) or not is_file(feature.terms):
+        return feature
+    from fairchain.text.terms import NEUTRAL, lists_of, terms_of
+
+    # Checked here, where a message can still name the file.
+    terms_of(feature)
+    used = {NEUTRAL, *map(str, feature.values)}
+    return replace(feature, terms={value: words for value, words in lists_of(feature).items() if value in used})
+
+
+Left = tuple[tuple[str, float], ...]
+
+
+def _shares(spec: Spec, groups: tuple[Group, ...], people: People | None) -> Sequence[float] | None:
+    if isinstance(spec.population, Uniform | Marginals):
+        from fairchain.populations.marginals import marginal_shares
+
+        # A group that nobody belongs to has a share too, though it could not be drawn.
+        return marginal_shares(spec, subgroups_of_groups(groups), people)
+    if isinstance(spec.population, Texts):
+        from fairchain.populations.texts import text_shares
+
+        return text_shares(spec, groups)
+    if not isinstance(spec.population, Network):
+        return None
+    from fairchain.populations.bayes.population import network_shares
+
+    return network_shares(spec, groups)
+
+
+def large_enough(spec: Spec, people: People | None = None) -> tuple[tuple[Group, ...], Left]:
+    """The groups that reach `property.min_size`, and those that do not, with their share of the population."""
+    groups, least = groups_of(spec), spec.property.min_size
+    if least is None:
+        return groups, ()
+    shares = _shares(spec, groups, people)
+    if shares is None:
+        raise SpecError("property.min_size: the groups' shares cannot be computed for this population; leave it out")
+    kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
+    if len(kept) < 2:
+        raise SpecError(
+            f"property.min_size: {least:g} leaves {len(kept)} of {len(groups)} groups, and two are needed; the largest "
+            f"has a share of {max(shares):.3g}"
+        )
+    left_out = tuple((group.name, float(share)) for group, share in zip(groups, shares, strict=True) if share < least)
+    return kept, left_out

@@ -23,9 +23,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError
 from fairchain.messages import suggest
+from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
-from fairchain.populations.uniform import Inputs, columns_of, shown_groups, subgroups_of
-from fairchain.spec import CategoryFeature, Feature, Group, Spec, domain_of
+from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
 from fairchain.spec.subgroups import Subgroup
 from fairchain.system.user_code import user_code
 from fairchain.tables.frames import has_masked
@@ -33,7 +33,7 @@ from fairchain.tables.frames import has_masked
 # Rows drawn before the run, to see that the function draws from the generator alone, or row by row.
 TRIAL, TRIAL_COUPLED = 8, 64
 # Rows of every chunk that a coupled function computes a second time, among other rows; and the stream of that choice.
-CHECKED, CHECK_LANE = 8, 2**61
+CHECKED, CHECK_SUBSTREAM = 8, 2**61
 # Rounding of sums in another order, relative to a feature's range: no dependence on other rows.
 ROUNDING = 1e-9
 # Uniform numbers for each round: 8192 rounds of them take 256 MiB.
@@ -43,8 +43,6 @@ FORMS = (
     "fairchain.Coupled(f, uniforms=m) for f(u, group)"
 )
 COUPLED_FORMS = "write it as f(u, group) for one group, or as f(u) for everybody"
-
-Draw = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Coupled:
         return self.function(u, **group)
 
 
-class FunctionPopulation:
+class FunctionPopulation(FeaturePopulation):
     """A population whose inputs a Python function draws.
 
     Parameters
@@ -121,10 +119,7 @@ class FunctionPopulation:
         dtype: DTypeLike = np.float32,
         name: str | None = None,
     ) -> None:
-        self.subgroups: tuple[Subgroup, ...] = subgroups_of(spec) if subgroups is None else tuple(subgroups)
-        self.groups: tuple[Group, ...] = shown_groups(spec, self.subgroups)
-        self.protected_columns = columns_of(spec)
-        self.dtype = np.dtype(dtype)
+        super().__init__(spec, subgroups, dtype)
         self._uniforms = function.uniforms if isinstance(function, Coupled) else None
         self._function = function.function if isinstance(function, Coupled) else function
         self.name = name or _name_of(self._function)
@@ -138,12 +133,11 @@ class FunctionPopulation:
         self._try()
 
     def __str__(self) -> str:
-        """In one phrase, for the statement under a verdict."""
         return f"the inputs that the Python function {self.name} draws"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the guarantee assumes of the function and nobody can check."""
+        """Assumptions about the function that cannot be checked."""
         if self._uniforms is not None:
             return ()
         return (
@@ -152,50 +146,27 @@ class FunctionPopulation:
         )
 
     @property
-    def width(self) -> int:
-        """How many features there are."""
-        return len(self._features)
-
-    @property
     def exact(self) -> bool:
         """Whether every subgroup is shown its own rows; else they must be selected with `accepts`."""
         return self._by_group or all(subgroup.group is None for subgroup in self.subgroups)
 
-    def accepts(self, subgroup: int, values: Inputs) -> NDArray[np.bool_] | None:
-        """Which of these rows, (rows, features), belong to a subgroup; None if all that it shows do."""
+    def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
+        """Return which of these rows, (rows, features), belong to a subgroup; None if all that it is shown do."""
         if self._by_group or self.subgroups[subgroup].group is None:
             return None
-        return self._belong(subgroup, values)
+        return self.belong(subgroup, values)
 
-    def shares(self) -> None:
-        """Return None: the function does not say."""
-        return
+    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> FunctionRounds:
+        """Draw `count` rounds at an address: the same as long as function and numpy stay the same."""
+        return FunctionRounds(self, address, count)
 
-    def desk(self) -> None:
-        """Return None: the function brings memory of its own."""
-        return
-
-    def rounds(
-        self,
-        seed: int,
-        chunk: int,
-        count: int,
-        copy: int = 0,
-        desk: None = None,  # noqa: ARG002
-        subgroups: Sequence[int] | None = None,  # noqa: ARG002
-    ) -> FunctionRounds:
-        """Draw `count` rounds of a chunk: the same for the same arguments as long as function and numpy stay."""
-        return FunctionRounds(self, (seed, chunk, count, copy))
-
-    def people(self, address: Draw, subgroup: int) -> Inputs:
+    def values_of(self, address: Address, count: int, subgroup: int) -> Inputs:
         """Call the function for a subgroup: with its own generator, or with the uniforms that all subgroups share."""
-        count = address[2]
         if self._uniforms is None:
             return self._asked(subgroup, count, _generator(address, self.shows(subgroup)), count).astype(self.dtype)
-        u = _uniforms(address, self._uniforms)
+        u = _uniforms(address, count, self._uniforms)
         values = self._asked(subgroup, count, u)
-        seed, chunk, _, copy = address
-        rows = Address(seed, chunk, copy).integers(count, CHECKED, CHECK_LANE + self.shows(subgroup)).astype(np.intp)
+        rows = address.integers(count, CHECKED, CHECK_SUBSTREAM + self.shows(subgroup)).astype(np.intp)
         self._check_rows(subgroup, u, values, rows)
         return values.astype(self.dtype)
 
@@ -210,7 +181,7 @@ class FunctionPopulation:
         with self._one_at_a_time, user_code(self.name, "the function failed:", DataError):
             answer = self._function(*arguments, **extra)
         values = self._checked(answer, count)
-        if self._by_group and group is not None and not (belong := self._belong(subgroup, values)).all():
+        if self._by_group and group is not None and not (belong := self.belong(subgroup, values)).all():
             raise DataError(
                 f'{self.name}: {int((~belong).sum())} of {count} rows are not of group "{group.name}", which was '
                 "requested; return rows of that group only, or leave the parameter group out"
@@ -229,12 +200,6 @@ class FunctionPopulation:
                 "from call to call; compute each row from its own row of u alone, or write f(rng, count, group)"
             )
 
-    def _belong(self, subgroup: int, values: Inputs) -> NDArray[np.bool_]:
-        belong = np.ones(len(values), bool)
-        for column, domain in zip(self.protected_columns, self.groups[subgroup].domains, strict=True):
-            belong &= domain.holds(values[:, column])
-        return belong
-
     def _try(self) -> None:
         """Refuse, before the run, a function that keeps a state or whose coupled rows depend on each other."""
         for subgroup in {self.shows(subgroup): subgroup for subgroup in range(len(self.subgroups))}.values():
@@ -245,7 +210,7 @@ class FunctionPopulation:
 
     def _try_twice(self, subgroup: int) -> None:
         """Two calls with a generator in the same state must give the same rows: rounds are drawn again by address."""
-        once, again = (self.people((0, 0, TRIAL, 0), subgroup) for _ in range(2))
+        once, again = (self.values_of(Address(0, 0), TRIAL, subgroup) for _ in range(2))
         if not np.array_equal(once, again):
             raise DataError(
                 f"{self.name}: two calls with a generator in the same state gave different rows; "
@@ -254,7 +219,7 @@ class FunctionPopulation:
 
     def _try_rows(self, subgroup: int, uniforms: int) -> None:
         """Permuted, split and repeated rows of `u` must give permuted, split and repeated rows of the result."""
-        u = _uniforms((0, 0, TRIAL_COUPLED, 0), uniforms)
+        u = _uniforms(Address(0, 0), TRIAL_COUPLED, uniforms)
         values = self._asked(subgroup, TRIAL_COUPLED, u)
         order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
         for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
@@ -336,39 +301,34 @@ class FunctionPopulation:
 
 
 @dataclass(frozen=True)
-class FunctionRounds:
+class FunctionRounds(Rounds):
     """The draws of one chunk, made when they are first shown."""
 
     population: FunctionPopulation
-    address: tuple[int, int, int, int]
+    address: Address
+    count: int
     _drawn: dict[int, Inputs] = field(default_factory=dict)
 
-    def inputs(self, groups: Sequence[int]) -> Inputs:
-        """Feature values, one block of rows after another for each subgroup: (subgroups * rounds, features)."""
-        return np.concatenate([self.show(group) for group in groups])
-
-    def show(self, group: int) -> Inputs:
-        """The rows of one subgroup, (rounds, features), or everybody if not exact."""
-        key = self.population.shows(group)
+    def show(self, subgroup: int, /) -> Inputs:
+        """Return the rows of one subgroup, (rounds, features), or of the overall population if not exact."""
+        key = self.population.shows(subgroup)
         if key not in self._drawn:
             self._drawn.clear()
-            self._drawn[key] = self.population.people(self.address, group)
+            self._drawn[key] = self.population.values_of(self.address, self.count, subgroup)
         return self._drawn[key]
 
 
-def _generator(address: Draw, lane: int) -> np.random.Generator:
-    """Return the generator of an address and lane: by its own key, so that `jumped` and `spawn` lead to no other's."""
-    seed, chunk, _, copy = address
+def _generator(address: Address, substream: int) -> np.random.Generator:
+    """Return a generator with a key of its own, so that `jumped` and `spawn` never reach another substream."""
     # Words of fixed length, since numbers that are split into as many words as they need could run together.
-    words = [seed >> shift & 0xFFFFFFFF for shift in range(0, 128, 32)]
-    words += [number >> shift & 0xFFFFFFFF for number in (chunk, copy, lane) for shift in (0, 32)]
+    words = [address.seed >> shift & 0xFFFFFFFF for shift in range(0, 128, 32)]
+    words += [number >> shift & 0xFFFFFFFF for number in (address.chunk, address.copy, substream) for shift in (0, 32)]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
-def _uniforms(address: Draw, uniforms: int) -> NDArray[np.float64]:
+def _uniforms(address: Address, count: int, uniforms: int) -> NDArray[np.float64]:
     """Return an array (rounds, uniforms) of independent uniform numbers in [0, 1) with 53 random bits."""
-    seed, chunk, count, copy = address
-    words = Address(seed, chunk, copy).halfwords(2 * count * uniforms)
+    words = address.halfwords(2 * count * uniforms)
     return _read_only(unit_reals(*words.reshape(2, -1)).reshape(count, uniforms))
 
 

@@ -1,9 +1,8 @@
 """Independent features with given frequencies: those of a table's columns, or those that the spec states.
 
-Rounds are coupled as those of uniform features are. An subgroup's protected features have the same law as everybody's,
+Rounds are coupled as those of uniform features are. A subgroup's protected features have the overall distribution,
 restricted to the group's values; the others do not depend on the subgroup. A value is found by inverse CDF from words
-that all subgroups share, so that an subgroup's draw is exactly of its law and differs no more than needed from
-another's.
+that all subgroups share: each subgroup has exactly its distribution, and two subgroups differ no more than needed.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
-from fairchain.populations.distributions import Counted, Law, Listed, uniform_law
-from fairchain.populations.frequencies import Stated, stated_law
-from fairchain.populations.streams import Address, HalfWords, scaled, surplus
-from fairchain.populations.uniform import Desk, Inputs, Rounds, columns_of, shown_groups, subgroups_of
+from fairchain.populations.base import Inputs, Scratch, columns_of, shown_groups
+from fairchain.populations.distributions import Counted, Law, Listed, Stated, stated_law, uniform_law
+from fairchain.populations.streams import Address, HalfWords
+from fairchain.populations.uniform import IndependentPopulation, IndependentRounds
 from fairchain.spec import Domain, Group, Spec, domain_of
 from fairchain.spec.schema import Marginals
 from fairchain.spec.subgroups import Subgroup
@@ -44,24 +43,24 @@ class People(Protocol):
         """The file, or what was handed over."""
 
 
-class MarginalPopulation:
-    """Where inputs come from when every feature is independent with frequencies of its own.
+class MarginalPopulation(IndependentPopulation):
+    """The product distribution of features with stated or counted frequencies.
 
     Parameters
     ----------
     spec
         Its `population.frequencies` come first; a feature without any has those of its column.
     subgroups
-        Who is shown: groups, or everybody; by default each group of the spec.
+        Groups or the overall population; by default each group of the spec.
     people
         Rows of a table; without one a feature whose frequencies are not stated is uniform over its range.
     dtype
-        Of the feature values handed out.
+        Of the values that are shown.
 
     Raises
     ------
     SpecError, DataError
-        If frequencies cannot be meant, or nobody belongs to an subgroup.
+        If frequencies are invalid, or a subgroup has probability 0.
     """
 
     def __init__(
@@ -71,10 +70,7 @@ class MarginalPopulation:
         people: People | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.subgroups: tuple[Subgroup, ...] = subgroups_of(spec) if subgroups is None else tuple(subgroups)
-        self.groups: tuple[Group, ...] = shown_groups(spec, self.subgroups)
-        self.protected_columns = columns_of(spec)
-        self.dtype = np.dtype(dtype)
+        super().__init__(spec, subgroups, dtype)
         self._phrase = _phrase(spec, people)
         laws = laws_of(spec, people)
         self._shares = _shares(laws, self.protected_columns, self.groups)
@@ -92,79 +88,49 @@ class MarginalPopulation:
         self._spread_words()
 
     def __str__(self) -> str:
-        """In one phrase, for the statement under a verdict."""
         return self._phrase
 
-    @property
-    def width(self) -> int:
-        """How many features there are."""
-        return len(self._laws)
-
     def shares(self) -> tuple[float, ...]:
-        """The share of all people that belongs to each subgroup."""
+        """Return the probability of each subgroup."""
         return tuple(float(prod(parts)) for parts in self._shares)
 
-    def desk(self) -> Desk:
-        """Memory to draw into, for one worker."""
-        return Desk(self.dtype, self._sizes, self._starts)
-
-    def rounds(
-        self,
-        seed: int,
-        chunk: int,
-        count: int,
-        copy: int = 0,
-        desk: Desk | None = None,
-        subgroups: Sequence[int] | None = None,  # noqa: ARG002
-    ) -> Rounds:
-        """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere."""
-        address = Address(seed, chunk, copy)
-        desk = desk or self.desk()
-        people, product = desk.clear(count)
-        drawn = address.halfwords(count * (self.width + self._further))
-        words, fine = drawn[: people.size].reshape(people.shape), drawn[people.size :].reshape(count, -1)
-        sizes, starts = desk.tiles(count)
-        _, low = scaled(words.reshape(-1), sizes, out=product)
-        again = None
-        # One pass that almost always says no, before the exact test for each column.
-        if low.min() < self._surplus.max():
-            again = low.reshape(people.shape) < self._surplus
+    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> IndependentRounds:
+        """Draw `count` rounds at an address."""
+        rounds, (product, _, starts, again) = self.scale(address, count, self._further, scratch)
         np.right_shift(product, np.uint64(32), out=product)
         entries = product.view(np.int64)
         np.add(entries, starts, out=entries)
         # Every entry exists; "clip" only spares numpy a copy that it would need to undo a wrong one.
-        np.take(self._table, entries, out=people.reshape(-1), mode="clip")
+        np.take(self._table, entries, out=rounds.values.reshape(-1), mode="clip")
         if again is not None:
-            self._draw_again(again, people, address)
-        rounds = Rounds(self, address, people, words, fine)
+            self.redraw(rounds, again)
         for column in self._apart:
-            people[:, column] = self._laws[column].draw(self._words_of(rounds, column), address, 1 + column)
+            words = self._words_of(rounds, column)
+            rounds.values[:, column] = self._laws[column].draw(words, address, 1 + column)
         if self._guided:
             self._settle(rounds)
         return rounds
 
-    def protected_values(self, rounds: Rounds, subgroup: int, place: int) -> Inputs | float:
-        """One protected feature, as this subgroup has it in each round."""
-        law, lane = self._subgroup_laws[place, self.groups[subgroup].domains[place]]
-        return law.draw(self._words_of(rounds, self.protected_columns[place]), rounds.address, lane)
+    def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
+        """Return entries of the column's list."""
+        entries: Inputs = self._table[self.shifts[column] + index]
+        return entries
 
-    def _words_of(self, rounds: Rounds, column: int) -> list[HalfWords]:
+    def protected_values(self, rounds: IndependentRounds, subgroup: int, place: int) -> Inputs | float:
+        """Return one protected feature of a subgroup, a value for each round."""
+        law, substream = self._subgroup_laws[place, self.groups[subgroup].domains[place]]
+        return law.draw(self._words_of(rounds, self.protected_columns[place]), rounds.address, substream)
+
+    def _words_of(self, rounds: IndependentRounds, column: int) -> list[HalfWords]:
         return [rounds.words[:, column], *(rounds.fine[:, place] for place in self._fine[column])]
 
-    def _settle(self, rounds: Rounds) -> None:
+    def _settle(self, rounds: IndependentRounds) -> None:
         """Search for the values that the first bits of a word did not settle."""
-        unsettled = np.isnan(rounds.people)
+        unsettled = np.isnan(rounds.values)
         for column in self._guided:
             rows = np.flatnonzero(unsettled[:, column])
             fresh = self._laws[column].draw([rounds.words[rows, column]], rounds.address, 1 + column)
-            rounds.people[rows, column] = fresh
-
-    def _draw_again(self, surplus_words: NDArray[np.bool_], people: Inputs, address: Address) -> None:
-        """Replace the few values drawn from surplus words, each column from a lane of its own."""
-        for column in np.flatnonzero(surplus_words.any(axis=0)):
-            rows = np.flatnonzero(surplus_words[:, column])
-            fresh = address.integers(int(self._sizes[column]), len(rows), 1 + int(column))
-            people[rows, column] = self._table[self._starts[column] + fresh]
+            rounds.values[rows, column] = fresh
 
     def _tabulate(self) -> None:
         """Put the lists of all columns into one table, so that one look-up draws them all.
@@ -189,12 +155,10 @@ class MarginalPopulation:
             lists.append(entries)
         self._table = np.concatenate(lists).astype(self.dtype)
         sizes = [len(values) for values in lists]
-        self._sizes = np.array(sizes, np.uint64)
-        self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        self._surplus = np.array([surplus(size) for size in sizes], np.uint64)
+        self.set_columns(sizes, np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64))
 
     def _spread_words(self) -> None:
-        """Say where the further words of a column stand that needs more than one, for itself or for an subgroup."""
+        """Say where the further words of a column stand that needs more than one, for itself or for a subgroup."""
         needs = [law.words if column in self._apart else 1 for column, law in enumerate(self._laws)]
         for (place, _), (law, _) in self._subgroup_laws.items():
             column = self.protected_columns[place]
@@ -241,7 +205,7 @@ def _column_law(people: People, column: int, name: str) -> Counted:
 
 
 def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], people: People | None) -> tuple[float, ...]:
-    """The share of all people that belongs to each subgroup, 0 for an subgroup that could not be drawn.
+    """The share of all people that belongs to each subgroup, 0 for a subgroup that could not be drawn.
 
     For a spec whose features are uniform too.
     """
@@ -264,7 +228,7 @@ def _frequencies(spec: Spec) -> dict[str, Stated]:
 
 
 def _nobody(spec: Spec, people: People | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
-    """What to say when nobody has an subgroup's values of a feature."""
+    """What to say when nobody has a subgroup's values of a feature."""
     remedy = f'leave the group out with groups = {{...}} in the [[feature]] "{name}", or '
     if people is None or name in _frequencies(spec):
         return SpecError(

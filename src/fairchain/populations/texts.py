@@ -2,7 +2,7 @@
 
 observed
     A round draws for each subgroup one of the texts that mention its group, all alike. A text that mentions two groups
-    belongs to both: an subgroup's rate is P(Y | the text mentions the group). Each group's texts stand in order, by a
+    belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts stand in order, by a
     recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay what they
     are,
     and the subgroups of a round differ less than any two texts.
@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
+from fairchain.populations.base import Inputs, Population, Rounds, Scratch
 from fairchain.populations.streams import Address
 from fairchain.spec import CategoryFeature, Group, Spec
 from fairchain.spec.schema import Texts
@@ -43,25 +43,26 @@ TEXT, SYNONYMS, AGAIN = range(3)
 MOST_NAMED = 8
 
 
-class TextPopulation:
-    """Where texts come from.
+class TextPopulation(Population):
+    """The distribution from which texts are drawn.
 
     Parameters
     ----------
     spec
         Must have a text, features with terms, and a corpus.
     subgroups
-        Who is shown: groups, or everybody where an subgroup has none.
+        Who is shown: groups, or everybody where a subgroup has none.
 
     Raises
     ------
     SpecError, DataError
-        If the corpus, the terms or the synonyms cannot be had or meant, or no text mentions an subgroup's group.
+        If the corpus, the terms or the synonyms cannot be had or meant, or no text mentions a subgroup's group.
     """
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup]) -> None:
         question = TextGroups.of(spec)
-        self.question, self.subgroups, self.dtype = question, tuple(subgroups), np.dtype(np.int32)
+        super().__init__(subgroups, int(question.corpus.ids.shape[1]), np.int32)
+        self.question = question
         self.lexicon, self.corpus = question.lexicon, question.corpus
         self.swapped = question.population.reading == "swapped"
         self.pools: tuple[NDArray[np.intp], ...] = tuple(question.pool(subgroup.group) for subgroup in self.subgroups)
@@ -75,7 +76,6 @@ class TextPopulation:
         self.replacing: Replacing | None = question.replacing(np.flatnonzero(drawn))
 
     def __str__(self) -> str:
-        """In one phrase, for the statement under a verdict."""
         population = self.question.population
         name = f"the data set {population.dataset}" if population.dataset else Path(str(population.path)).name
         if self.swapped:
@@ -94,11 +94,6 @@ class TextPopulation:
         return f"{what}, up to {population.replace} words of each replaced by synonyms ({source})"
 
     @property
-    def width(self) -> int:
-        """How many words of a text the network reads."""
-        return int(self.corpus.ids.shape[1])
-
-    @property
     def sha256(self) -> str:
         """Of everything that decides which texts may be drawn: corpus, words and how many are read, terms, synonyms."""
         parts = [self.corpus.sha256, self.lexicon.sha256, *(terms.sha256 for terms in self.question.terms)]
@@ -115,10 +110,6 @@ class TextPopulation:
             return ()
         return (f"{left:,} of {self.corpus.total:,} texts hold no known word and are never drawn.",)
 
-    def desk(self) -> TextDesk:
-        """Memory to draw into, for one worker."""
-        return TextDesk(self.width, len(self.lexicon) if self.swapped else 0)
-
     def shares(self) -> tuple[float, ...] | None:
         """The share of the texts that mention each subgroup's group; None for an exchange, which has the same for all.
 
@@ -128,53 +119,39 @@ class TextPopulation:
             return None
         return tuple(len(pool) / len(self.corpus.ids) for pool in self.pools)
 
-    def rounds(
-        self,
-        seed: int,
-        chunk: int,
-        count: int,
-        copy: int = 0,
-        desk: TextDesk | None = None,
-        subgroups: Sequence[int] | None = None,  # noqa: ARG002
-    ) -> TextRounds:
-        """Draw `count` rounds of a chunk: the same for the same arguments, always and everywhere.
-
-        `copy` addresses independent draws of the same chunk. With a desk the rounds are drawn into its memory, and are
-        valid until the next draw there.
-        """
-        return TextRounds(self, Address(seed, chunk, copy), count, desk or self.desk())
+    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> TextRounds:
+        """Draw `count` rounds at an address."""
+        return TextRounds(self, address, count, scratch)
 
 
-class TextRounds:
-    """The draws of one chunk, made for each subgroup when it is asked for."""
+class TextRounds(Rounds):
+    """The draws of one chunk, made for each subgroup when it is shown."""
 
-    def __init__(self, population: TextPopulation, address: Address, count: int, desk: TextDesk) -> None:
-        self._population, self._address, self._count = population, address, count
-        self._drawn, self._shown = desk.clear(count)
-        self._desk = desk
+    def __init__(self, population: TextPopulation, address: Address, count: int, scratch: Scratch) -> None:
+        self._population, self._address, self._count, self._scratch = population, address, count, scratch
+        self._drawn: Ids = self._texts("drawn")
         self._subgroup: int | None = None
 
-    def inputs(self, groups: Sequence[int]) -> NDArray[Any]:
-        """Word numbers, one block of rows after another for each subgroup: (subgroups * rounds, words)."""
-        found = np.empty((len(groups), *self._drawn.shape), np.int32)
-        for block, group in zip(found, groups, strict=True):
-            block[:] = self.show(group)
-        return found.reshape(-1, self._drawn.shape[1])
-
-    def show(self, group: int) -> NDArray[Any]:
-        """The texts of one subgroup, (rounds, words); valid until the next call."""
+    def show(self, subgroup: int, /) -> Inputs:
+        """Return the texts of one subgroup as word numbers, (rounds, words); valid until the next call."""
         population = self._population
-        self._draw(0 if population.swapped else group)
-        exchange = population.exchanges[group]
+        self._draw(0 if population.swapped else subgroup)
+        exchange = population.exchanges[subgroup]
         if exchange is None:
             return self._drawn
-        # Every word is looked up, which is quicker than to look for the terms; almost all stand for themselves.
-        words = self._desk.words
+        # Every word is looked up, which is quicker than to look for the terms; almost all are mapped to themselves.
+        # Every exchange has the same terms, so the table can be used again.
+        words = self._scratch.rows("words", len(population.lexicon) + 1, lambda rows: np.arange(rows, dtype=np.int32))
         words[exchange.terms] = exchange.instead
-        return np.take(words, self._drawn, out=self._shown, mode="clip")
+        return np.take(words, self._drawn, out=self._texts("exchanged"), mode="clip")
+
+    def _texts(self, name: str) -> Ids:
+        """Return memory for texts."""
+        width = self._population.width
+        return self._scratch.rows(name, self._count, lambda rows: np.empty((rows, width), np.int32))
 
     def _draw(self, subgroup: int) -> None:
-        """Texts of an subgroup, with some of their words replaced."""
+        """Draw the texts of a subgroup, and replace some of their words."""
         if self._subgroup == subgroup:
             return
         population = self._population
@@ -185,20 +162,6 @@ class TextRounds:
             words = self._address.halfwords(2 * self._count * population.replacing.most, SYNONYMS)
             population.replacing.apply(texts, self._drawn, words.reshape(population.replacing.most, 2, self._count))
         self._subgroup = subgroup
-
-
-class TextDesk:
-    """Memory to draw into again and again, and a table of what stands for each word in an exchange."""
-
-    def __init__(self, width: int, words: int) -> None:
-        self._memory = np.empty((2, 0, width), np.int32)
-        self.words = np.arange(words + 1, dtype=np.int32)
-
-    def clear(self, rounds: int) -> tuple[Ids, Ids]:
-        """Room for the texts that are drawn, and for them as an subgroup shows them."""
-        if rounds > self._memory.shape[1]:
-            self._memory = np.empty((2, rounds, self._memory.shape[2]), np.int32)
-        return self._memory[0, :rounds], self._memory[1, :rounds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +218,7 @@ class TextGroups:
         return inside
 
     def pool(self, group: Group | None) -> NDArray[np.intp]:
-        """The texts that an subgroup draws from, in order: all that mention its group, or all that there are.
+        """The texts that a subgroup draws from, in order: all that mention its group, or all that there are.
 
         In an exchange all subgroups draw from the texts that mention somebody.
         """

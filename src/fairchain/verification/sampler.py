@@ -15,11 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.models import Model
+from fairchain.populations import Population, Scratch
 from fairchain.spec import Comparison
 from fairchain.statistics.tally import Counts, count_together
 
@@ -27,41 +28,6 @@ from fairchain.statistics.tally import Counts, count_together
 ROWS_PER_CALL = 4096
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
-
-
-class Model(Protocol):
-    """What sampling needs of a network."""
-
-    def predict(self, values: NDArray[np.floating], /) -> NDArray[np.integer]:
-        """The class number of each row."""
-
-
-class Rounds(Protocol):
-    """The rounds of one chunk, as each subgroup would show them."""
-
-    def inputs(self, groups: Sequence[int], /) -> NDArray[np.floating]:
-        """Feature values, a block of rows for each of these subgroups."""
-
-    def show(self, group: int, /) -> NDArray[np.floating]:
-        """The rows of one subgroup; valid until the next call."""
-
-
-class Population(Protocol):
-    """What sampling needs of a population."""
-
-    def desk(self) -> Any:
-        """Memory to draw into, for one worker."""
-
-    def rounds(
-        self,
-        seed: int,
-        chunk: int,
-        count: int,
-        copy: int = 0,
-        desk: Any = None,
-        subgroups: Sequence[int] | None = None,
-    ) -> Rounds:
-        """Draw the rounds of a chunk, to be shown as these subgroups only; as all of them by default."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +121,7 @@ class Sampler:
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """(groups, rounds): the class each group gets in each round of a chunk."""
-        draw = partial(self._population.rounds, self._seed, chunk, count, desk=self._desk())
+        draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
             return self._model.predict(draw(subgroups=groups).inputs(groups)).reshape(len(groups), count)
         rounds = draw(subgroups=groups) if self._coupled else None
@@ -165,12 +131,12 @@ class Sampler:
             row[:] = self._model.predict(own.show(group))
         return labels
 
-    def _desk(self) -> Any:
-        """Each worker has a desk of its own."""
-        desk = getattr(self._own, "desk", None)
-        if desk is None:
-            desk = self._own.desk = self._population.desk()
-        return desk
+    def _scratch(self) -> Scratch:
+        """Return the scratch memory of this worker."""
+        scratch: Scratch | None = getattr(self._own, "scratch", None)
+        if scratch is None:
+            scratch = self._own.scratch = Scratch()
+        return scratch
 
     def run(self, first: int, rounds: int, groups: Sequence[int], halted: Callable[[], bool]) -> Batch:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if `halted()` says so meanwhile."""

@@ -1,12 +1,13 @@
-"""Drawing one node for many people at once, each from a random number of its own: no loop over people.
+"""Drawing the nodes of a network for many rounds at once, each from a random number of its own.
 
-A value is the first whose cumulative probability exceeds the random number; a number is the normal deviate that the
-random number stands for, stretched and moved.
+A value is the first whose cumulative probability exceeds the random number; a number is the normal deviate at the
+random number's quantile, scaled and shifted. The plan gives the order: nodes that no group changes, nodes drawn
+together given the group, and the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -14,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.populations.bayes.enumeration import Joint, Numbers
-from fairchain.populations.bayes.nodes import Choice, Normal, Reals
-from fairchain.populations.bayes.tables import cumulative
+from fairchain.populations.base import Scratch
+from fairchain.populations.bayes.graph import BayesGraph, Joint, Numbers
+from fairchain.populations.bayes.nodes import Choice, Normal, Reals, cumulative
 
 # Up to so many values, comparing with every edge is faster than bisection.
 FEW = 6
@@ -25,25 +26,15 @@ FEW = 6
 States = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, eq=False)
-class Scratch:
-    """Memory for what is between a random number and a value, for one worker."""
+class Buffers:
+    """Memory for what is between a random number and a value, one entry for each round."""
 
-    start: Numbers
-    jump: Numbers
-    edge: Reals
-    beyond: NDArray[np.bool_]
-    count: NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, rows: int) -> Scratch:
-        """Room for so many rounds."""
-        reals, flags = np.empty(rows), np.empty(rows, bool)
-        return cls(np.empty(rows, np.intp), np.empty(rows, np.intp), reals, flags, np.empty(rows, np.uint8))
-
-    def first(self, rows: int) -> Scratch:
-        """The beginning of it."""
-        return Scratch(self.start[:rows], self.jump[:rows], self.edge[:rows], self.beyond[:rows], self.count[:rows])
+    def __init__(self, scratch: Scratch, rows: int) -> None:
+        self.start: Numbers = scratch.rows("start", rows, lambda count: np.empty(count, np.intp))
+        self.jump: Numbers = scratch.rows("jump", rows, lambda count: np.empty(count, np.intp))
+        self.edge: Reals = scratch.rows("edge", rows, np.empty)
+        self.beyond: NDArray[np.bool_] = scratch.rows("beyond", rows, lambda count: np.empty(count, bool))
+        self.count: NDArray[np.uint8] = scratch.rows("count", rows, lambda count: np.empty(count, np.uint8))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +43,14 @@ class _Place:
 
     steps: tuple[tuple[str, int], ...]
 
-    def find(self, states: States, scratch: Scratch) -> Numbers:
-        """For every round; stands in `scratch.start`."""
+    def find(self, states: States, buffers: Buffers) -> Numbers:
+        """For every round; stands in `buffers.start`."""
         (name, stride), *rest = self.steps
-        np.multiply(states[name], stride, out=scratch.start)
+        np.multiply(states[name], stride, out=buffers.start)
         for name, stride in rest:
-            np.multiply(states[name], stride, out=scratch.jump)
-            np.add(scratch.start, scratch.jump, out=scratch.start)
-        return scratch.start
+            np.multiply(states[name], stride, out=buffers.jump)
+            np.add(buffers.start, buffers.jump, out=buffers.start)
+        return buffers.start
 
 
 def _place(parents: Sequence[str], nodes: Mapping[str, Choice | Normal], width: int) -> _Place | None:
@@ -78,15 +69,15 @@ class DrawChoice:
     place: _Place | None
     edges: Reals
 
-    def __call__(self, uniform: Reals, states: States, out: NDArray[Any], scratch: Scratch) -> None:
+    def __call__(self, uniform: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
         """One value for each random number in [0, 1)."""
-        row = None if self.place is None else self.place.find(states, scratch)
-        count = scratch.count
+        row = None if self.place is None else self.place.find(states, buffers)
+        count = buffers.count
         count.fill(0)
         for edges in self.edges:
-            edge = edges[0] if row is None else np.take(edges, row, out=scratch.edge, mode="clip")
-            np.less_equal(edge, uniform, out=scratch.beyond)
-            np.add(count, scratch.beyond.view(np.uint8), out=count)
+            edge = edges[0] if row is None else np.take(edges, row, out=buffers.edge, mode="clip")
+            np.less_equal(edge, uniform, out=buffers.beyond)
+            np.add(count, buffers.beyond.view(np.uint8), out=count)
         np.copyto(out, count)
 
 
@@ -97,31 +88,31 @@ class DrawLongChoice:
     place: _Place | None
     edges: Reals
 
-    def __call__(self, uniform: Reals, states: States, out: NDArray[Any], scratch: Scratch) -> None:
+    def __call__(self, uniform: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
         """One value for each random number in [0, 1)."""
         if self.place is None:
-            _bisect(self.edges, _zeros(scratch), uniform, out, scratch)
+            _bisect(self.edges, _zeros(buffers), uniform, out, buffers)
         else:
-            start = self.place.find(states, scratch)
-            _bisect(self.edges, start, uniform, out, scratch)
+            start = self.place.find(states, buffers)
+            _bisect(self.edges, start, uniform, out, buffers)
             np.subtract(out, start, out=out)
 
 
-def _zeros(scratch: Scratch) -> Numbers:
-    scratch.start.fill(0)
-    return scratch.start
+def _zeros(buffers: Buffers) -> Numbers:
+    buffers.start.fill(0)
+    return buffers.start
 
 
-def _bisect(edges: Reals, start: Numbers, uniform: Reals, out: Numbers, scratch: Scratch) -> None:
+def _bisect(edges: Reals, start: Numbers, uniform: Reals, out: Numbers, buffers: Buffers) -> None:
     """Where each random number falls among the edges of its row, which begins at `start`.
 
     Several times as fast as `searchsorted`, whose branches cannot be predicted for random numbers.
     """
     flat, step = edges.reshape(-1), edges.shape[1] // 2
     while step:
-        np.take(flat[step - 1 :], start, out=scratch.edge, mode="clip")
-        np.less_equal(scratch.edge, uniform, out=scratch.beyond)
-        np.add(start, np.multiply(scratch.beyond, step, out=scratch.jump), out=out)
+        np.take(flat[step - 1 :], start, out=buffers.edge, mode="clip")
+        np.less_equal(buffers.edge, uniform, out=buffers.beyond)
+        np.add(start, np.multiply(buffers.beyond, step, out=buffers.jump), out=out)
         start, step = out, step // 2
 
 
@@ -140,22 +131,22 @@ class DrawNormal:
     place: _Place | None
     slopes: tuple[tuple[str, float, Reals | None], ...]
 
-    def __call__(self, deviate: Reals, states: States, out: NDArray[Any], scratch: Scratch) -> None:
+    def __call__(self, deviate: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
         """One number for each deviate, held in its range and rounded if it is to be whole."""
         node = self.node
         if self.place is None:
             np.multiply(deviate, node.std[0], out=out)
             np.add(out, node.mean[0], out=out)
         else:
-            start = self.place.find(states, scratch)
+            start = self.place.find(states, buffers)
             np.take(node.std, start, out=out, mode="clip")
             np.multiply(out, deviate, out=out)
-            np.add(out, np.take(node.mean, start, out=scratch.edge, mode="clip"), out=out)
+            np.add(out, np.take(node.mean, start, out=buffers.edge, mode="clip"), out=out)
         for name, slope, numbers in self.slopes:
             parent = states[name]
             if numbers is not None:
-                parent = np.take(numbers, parent, out=scratch.edge, mode="clip")
-            np.add(out, np.multiply(parent, slope, out=scratch.edge), out=out)
+                parent = np.take(numbers, parent, out=buffers.edge, mode="clip")
+            np.add(out, np.multiply(parent, slope, out=buffers.edge), out=out)
         if node.whole:
             np.rint(out, out=out)
         # Adding 0 makes a rounded -0.0 an ordinary 0.
@@ -187,10 +178,10 @@ class DrawJoint:
     numbers: Mapping[str, Numbers]
     edges: Reals
 
-    def __call__(self, uniform: Reals, states: States, scratch: Scratch) -> None:
+    def __call__(self, uniform: Reals, states: States, buffers: Buffers) -> None:
         """Fill in the numbers of the values."""
-        cell = _zeros(scratch)
-        _bisect(self.edges, cell, uniform, cell, scratch)
+        cell = _zeros(buffers)
+        _bisect(self.edges, cell, uniform, cell, buffers)
         for name, numbers in self.numbers.items():
             np.take(numbers, cell, out=states[name], mode="clip")
 
@@ -208,3 +199,59 @@ def deviates(uniforms: Reals) -> Reals:
     np.maximum(uniforms, 2.0**-54, out=uniforms)
     ndtri(uniforms, out=uniforms)
     return uniforms
+
+
+@dataclass(frozen=True, eq=False)
+class DrawPlan:
+    """How the nodes of a network become feature values.
+
+    `common` are nodes that depend on none of those drawn together: they are the same for every subgroup. `dependent`
+    are
+    all others, drawn once for each subgroup. Each has a row of random numbers of its own in `rows`; those in
+    `normal_rows`
+    are used as normal deviates. `columns` says which column a node fills and, for values that are not their own
+    number, with what. `kept` are nodes drawn together that are seen again, as a feature or as a parent. `kinds` are
+    the number types of all nodes that are kept or drawn.
+    """
+
+    common: tuple[str, ...]
+    dependent: tuple[str, ...]
+    kept: tuple[str, ...]
+    rows: Mapping[str, int]
+    normal_rows: tuple[int, ...]
+    drawings: Mapping[str, Drawing]
+    columns: Mapping[str, tuple[int, Reals | None]]
+    kinds: Mapping[str, type[np.intp] | type[np.float64]]
+
+    @property
+    def randoms(self) -> int:
+        """How many random numbers a round takes: row 0 is for the nodes drawn together."""
+        return 1 + len(self.rows)
+
+
+def make_plan(graph: BayesGraph, features: Sequence[str], together: Collection[str]) -> DrawPlan:
+    """DrawPlan the drawing of a network in which these nodes, with all that they depend on, are drawn together."""
+    nodes = graph.nodes
+    dependent = tuple(graph.descendants(together))
+    later = {*together, *dependent}
+    common = tuple(name for name in nodes if name not in later)
+    rows = {name: 1 + i for i, name in enumerate((*common, *dependent))}
+    seen = {*features, *(parent for name in rows for parent in nodes[name].parents)}
+    kept = tuple(name for name in together if name in seen)
+    return DrawPlan(
+        common=common,
+        dependent=dependent,
+        kept=kept,
+        rows=rows,
+        normal_rows=tuple(row for name, row in rows.items() if isinstance(nodes[name], Normal)),
+        drawings={name: drawing(nodes[name], nodes) for name in rows},
+        columns={name: (column, _other_values(nodes[name])) for column, name in enumerate(features)},
+        kinds={name: np.float64 if isinstance(nodes[name], Normal) else np.intp for name in (*kept, *rows)},
+    )
+
+
+def _other_values(node: Choice | Normal) -> Reals | None:
+    """What a column holds for each number of a value, unless it is that number."""
+    if isinstance(node, Normal) or np.array_equal(node.shown, np.arange(len(node.shown))):
+        return None
+    return node.shown

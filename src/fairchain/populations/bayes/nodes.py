@@ -1,34 +1,170 @@
-"""One node, checked against its parents and its feature and turned into arrays to draw from.
+"""The nodes of a Bayesian network: their tables, their values, and the arrays that they are drawn from.
 
-A `Choice` has a table, a row for each combination of its parents. A `Normal` is a number: a mean, what its numeric
-parents add, and a normal deviation. If it is a feature it is held within the feature's low and high, so what lies
-beyond sits at these ends, and rounded if the feature is an integer; its children see it as the feature has it.
+A `Choice` has a table with a row for each combination of its parents' values, found by its key: the values joined by
+", " in the order of the parents. Keys are made from the values and compared, never taken apart, so a value may contain
+", " itself. A `Normal` is a number: a mean, what its numeric parents add, and a normal deviation. If it is a feature it
+is clipped to the feature's low and high, and rounded if the feature is an integer; its children see that value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import product
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.populations.bayes.tables import (
-    MOST_CELLS,
-    Value,
-    combinations,
-    keys_of,
-    near,
-    repeated,
-    row_problem,
-    some,
-)
-from fairchain.populations.bayes.values import values_of
 from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, Node
+
+# What a network may have at most; more is refused before memory is asked for.
+MOST_NODES = 10_000
+MOST_CELLS = 2_000_000
+# How far the sum of a row may be from 1, for rounding in the file; the row is then divided by its sum.
+TOLERANCE = 1e-6
+
+Value = str | int
+Item = TypeVar("Item", bound=Hashable)
+
+
+def key_of(combination: Iterable[Value]) -> str:
+    """The key of one combination of the parents' values: `Female, White`."""
+    return ", ".join(str(value) for value in combination)
+
+
+def keys_of(parents: Sequence[Sequence[Value]]) -> Iterator[str]:
+    """The keys of all combinations, the last parent's value changing fastest; one empty key without parents."""
+    return (key_of(combination) for combination in product(*parents))
+
+
+def combinations(parents: Sequence[Sequence[Value]]) -> int:
+    """How many combinations there are; 1 without parents."""
+    return math.prod(len(values) for values in parents)
+
+
+def row_problem(row: Sequence[float], values: Sequence[Value]) -> str | None:
+    """What is wrong with the probabilities of these values, and what to write; None if nothing is."""
+    if len(row) != len(values):
+        return f"found {len(row)} probabilities for {len(values)} values ({some(values)}); write one for each"
+    for probability, value in zip(row, values, strict=True):
+        if not (math.isfinite(probability) and probability >= 0):
+            return f'the probability of "{value}" is {probability:g}; write a number from 0 to 1'
+    total = sum(row)
+    if abs(total - 1) > TOLERANCE:
+        return f"the probabilities of {some(values)} sum to {total:.9g}; write numbers that sum to 1"
+    return None
+
+
+def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Running sums along the last axis, which end in exactly 1.
+
+    Summed as whole multiples of 2**-62, so that neither length nor order of the summation costs digits: each step is
+    as high as its probability within the 2**-53 that the random numbers resolve.
+    """
+    steps = np.rint(probabilities * 2.0**62).astype(np.uint64)
+    sums = np.cumsum(steps, axis=-1, dtype=np.uint64).astype(np.float64)
+    quotients: NDArray[np.float64] = sums / sums[..., -1:]
+    return quotients
+
+
+def repeated(items: Iterable[Item]) -> Item | None:
+    """The first item that was there before."""
+    seen: set[Item] = set()
+    for item in items:
+        if item in seen:
+            return item
+        seen.add(item)
+    return None
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """`did you mean "x"?` if something is near, else some of what there is."""
+    same = [each for each in known if _plain(each) == _plain(name)]
+    close = same or get_close_matches(name, known, n=1)
+    return f'did you mean "{close[0]}"?' if close else f"there is {some(known)}"
+
+
+def _plain(name: str) -> str:
+    """A name without what is mistaken most easily: capitals, blanks and what is written in their place."""
+    return name.casefold().translate({ord(mark): None for mark in " _-."})
+
+
+def some(names: Sequence[object], most: int = 8) -> str:
+    """The first few names."""
+    shown = ", ".join(str(name) for name in names[:most])
+    return f"{shown}, ..." if len(names) > most else shown
+
+
+def values_of(node: Node, feature: Feature | None) -> tuple[Value, ...]:
+    """The values in the order in which they are drawn: that of a category, else as stated.
+
+    Raises
+    ------
+    SpecError
+        With the problem and the remedy only; the caller knows whose values they are.
+    """
+    stated = node.values
+    if stated is not None:
+        if not stated:
+            raise SpecError("found no value; list at least one")
+        twice = repeated(str(value) for value in stated)
+        if twice is not None:
+            raise SpecError(f'"{twice}" stands twice; every value must be different')
+    if isinstance(feature, CategoryFeature):
+        return _of_category(stated, feature)
+    if isinstance(feature, IntegerFeature):
+        return _of_integer(stated, feature)
+    if feature is not None:
+        raise SpecError(
+            f'feature "{feature.name}" is real and a table has single values; give the node mean and std in place of '
+            'probabilities, or make the feature kind = "integer"'
+        )
+    if stated is None:
+        raise SpecError('missing, as no feature has this name; name them, for example values = ["no", "yes"]')
+    return stated
+
+
+def _of_category(stated: tuple[Value, ...] | None, feature: CategoryFeature) -> tuple[Value, ...]:
+    names = [str(value) for value in feature.values]
+    found = names if stated is None else [str(value) for value in stated]
+    extra, missing = set(found) - set(names), set(names) - set(found)
+    for name in found:
+        if name in extra:
+            raise SpecError(f'"{name}" is no value of feature "{feature.name}"; {near(name, names)}')
+    for name in names:
+        if name in missing:
+            raise SpecError(f'"{name}" is missing, a value of feature "{feature.name}"; add it or remove it there')
+    return feature.values
+
+
+def _of_integer(stated: tuple[Value, ...] | None, feature: IntegerFeature) -> tuple[Value, ...]:
+    low, high = feature.low, feature.high
+    if stated is None:
+        if high - low >= MOST_CELLS:
+            raise SpecError(f"{high - low + 1} values are more than {MOST_CELLS}; list those that occur")
+        return tuple(range(low, high + 1))
+    numbers = tuple(_whole(value) for value in stated)
+    for number, value in zip(numbers, stated, strict=True):
+        if number is None or not low <= number <= high:
+            raise SpecError(
+                f'"{value}" is no whole number from {low} to {high}, as feature "{feature.name}" has them; '
+                f"found {some(stated)}"
+            )
+    return tuple(number for number in numbers if number is not None)
+
+
+def _whole(value: Value) -> int | None:
+    """A whole number, also if it was written as text; only its plain form, so that keys of tables still match."""
+    if isinstance(value, int):
+        return value
+    digits = value.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return int(value) if plain and str(int(value)) == value else None
+
 
 # Sums of numbers up to this cannot overflow, and the deviations made from 53-bit random numbers stay below 9.
 MOST_NUMBER = 1e300

@@ -1,0 +1,190 @@
+"""What all populations have in common: drawing rounds by chunk number, and showing them as each subgroup.
+
+A round is one joint draw that every subgroup is shown, from common random numbers (docs/mathematics.md, "The coupled
+round"). `Scratch` keeps the arrays that are drawn into from one chunk to the next.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from fairchain.populations.streams import Address
+from fairchain.spec import Group, Spec, domain_of, groups_of
+from fairchain.spec.subgroups import Subgroup, subgroups_of_groups
+
+# Feature values with categories as their index, or word numbers of texts.
+Inputs = NDArray[Any]
+Kept = TypeVar("Kept")
+
+
+class Scratch:
+    """Arrays to draw into again and again, for one worker: allocating them for each chunk costs more than drawing."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[int, Any]] = {}
+        self._parts: dict[str, Scratch] = {}
+
+    def keep(self, name: str, rows: int, make: Callable[[int], Kept]) -> Kept:
+        """Return what `make` allocated under this name for at least so many rows."""
+        kept = self._kept.get(name)
+        if kept is None or kept[0] < rows:
+            kept = self._kept[name] = rows, make(rows)
+        found: Kept = kept[1]
+        return found
+
+    def rows(self, name: str, rows: int, make: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+        """Return the first rows of the array that `make` allocated under this name."""
+        return self.keep(name, rows, make)[:rows]
+
+    def part(self, name: str) -> Scratch:
+        """Return the scratch memory of a population that another one draws from."""
+        return self._parts.setdefault(name, Scratch())
+
+
+class Rounds(ABC):
+    """The rounds of one chunk, as each subgroup is shown them."""
+
+    @abstractmethod
+    def show(self, subgroup: int, /) -> Inputs:
+        """Return the inputs of one subgroup, (rounds, features); valid until the next call."""
+
+    def inputs(self, subgroups: Sequence[int], /) -> Inputs:
+        """Return the inputs of these subgroups, one block of rows after another: (subgroups * rounds, features)."""
+        first = self.show(subgroups[0])
+        shown = np.empty((len(subgroups), *first.shape), first.dtype)
+        shown[0] = first
+        for place in range(1, len(subgroups)):
+            shown[place] = self.show(subgroups[place])
+        return shown.reshape(-1, shown.shape[2])
+
+
+class Population(ABC):
+    """The distribution from which inputs are drawn; `str()` describes it in one phrase for the verdict.
+
+    Parameters
+    ----------
+    subgroups
+        To show inputs of, by number.
+    width
+        Number of features, or of words in a text.
+    dtype
+        Of the values that are shown.
+    """
+
+    def __init__(self, subgroups: Sequence[Subgroup], width: int, dtype: DTypeLike) -> None:
+        self.subgroups: tuple[Subgroup, ...] = tuple(subgroups)
+        self.width = width
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+
+    @abstractmethod
+    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
+        """Draw `count` rounds at an address into scratch memory, to be shown as these subgroups only."""
+
+    def rounds(
+        self,
+        seed: int,
+        chunk: int,
+        count: int,
+        copy: int = 0,
+        scratch: Scratch | None = None,
+        subgroups: Sequence[int] | None = None,
+    ) -> Rounds:
+        """Draw `count` rounds of a chunk: the same bytes for the same arguments, always and everywhere.
+
+        `copy` addresses independent draws of the same chunk. With `scratch` the rounds are drawn into its memory and
+        are valid until the next draw there. They are shown as `subgroups` only, by default as all of them.
+        """
+        shown = range(len(self.subgroups)) if subgroups is None else subgroups
+        return self.draw(Address(seed, chunk, copy), count, scratch or Scratch(), shown)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every subgroup is shown its own members only; otherwise `accepts` selects them."""
+        return True
+
+    def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:  # noqa: ARG002
+        """Return which of these rows, (rows, features), belong to a subgroup; None if all that it is shown do."""
+        return None
+
+    def shares(self) -> Sequence[float] | None:
+        """Return the probability of each subgroup, or None if it is unknown."""
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that a user should know about the population."""
+        return ()
+
+    @property
+    def sha256(self) -> str | None:
+        """Hash of the files that determine the draws where the spec only names them, such as a corpus."""
+        return None
+
+
+class FeaturePopulation(Population):
+    """A population over the features of a spec.
+
+    Parameters
+    ----------
+    spec
+        Gives the features in the order of the columns, and the groups.
+    subgroups
+        Groups or the overall population; by default each group of the spec.
+    dtype
+        Of the values that are shown.
+    """
+
+    def __init__(self, spec: Spec, subgroups: Sequence[Subgroup] | None, dtype: DTypeLike) -> None:
+        shown = subgroups_of_groups(groups_of(spec)) if subgroups is None else subgroups
+        super().__init__(shown, len(spec.features), dtype)
+        self.groups: tuple[Group, ...] = shown_groups(spec, self.subgroups)
+        self.protected_columns = columns_of(spec)
+
+    def belong(self, subgroup: int, values: Inputs) -> NDArray[np.bool_]:
+        """Return which of these rows, (rows, features), have the protected values of a subgroup."""
+        belong = np.ones(len(values), bool)
+        for column, domain in zip(self.protected_columns, self.groups[subgroup].domains, strict=True):
+            belong &= domain.holds(values[:, column])
+        return belong
+
+
+class DerivedPopulation(Population):
+    """A population made from the draws of another one, `source`, whose files and notes are its own."""
+
+    def __init__(self, source: Population, subgroups: Sequence[Subgroup], dtype: DTypeLike | None = None) -> None:
+        super().__init__(subgroups, source.width, source.dtype if dtype is None else dtype)
+        self.source = source
+
+    def __str__(self) -> str:
+        return str(self.source)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of the source."""
+        return self.source.notes
+
+    @property
+    def sha256(self) -> str | None:
+        """That of the source."""
+        return self.source.sha256
+
+
+def columns_of(spec: Spec) -> tuple[int, ...]:
+    """Return the columns of the protected features."""
+    names = [feature.name for feature in spec.features]
+    return tuple(names.index(name) for name in spec.property.protected)
+
+
+def shown_groups(spec: Spec, subgroups: Sequence[Subgroup]) -> tuple[Group, ...]:
+    """Return each subgroup as a group of its name; the overall population has all protected values."""
+    whole = tuple(domain_of(spec.features[column]) for column in columns_of(spec))
+    if any(subgroup.mixed for subgroup in subgroups):
+        raise ValueError("a mean of groups is drawn by AveragePopulation")
+    return tuple(
+        Group(subgroup.name, whole if subgroup.group is None else subgroup.group.domains) for subgroup in subgroups
+    )
