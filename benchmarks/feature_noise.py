@@ -13,13 +13,13 @@ from collections import Counter
 import numpy as np
 
 from fairchain import Spec, example, load_spec
-from fairchain.explaining.context import case_of
+from fairchain.explaining.context import context_of
 from fairchain.explaining.units import targets_of, wishes_of
 
 
 def sensitivities(spec: Spec, seed: int, people: int) -> dict[str, float]:
     """The paper's formula for every feature that is not protected, from so many people of each group."""
-    case = case_of(None, spec, seed=seed)
+    case = context_of(None, spec, seed=seed)
     groups = range(len(case.groups))
     shown = [case.population.rounds(seed, 0, people, copy=1 + group).show(group).copy() for group in groups]
     got = [case.model.predict(each) == case.outcomes[0] for each in shown]

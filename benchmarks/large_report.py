@@ -10,13 +10,16 @@ import argparse
 import sys
 import time
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
+from fairchain.explaining.result import Agreement, Explanation, Influence
 from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
 from fairchain.report.page import page
+from fairchain.statistics import Interval
+from fairchain.verification.all_pairs import AllPairs, PairGap
+from fairchain.verification.record import EvaluatedGroup, Gap, Pair, VerdictRecord
 
 GROUPS, UNITS, LABELS = 300, 2_000, 50
 MOST_SECONDS, MOST_BYTES = 10.0, 2_500_000
@@ -27,51 +30,48 @@ def large_findings(groups: int, units: int, labels: int) -> Findings:
     names = [f"land=group {i}" for i in range(groups)]
     outcomes = [f"label {i}" for i in range(labels)]
     rates = np.linspace(0.3, 0.6, groups)
-    every = [
-        {"name": name, "outcome": outcome, "probability": p, "low": p - 0.01, "high": p + 0.01, "evaluations": 1000}
+    every = tuple(
+        EvaluatedGroup(name, outcome, p, p - 0.01, p + 0.01, 1000)
         for outcome in outcomes
         for name, p in zip(names, rates.tolist(), strict=True)
-    ]
-    pairs = [
-        {"first": names[i], "second": names[j], "outcome": outcome, **_interval(float(rates[i] - rates[j]))}
+    )
+    pairs = tuple(
+        PairGap(names[i], names[j], outcome, gap, gap - 0.01, gap + 0.01)
         for outcome in outcomes
         for i, j in combinations(range(groups), 2)
-    ]
-    gap = {**_interval(0.3), "more": names[-1], "less": names[0], "outcome": outcomes[0]}
-    verdict = {
-        "verdict": "UNFAIR", "kind": "difference", "inputs": "people", "gap": gap, "threshold": 0.1, "delta": 1e-6,
-        "property": "made up", "groups": every, "left_out": [], "violators": [], "witnesses": [], "rounds": 1000,
-        "evaluations": 20_000, "seed": 0, "rule": "betting", "sound": True, "model_sha256": "ab" * 32,
-        "table_sha256": None, "population": "made up", "statement": "Made up.", "scope": "Made up.", "notes": [],
-    }  # fmt: skip
-    survey = {"groups": every, "pairs": pairs, "measure": "difference", "rounds": 20_000, "delta": 1e-6}
-    return Findings("large.toml", verdict, survey, explanation=_explanation(gap, units))
+        for gap in [float(rates[i] - rates[j])]
+    )
+    verdict = VerdictRecord(
+        verdict="UNFAIR", decision="UNFAIR", constant=None, kind="difference", inputs="people",
+        gap=Gap(0.3, 0.29, 0.31, names[-1], names[0], outcomes[0]), threshold=0.1, delta=1e-6, epsilon=None,
+        question="made up", groups=every, left_out=(), violators=(), rounds=1000, rows=None, evaluations=20_000,
+        stopped="decided", seed=0, seed_origin="chosen", rule="betting", sound=True, model_sha256="ab" * 32,
+        table_sha256=None, population="made up", statement="Made up.", scope="Made up.",
+    )  # fmt: skip
+    explanation = _explanation(Pair(names[-1], names[0], outcomes[0]), units)
+    return Findings("large.toml", verdict, AllPairs(every, pairs, "difference", 20_000, 1e-6), explanation=explanation)
 
 
-def _explanation(gap: dict[str, Any], count: int) -> dict[str, Any]:
+def _explanation(pair: Pair, count: int) -> Explanation:
     rng = np.random.default_rng(0)
-    units: list[dict[str, Any]] = [
-        {
-            "name": f"layer{1 + i % 5}[{i}]", "layer": f"layer{1 + i % 5}", "place": i, "kind": "neuron", "share": 0.5,
-            "effect": _interval(float(rng.exponential(0.02))), "sensitivity": _interval(float(rng.exponential(0.1))),
-        }
+    units = [
+        Influence(
+            name=f"layer{1 + i % 5}[{i}]", layer=f"layer{1 + i % 5}", place=i, kind="neuron", tensor="made up",
+            method="resample", held_at=None, held_as=None, effect=_interval(float(rng.exponential(0.02))),
+            remaining=0.2, max_gap=0.3, changed=0.1, sensitivity=_interval(float(rng.exponential(0.1))), share=0.5,
+        )
         for i in range(count)
     ]  # fmt: skip
-    units.sort(key=lambda unit: -unit["effect"]["estimate"])
-    pair = {key: gap[key] for key in ("more", "less", "outcome")}
-    return {
-        "pair": pair,
-        "gap": gap,
-        "units": units,
-        "layers": [],
-        "words": [],
-        "witnesses": [],
-        "statement": "Made up.",
-    }
+    return Explanation(
+        pair=pair, gap=_interval(0.3), largest=_interval(0.3), threshold=0.1,
+        units=tuple(sorted(units, key=lambda unit: -unit.effect.estimate)), layers=(),
+        agreement=Agreement(None, None, 0, 0), witnesses=(), method="resample", rounds=20_000, seed=0, delta=1e-6,
+        evaluations=20_000, population="made up", model_sha256="ab" * 32, statement="Made up.", scope="Made up.",
+    )  # fmt: skip
 
 
-def _interval(estimate: float) -> dict[str, float]:
-    return {"estimate": estimate, "low": estimate - 0.01, "high": estimate + 0.01}
+def _interval(estimate: float) -> Interval:
+    return Interval(estimate, estimate - 0.01, estimate + 0.01)
 
 
 def main() -> None:

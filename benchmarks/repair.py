@@ -33,7 +33,8 @@ from fairchain.datasets.encode import held_out
 from fairchain.datasets.tables import table_of
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Weights
-from fairchain.repairing.evaluation import CandidateTrial, RepairQuestion
+from fairchain.prepare import prepare
+from fairchain.repairing.evaluation import CandidateTrial, inputs_of
 from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.parameters import Parameters, Scales, low_rank
 from fairchain.repairing.search import MARGIN, STEP, Aim, Searcher
@@ -133,9 +134,9 @@ def searched(case: Case, candidates: int, seed: int) -> list[Line]:
     spec = case.spec
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
-    inputs = RepairQuestion(spec).inputs(model.dtype, seed, 32_768)
+    inputs = inputs_of(prepare(model, spec), seed, 32_768)
     means = input_means(model, weights.blocks, inputs.values[::8])
-    ranked = ranked_units(model, spec, weights, 10, measure="sensitivity", seed=seed)
+    ranked = ranked_units(prepare(model, spec), weights, 10, measure="sensitivity", seed=seed)
     columns = low_rank(weights, protected_units(spec, weights), means)
     limit = spec.property.threshold
     ways: list[tuple[str, Parameters, str, Aim]] = [
@@ -168,7 +169,7 @@ def cost(count: int, repetitions: int) -> Line:
     spec = load_spec(example("census"))
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
-    inputs = RepairQuestion(spec).inputs(model.dtype, 1, count)
+    inputs = inputs_of(prepare(model, spec), 1, count)
     means = input_means(model, weights.blocks, inputs.values[::8])
     knobs = low_rank(weights, protected_units(spec, weights), means)
     trial = CandidateTrial(Tunable(model, weights, knobs.tensors), inputs, None)

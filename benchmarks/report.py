@@ -88,7 +88,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         found = audit(question(Path(name)), Path(name) / "audit", repair=not options.no_repair, progress=report)
         size = found.report.stat().st_size
-        units = len(found.findings.explanation["units"]) if found.findings.explanation else 0
+        units = len(found.findings.explanation.units) if found.findings.explanation else 0
     whole = sum(seconds.values())
     print(f"{found.decision}, repaired: {found.repaired}; {GROUPS} groups, {units} units, page {size / 1000:.0f} kB")
     for stage, took in seconds.items():

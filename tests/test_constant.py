@@ -108,7 +108,7 @@ def test_a_rare_outcome_is_found_before_a_model_is_called_constant(network: Path
 def test_the_budget_holds_while_a_second_label_is_looked_for(network: Path) -> None:
     spec = asked(network, guarantee={"budget": {"rounds": 200, "seconds": 30}})
     verdict = verify(None, spec)
-    assert isinstance(verdict.ledger, fairchain.verification.verdict.Ledger)
+    assert isinstance(verdict.ledger, fairchain.verification.verdict.RunRecord)
     assert verdict.ledger.look is not None
     assert verdict.rounds + verdict.ledger.look.rounds <= 200
     assert verdict.conclusion == "CONSTANT"
@@ -137,18 +137,18 @@ def test_plain_values_say_it_where_a_gate_would_look(verdict: Verdict) -> None:
 
 
 def test_build_servers_see_a_failure(verdict: Verdict) -> None:
-    shown = junit({"audit.toml": verdict.to_dict()})
+    shown = junit({"audit.toml": verdict.record})
     assert 'failures="1" errors="0"' in shown
     assert 'type="CONSTANT"' in shown
     assert shown.count("Constant model: all") == 2
-    summary = for_pull_request(verdict.to_dict(), title="audit.toml")
+    summary = for_pull_request(verdict.record, title="audit.toml")
     assert "**CONSTANT**: every input that was tried got the decision" in summary
     assert "Constant model: all" in summary
 
 
 def test_a_label_in_a_summary_stays_text(network: Path) -> None:
     data = question(integer("age"), category("sex", "Female", "Male"), labels=["<b>@no", "b", "c"], path=str(network))
-    summary = for_pull_request(verify(None, parse_spec(data)).to_dict(), title="x")
+    summary = for_pull_request(verify(None, parse_spec(data)).record, title="x")
     assert "<b>" not in summary
     assert "@no" not in summary
 

@@ -14,7 +14,7 @@ import pytest
 from fairchain import as_frames, example, load_spec, verify
 from fairchain.errors import DataError, FairchainError, ModelError
 from fairchain.spec import Spec, revise
-from fairchain.system.user_code import user_code
+from fairchain.system.user_code import described, user_code
 
 
 class OwnError(BaseException):
@@ -156,3 +156,8 @@ def test_errors_that_a_block_handles_itself_pass_unless_they_are_exits() -> None
         raise ZeroDivisionError
     with pytest.raises(FairchainError, match="f: failed with SystemExit"), user_code("f", exits_only=True):
         raise SystemExit
+
+
+def test_an_exception_without_a_message_is_named_once() -> None:
+    assert described(KeyboardInterrupt()) == "KeyboardInterrupt"
+    assert described(SystemExit(0)) == "SystemExit: 0"

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from fairchain.spec import Comparison, Spec
+from fairchain.spec.properties import limit_of
 from fairchain.statistics import BettingRule, Decision, Tally
 from fairchain.statistics.e_values import log_wealth
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
 from fairchain.statistics.rules import BatchPlan
 from fairchain.verification import sampling as rounds
 from fairchain.verification.sampler import Sampler
-from fairchain.verification.verdict import limit_of
 
 # Makes the context in which the program is broken.
 Breaking = Callable[[], AbstractContextManager[Any]]

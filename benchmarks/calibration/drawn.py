@@ -400,8 +400,8 @@ def _surveyed(cutoffs: Sequence[int], asked: Plain) -> tuple[Play, Play]:
         for pair in found.pairs:
             one, other = (drawing.truth.rates[name, pair.outcome] for name in (pair.first, pair.second))
             truth = min(one, other) / max(one, other) if found.measure == "ratio" else one - other
-            missed |= outside(truth, pair.gap.low, pair.gap.high)
-        groups = [(drawing.truth.rates[group.name, group.outcome], group.probability) for group in found.groups]
+            missed |= outside(truth, pair.low, pair.high)
+        groups = [(drawing.truth.rates[group.name, group.outcome], group) for group in found.groups]
         return {GAP: missed, RATES: any(outside(truth, each.low, each.high) for truth, each in groups)}
 
     def normal(cells: Any, _: float, payoff: Any) -> Any:

@@ -21,7 +21,8 @@ from benchmarks.calibration.questions import DELTA, category, number, outside, s
 from fairchain import Decision, explain, learn_chain
 from fairchain.explaining import explainer as front
 from fairchain.models import OnnxModel
-from fairchain.repairing.evaluation import RepairQuestion, Score
+from fairchain.prepare import prepare
+from fairchain.repairing.evaluation import Score
 from fairchain.repairing.judge import Judge
 from fairchain.repairing.search import Tried
 from fairchain.spec import Spec
@@ -139,7 +140,7 @@ def _judged(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wron
     )
     made: Any = SimpleNamespace(network=lambda point: point, weights=lambda point: point)
     candidate: Any = network(1, 2.5)
-    judge = Judge(_model(), made, RepairQuestion(spec), None, None, seed, workers=1)
+    judge = Judge(_model(), made, prepare(_model(), spec), None, None, seed, workers=1)
     with breaking():
         judged = judge.all([Tried(candidate, Score(0.0, 1.0), 0.0)] * CANDIDATES, made)
     prices = [each.attempt.price.change for each in judged if each.attempt.price is not None]

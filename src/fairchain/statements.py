@@ -109,13 +109,16 @@ def exact_statement(
 def headline(
     decision: str, *, kind: str, inputs: str = "people", measured: str, threshold: float, at_threshold: bool = False
 ) -> str:
-    """The verdict in a line, after its name: `: the largest gap is 0.05, below the threshold 0.1`."""
-    relation = {"FAIR": "below", "UNFAIR": "above", "UNDECIDED": "not separated from"}[decision]
-    if kind == "ratio" and decision != "UNDECIDED":
-        relation = {"FAIR": "above", "UNFAIR": "below"}[decision]
-    if at_threshold:
-        relation = "exactly"
-    return f"{measure(kind, inputs)} is {measured}, {relation} the threshold {threshold:g}"
+    """Return what was measured against which threshold; every output shows this line after the verdict.
+
+    >>> headline("FAIR", kind="difference", measured="0.05", threshold=0.1)
+    'the largest gap is 0.05, below the threshold 0.1'
+    """
+    found = f"{measure(kind, inputs)} is {measured}"
+    if decision == "UNDECIDED":
+        return f"{found}; the data do not yet show whether it is above or below the threshold {threshold:g}"
+    relation = "exactly" if at_threshold else "below" if (decision == "FAIR") != (kind == "ratio") else "above"
+    return f"{found}, {relation} the threshold {threshold:g}"
 
 
 def conclusion(decision: str, constant: str | None, *, allowed: bool) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fairchain.spec import Spec
-from fairchain.verification.verdict import Verdict, kind_of
+from fairchain.spec.properties import kind_of
+from fairchain.verification.verdict import Verdict
 
 
 class UnfairError(AssertionError):

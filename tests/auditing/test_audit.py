@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace as changed
 
 from fairchain.auditing import Step, audit, stages
 from fairchain.errors import AuditError, DataError, ModelError
+from fairchain.explaining import Influence
+from fairchain.repairing.result import RepairRecord
+from fairchain.verification.record import Witness
 from tests.auditing.builders import contents, few_people, write_question
+from tests.report import builders
 
 FAIR_FILES = {
     ".audit.json", "verdict.json", "certificate.json", "survey.json", "chain.json", "chain.prism", "chain.drn",
@@ -70,6 +77,23 @@ def test_an_audit_again_makes_nothing_again_wherever_its_files_lie(tmp_path: Pat
     assert contents(tmp_path / "out") == before
 
 
+def test_a_verdict_that_somebody_wrote_into_the_folder_is_not_believed(tmp_path: Path) -> None:
+    """A forged verdict whose checksum was corrected in the list of finished stages was printed, with exit code 0."""
+    spec, folder = write_question(tmp_path), tmp_path / "out"
+    run(spec, folder)
+    before = contents(folder)
+    forged = before["verdict.json"].replace(b'"UNFAIR"', b'"FAIR"')
+    assert forged != before["verdict.json"]
+    for name, content in {"verdict.json": forged, "report.md": b"FAIR"}.items():
+        true, written = (hashlib.sha256(each).hexdigest() for each in (before[name], content))
+        (folder / name).write_bytes(content)
+        (folder / ".audit.json").write_text((folder / ".audit.json").read_text().replace(true, written))
+    found, ran = run(spec, folder)
+    assert found.decision == "UNFAIR"
+    assert not any(ran.values())
+    assert contents(folder) == before
+
+
 def test_a_stage_that_was_interrupted_is_made_again_and_the_end_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,12 +119,12 @@ def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, mo
 
     import fairchain.verification
 
-    verify = fairchain.verification.verify
+    verify = fairchain.verification.verify_case
 
     def cut_short(*arguments: Any, **options: Any) -> Any:
         return dataclasses.replace(verify(*arguments, **options), stopped="interrupted")
 
-    monkeypatch.setattr(fairchain.verification, "verify", cut_short)
+    monkeypatch.setattr(fairchain.verification, "verify_case", cut_short)
     with pytest.raises(KeyboardInterrupt):
         run(write_question(tmp_path), tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {".audit.json"}
@@ -189,25 +213,30 @@ def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a_feature_called_seconds_is_not_a_time() -> None:
-    """Times are left out of the files; what people are made of is not."""
-    assert stages._timeless({"seconds": 1.5, "input": {"seconds": 3}}) == {"input": {"seconds": 3}}
+    """Times are left out of the files; the values of inputs are not."""
+    witness = Witness(("a", "b"), ("no", "yes"), {"seconds": 3.0})
+    found = builders.repair(2)
+    found = changed(found, seconds=1.5, before=changed(found.before, seconds=2.5, witnesses=(witness,)))
+    read = json.loads(stages._written(found))  # type: ignore[arg-type]  # the record of a repair
+    assert "seconds" not in {*read, *read["before"], *read["after"]}
+    assert read["before"]["witnesses"][0]["input"] == {"seconds": 3.0}
+    assert msgspec.convert(read, RepairRecord) == changed(found, seconds=0.0, before=changed(found.before, seconds=0.0))
 
 
 def test_units_that_are_drawn_part_the_groups() -> None:
-    def unit(name: str, layer: str, effect: float, sensitivity: float, kind: str = "neuron") -> dict[str, Any]:
-        return {
-            "name": name,
-            "layer": layer,
-            "kind": kind,
-            "effect": {"low": effect},
-            "sensitivity": {"low": sensitivity},
-        }
+    made = builders.explanation(2, 1)
 
-    layers = [{"name": name} for name in ("inputs", "layer1", "layer2", "lstm1")]
+    def unit(name: str, layer: str, effect: float, sensitivity: float, kind: Any = "neuron") -> Influence:
+        bounds = {"effect": builders.interval(effect, 0.0), "sensitivity": builders.interval(sensitivity, 0.0)}
+        return changed(made.units[0], name=name, layer=layer, kind=kind, **bounds)
+
+    def shown(*units: Influence) -> tuple[list[str], Any]:
+        return stages._shown_units(changed(made, layers=layers, units=units))
+
+    layers = tuple(changed(made.layers[0], name=name) for name in ("inputs", "layer1", "layer2", "lstm1"))
     independent = unit("income", "inputs", 0.3, 0.0, "feature")
     first, second = unit("layer2[1]", "layer2", 0.2, 0.1), unit("layer2[0]", "layer2", 0.15, 0.1)
     third, none = unit("layer1[4]", "layer1", 0.1, 0.1), unit("layer1[5]", "layer1", -0.1, 0.2)
-    shown = stages._shown_units({"layers": layers, "units": [independent, first, second, third, none]})
-    assert shown == (["layer1[4]", "layer2[1]"], None)
+    assert shown(independent, first, second, third, none) == (["layer1[4]", "layer2[1]"], None)
     cell = unit("lstm1[0]", "lstm1", 0.1, 0.1, "cell")
-    assert stages._shown_units({"layers": layers, "units": [cell, none]}) == (["lstm1[0]"], "last")
+    assert shown(cell, none) == (["lstm1[0]"], "last")

@@ -159,7 +159,7 @@ def test_of_explicit_files_all_are_written_or_none(tmp_path: Path) -> None:
     chain = made([{0: 1}], states=("Start",), labels={}, initial=0)
     (tmp_path / "m.tra").write_text("old")
     (tmp_path / "m.lab").mkdir()
-    with pytest.raises(ChainError, match=r"m\.lab: cannot be written"):
+    with pytest.raises(OutputError, match=r"m\.lab: cannot be written"):
         write_chain(chain, tmp_path / "m", "explicit")
     assert (tmp_path / "m.tra").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.lab", "m.tra"]

@@ -14,16 +14,10 @@ from scipy.stats import binom
 from fairchain.chain import Chain
 from fairchain.chain.build import ChainPlan
 from fairchain.chain.discretize import Discretizer
-from fairchain.chain.over_time import (
-    TimeCounts,
-    TimePlan,
-    TimeShape,
-    build_over_time,
-    count_cells,
-    count_traces,
-    fidelity_over_time,
-)
+from fairchain.chain.fidelity import fidelity_over_time
 from fairchain.chain.over_time.passage_bounds import folded_bounds
+from fairchain.chain.over_time.time_chain import TimePlan, build_over_time
+from fairchain.chain.over_time.time_counts import TimeCounts, TimeShape, count_traces
 from fairchain.errors import ChainError
 from fairchain.pctl import check
 from fairchain.statistics.intervals import clopper_pearson
@@ -149,19 +143,6 @@ def test_traces_that_cannot_be_are_refused(lengths: list[int]) -> None:
         count_traces(np.zeros((2, 4), int), np.array([1, 1]), [np.zeros(2, int)], TimeShape(3, 2, (2,)))
     with pytest.raises(ChainError, match="where 3 to 3"):
         count_traces(np.zeros((2, 3), int), np.array([3, 2]), [np.zeros(2, int)], TimeShape(3, 2, (2,), varied=False))
-
-
-def test_cells_are_counted_by_step_state_and_label() -> None:
-    rng = np.random.default_rng(2)
-    states = rng.integers(3, size=(50, 4, 5))
-    lengths, labels = rng.integers(1, 5, 50), rng.integers(2, size=50)
-    counts = count_cells(states, lengths, labels, width=3, classes=2, steps=6)
-    assert counts.shape == (5, 6, 3, 2)
-    for cell, step, state, label in [(0, 0, 1, 0), (4, 3, 2, 1), (2, 1, 0, 1)]:
-        rows = (lengths > step) & (states[:, step, cell] == state) & (labels == label)
-        assert counts[cell, step, state, label] == rows.sum()
-    assert not counts[:, 4:].any()
-    assert counts.sum() == 5 * lengths.sum()
 
 
 def sticky(runs: int, traces: int) -> tuple[TimeCounts, np.ndarray, float]:

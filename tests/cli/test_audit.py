@@ -44,11 +44,11 @@ def test_an_unfair_audit_tells_the_story_and_what_to_do_next(cli: Cli, tmp_path:
     assert code == 1
     assert err == ""
     lines = out.splitlines()
-    assert lines[0].startswith("UNFAIR: Some gap is above the threshold. Largest gap 0.")
+    assert lines[0].startswith("UNFAIR: the largest gap is 0.")
     assert "sex=Male" in out
     assert "━" in out or "●" in out
-    assert "Without one of these it would be smaller by: " in out
-    assert "REPAIRED: No gap is above the threshold." in out
+    assert "Ablating one unit reduces it by: " in out
+    assert "REPAIRED: the largest gap is 0." in out
     assert "a run like this would have said UNFAIR with probability at most 0.001" in out
     for line in (
         "read     out/report.html",

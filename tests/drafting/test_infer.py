@@ -230,12 +230,14 @@ def test_ranges_cut_from_the_rows_make_these_rows_the_population_and_say_so() ->
         "sex": ["F", "M"] * 200,
         "hired": ["no", "yes"] * 200,
     }
-    draft = draft_spec(table, wishes=DraftOptions(label="hired", protected=("age",)))
+    draft = draft_spec(table, options=DraftOptions(label="hired", protected=("age",)))
     assert draft.spec.population.reading == "population"
     assert "were cut by looking at these rows" in "".join(draft.about("population.as"))
     assert "were cut by looking at these rows" in write_spec(draft).replace("\n# ", " ")
     # Groups of single values, whatever their sizes, may be read off a sample.
-    assert draft_spec(table, wishes=DraftOptions(label="hired", protected=("sex",))).spec.population.reading == "sample"
+    assert (
+        draft_spec(table, options=DraftOptions(label="hired", protected=("sex",))).spec.population.reading == "sample"
+    )
     with pytest.warns(UserWarning, match="guarantee of a sample does not hold for the same rows"):
         asked = infer_spec(table, label="hired", protected="age", reading="sample")
     assert asked.population.reading == "sample"

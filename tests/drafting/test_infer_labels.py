@@ -77,7 +77,7 @@ def test_every_label_is_looked_at_if_no_name_tells_which_is_hoped_for() -> None:
     made = draft(people, label="grade")
     assert made.spec.model.labels == ("blue", "green", "red")
     assert made.spec.property.outcome is None
-    assert "Every label is looked at" in made.about("property.outcome")[0]
+    assert "Every label is compared" in made.about("property.outcome")[0]
 
 
 # What the answer means

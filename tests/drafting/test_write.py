@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fairchain.drafting import Draft, infer_spec, save_spec, write_spec
-from fairchain.drafting.toml import comment, key, value
+from fairchain.drafting.write import comment, key, value
 from fairchain.errors import SpecError
 from fairchain.spec import Spec, load_spec
 from tests.drafting.builders import applicants, by_hours, draft, numbers, one_score, with_jobs

@@ -115,11 +115,11 @@ def test_nested_functions_are_counted_in_linear_time() -> None:
             looked += 1
             return super().__getitem__(key)
 
-    from fairchain.models import untrusted
+    from fairchain.models.onnx import file_checks
 
-    own = Counted(untrusted._functions(Path("network"), network))
+    own = Counted(file_checks._functions(Path("network"), network))
     with pytest.raises(ModelError, match="levels deep"):
-        untrusted._expanded(Path("network"), network, own, 20_000)
+        file_checks._expanded(Path("network"), network, own, 20_000)
     assert looked <= 3 * len(network.functions)
 
 
@@ -178,8 +178,8 @@ def test_probes_cuts_and_repairs_work_on_the_bytes_that_were_checked(tmp_path: P
 def test_message_types_are_made_once() -> None:
     """The module that defines them was executed again for every file."""
     code = (
-        "import sys\\nfrom pathlib import Path\\nfrom fairchain.models import untrusted\\n"
-        "made = [untrusted._messages() for _ in range(3)]\\n"
+        "import sys\\nfrom pathlib import Path\\nfrom fairchain.models.onnx import file_checks\\n"
+        "made = [file_checks._messages() for _ in range(3)]\\n"
         "print('onnx' in sys.modules, made[0] is made[1] is made[2])"
     )
     assert run_child(code.replace("\\n", "\n")).split() == ["False", "True"]

@@ -216,7 +216,7 @@ path = sys.argv[1] + "/network.json"
 with open(path, "w") as file:
     json.dump({"model": {"shape": "(1,2)", "layers": [layer]}}, file)
 assert load_model(path, spec()).predict(np.array([[9.0, 0], [3, 1]])).tolist() == [1, 0]
-for source, word in ((sys.argv[1] + "/m.keras", "cannot be read"), (as_frames(len), "pandas"), (object(), "no model")):
+for source, word in ((sys.argv[1] + "/m.keras", "no such file"), (as_frames(len), "pandas"), (object(), "no model")):
     try:
         load_model(source, spec())
     except ModelError as error:

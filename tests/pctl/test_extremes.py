@@ -200,9 +200,11 @@ def test_transitions_are_chosen_alike_whether_compared_or_sorted() -> None:
         chain = with_bounds(rng, random_chain(rng, 30), open_ends=True)
         values = rng.integers(0, 4, 30) / 4
         for largest in (False, True):
-            compared = IntervalRows.of(chain).best(values, largest=largest)
+            compared = IntervalRows.of(chain).extremal(values, largest=largest)
             with patch("fairchain.pctl.interval_rows.FEW", 0):
-                np.testing.assert_allclose(compared, IntervalRows.of(chain).best(values, largest=largest), atol=1e-15)
+                np.testing.assert_allclose(
+                    compared, IntervalRows.of(chain).extremal(values, largest=largest), atol=1e-15
+                )
 
 
 def test_a_hundred_thousand_states_have_bounds() -> None:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from fairchain.errors import QueryError
 from fairchain.pctl import check
 from tests.pctl.builders import clustered, random_chain
 
@@ -50,11 +51,22 @@ def test_every_operator_agrees_with_storm(part: int) -> None:
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_clusters_agree_with_storm(ahead: bool) -> None:
-    """Six of 60 states, each for itself or as one component with equations between them; iterated, not factorised."""
+@pytest.mark.parametrize("eliminated", [50, 1000])
+def test_clusters_agree_with_storm(ahead: bool, eliminated: int) -> None:
+    """Six of 60 states, each for itself or as one component, by factors and by elimination."""
     chain = clustered(6, 60, ahead=ahead)
     for formula in ('P=? [ F "left" ]', 'P=? [ G !"odd" ]', 'S=? [ "right" ]', 'R=? [ F ("left" | "right") ]'):
-        with patch.multiple("fairchain.pctl.equations", MIDDLE=50, EASY=0, MOST_PRODUCTS=30, MOST_ELIMINATING=0):
+        with patch("fairchain.pctl.equations.ELIMINATED", eliminated):
             ours = check(chain, formula).values
         theirs = check(chain, formula, engine="storm").values
         np.testing.assert_allclose(ours, theirs, atol=1e-6, rtol=1e-6, err_msg=formula)
+
+
+def test_storm_answers_what_our_engine_leaves_to_it() -> None:
+    chain = clustered(6, 60, ahead=False)
+    expected = check(chain, 'P=? [ F "left" ]').values
+    with patch.multiple("fairchain.pctl.equations", ELIMINATED=50, MOST_FACTORISING=1e3):
+        with pytest.raises(QueryError, match='use engine="storm"'):
+            check(chain, 'P=? [ F "left" ]')
+        answer = check(chain, 'P=? [ F "left" ]', engine="storm")
+    np.testing.assert_allclose(answer.values, expected, atol=1e-6)

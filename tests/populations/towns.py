@@ -42,7 +42,7 @@ def population(
     everybody: bool = False,
     dtype: Any = np.float64,
 ) -> BayesPopulation:
-    """A population over these features with an subgroup for each group, and one more for everybody if wanted."""
+    """A population over these features with a subgroup for each group, and one more for everybody if wanted."""
     data = question(*features, protected=protected) | {"population": {"kind": "network", "nodes": nodes}}
     spec = parse_spec(data)
     subgroups = [Subgroup(group.name, group) for group in groups_of(spec)] + [Subgroup("everybody")] * everybody
@@ -89,7 +89,7 @@ def alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
 
 
 def picked(drawn: BayesPopulation, subgroup: int, count: int) -> NDArray[Any]:
-    """The people of an subgroup by rejection: copies of a chunk until there are enough."""
+    """The people of a subgroup by rejection: copies of a chunk until there are enough."""
     parts: list[NDArray[Any]] = []
     while sum(map(len, parts)) < count:
         shown = drawn.rounds(8, 0, 4 * count, copy=len(parts)).show(subgroup)

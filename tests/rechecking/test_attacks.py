@@ -267,10 +267,10 @@ def edited(*steps: str | int, to: Any) -> Callable[[str], str]:
 
 
 HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
-    "two verdicts": (with_key('"verdict": "FAIR"', '"verdict": "UNFAIR", "verdict": "FAIR"'), "verdict.* stands twice"),
-    "a key twice at the top": (with_key('"version": 3', '"version": 2, "version": 3'), "version.* stands twice"),
-    "a key twice in a batch": (with_key('"phase":0', '"phase":1,"phase":0'), "phase.* stands twice"),
-    "an escaped key twice": (with_key('"seed": ', '"\\u0073eed": 1, "seed": '), "seed.* stands twice"),
+    "two verdicts": (with_key('"verdict": "FAIR"', '"verdict": "UNFAIR", "verdict": "FAIR"'), "verdict.* occurs twice"),
+    "a key twice at the top": (with_key('"version": 3', '"version": 2, "version": 3'), "version.* occurs twice"),
+    "a key twice in a batch": (with_key('"phase":0', '"phase":1,"phase":0'), "phase.* occurs twice"),
+    "an escaped key twice": (with_key('"seed": ', '"\\u0073eed": 1, "seed": '), "seed.* occurs twice"),
     "400 digits in a claim": (with_key('"evaluations": ', '"evaluations": ' + "9" * 400), "does not fit"),
     "400 digits in a batch": (with_key('"phase":0', '"phase":' + "9" * 400), "does not fit"),
     "5000 digits": (with_key('"evaluations": ', '"evaluations": ' + "9" * 5000), "does not fit"),

@@ -13,8 +13,9 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
 from fairchain.models.edit.candidates import Tunable
 from fairchain.models.edit.weights import Weights
+from fairchain.prepare import prepare
 from fairchain.repairing import diff_report, repair
-from fairchain.repairing.evaluation import FAILED, CandidateTrial, LabelledRows, RepairQuestion, Score
+from fairchain.repairing.evaluation import FAILED, CandidateTrial, LabelledRows, Score, inputs_of
 from fairchain.repairing.judge import Judge
 from fairchain.repairing.parameters import Shifts
 from fairchain.repairing.search import Tried
@@ -37,7 +38,7 @@ def judge_of(spec: Spec, held_out: LabelledRows | None = None) -> tuple[Judge, S
     weights = Weights(model)
     places = (("b3", 0), ("w1", 4 * SEX + 2))
     knobs = Shifts(weights.values, places, (1.0, -2.0), ("b3[0]", "w1[2, 2]"))
-    return Judge(model, weights, RepairQuestion(spec), held_out, None, 0, 1), knobs
+    return Judge(model, weights, prepare(model, spec), held_out, None, 0, 1), knobs
 
 
 def candidate(*point: float) -> Tried:
@@ -81,9 +82,7 @@ def test_held_out_rows_without_a_decision_of_the_original_are_an_error(tmp_path:
 
 def trial_of(spec: Spec, searched: LabelledRows | None) -> CandidateTrial:
     model = OnnxModel(spec.model.path or "", spec)
-    return CandidateTrial(
-        Tunable(model, Weights(model), ["b3"]), RepairQuestion(spec).inputs(model.dtype, 1, 4000), searched
-    )
+    return CandidateTrial(Tunable(model, Weights(model), ["b3"]), inputs_of(prepare(model, spec), 1, 4000), searched)
 
 
 @pytest.mark.parametrize("searched", [None, rows(3, 5, 8)], ids=["agreement", "accuracy"])
@@ -131,7 +130,5 @@ def test_scores_that_overflow_have_no_decision_and_no_warning(tmp_path: Path) ->
     """Both scores are infinite, and their difference is no number."""
     spec = asked(tmp_path)
     model = OnnxModel(spec.model.path or "", spec)
-    trial = CandidateTrial(
-        Tunable(model, Weights(model), ["b2"]), RepairQuestion(spec).inputs(model.dtype, 1, 4000), None
-    )
+    trial = CandidateTrial(Tunable(model, Weights(model), ["b2"]), inputs_of(prepare(model, spec), 1, 4000), None)
     assert trial.score({"b2": np.full(2, np.inf, np.float32)}) == FAILED

@@ -7,9 +7,23 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace as changed
 
 from fairchain.chain import Chain
+from fairchain.explaining.result import Agreement, Explanation, Influence, LayerTotal, WordEffect
+from fairchain.repairing.result import (
+    Adjustment,
+    Attempt,
+    FrontPoint,
+    Price,
+    RepairRecord,
+    TensorChange,
+    WeightChange,
+)
 from fairchain.report.findings import Findings
+from fairchain.statistics import Interval
+from fairchain.verification.all_pairs import AllPairs, PairGap
+from fairchain.verification.record import EvaluatedGroup, Gap, Pair, VerdictRecord, Witness
 
 OUTCOME = "hire <now>"
 HOSTILE = (
@@ -20,8 +34,8 @@ HOSTILE = (
 )
 
 
-def interval(estimate: float, width: float = 0.02) -> dict[str, float]:
-    return {"estimate": estimate, "low": estimate - width, "high": estimate + width}
+def interval(estimate: float, width: float = 0.02) -> Interval:
+    return Interval(estimate, estimate - width, estimate + width)
 
 
 def names(count: int) -> list[str]:
@@ -32,117 +46,148 @@ def rates(count: int) -> list[float]:
     return np.linspace(0.3, 0.6, count).tolist()
 
 
-def verdict(count: int = 5, decision: str = "UNFAIR", constant: str | None = None) -> dict[str, Any]:
+def gap(estimate: float, width: float, more: str, less: str, outcome: str = OUTCOME) -> Gap:
+    return Gap(estimate, estimate - width, estimate + width, more, less, outcome)
+
+
+def verdict(count: int = 5, decision: Any = "UNFAIR", constant: str | None = None) -> VerdictRecord:
+    every = names(count)
+    values: dict[str, str | float] = {"age": 31.0, "<b>field</b>": "<img src=x onerror=alert(2)>"}
+    return VerdictRecord(
+        verdict=decision if constant is None else "CONSTANT",
+        decision=decision,
+        constant=constant,
+        kind="difference",
+        inputs="people",
+        gap=gap(0.3, 0.02, every[-1], every[0]),
+        threshold=0.1,
+        delta=1e-6,
+        epsilon=None,
+        question="for all i, j: |P(Y=hire | land=i) - P(Y=hire | land=j)| <= 0.1",
+        groups=groups(every, rates(count)),
+        left_out=(),
+        violators=(),
+        witnesses=(Witness((every[0], every[-1]), ("no", OUTCOME), values),),
+        rounds=1000,
+        rows=None,
+        evaluations=20000,
+        seconds=0.0,
+        stopped="decided",
+        forecast=None,
+        seed=0,
+        seed_origin="chosen",
+        rule="betting",
+        sound=True,
+        model_sha256="ab" * 32,
+        table_sha256=None,
+        population="independent uniform inputs over 12 features",
+        statement="If every gap were at most 0.1, a run like this would have said UNFAIR with probability 1e-06.",
+        scope="This is about the network with sha256 abab.",
+        notes=("A remark with <i>markup</i>.",),
+    )
+
+
+def groups(every: list[str], shares: list[float], width: float = 0.01) -> tuple[EvaluatedGroup, ...]:
+    return tuple(
+        EvaluatedGroup(name, OUTCOME, p, p - width, p + width, 1000) for name, p in zip(every, shares, strict=True)
+    )
+
+
+def all_pairs(count: int, width: float = 0.02) -> AllPairs:
     every, shares = names(count), rates(count)
-    return {
-        "verdict": decision if constant is None else "CONSTANT",
-        "decision": decision,
-        "constant": constant,
-        "kind": "difference",
-        "inputs": "people",
-        "gap": {**interval(0.3), "more": every[-1], "less": every[0], "outcome": OUTCOME},
-        "threshold": 0.1,
-        "delta": 1e-6,
-        "epsilon": None,
-        "property": "for all i, j: |P(Y=hire | land=i) - P(Y=hire | land=j)| <= 0.1",
-        "groups": groups(every, shares),
-        "left_out": [],
-        "violators": [],
-        "witnesses": [
-            {
-                "groups": (every[0], every[-1]),
-                "labels": ("no", OUTCOME),
-                "input": {"age": 31.0, "<b>field</b>": "<img src=x onerror=alert(2)>"},
-            }
-        ],
-        "rounds": 1000,
-        "evaluations": 20000,
-        "stopped": "decided",
-        "forecast": None,
-        "seed": 0,
-        "seed_origin": "chosen",
-        "rule": "betting",
-        "sound": True,
-        "model_sha256": "ab" * 32,
-        "table_sha256": None,
-        "population": "independent uniform inputs over 12 features",
-        "statement": "If every gap were at most 0.1, a run like this would have said UNFAIR with probability 1e-06.",
-        "scope": "This is about the network with sha256 abab.",
-        "notes": ["A remark with <i>markup</i>."],
-    }
+    pairs = tuple(pair_gap(every[i], every[j], shares[i] - shares[j], width) for i, j in combinations(range(count), 2))
+    return AllPairs(groups(every, shares), pairs, "difference", 20000, 1e-6)
 
 
-def groups(every: list[str], shares: list[float]) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "outcome": OUTCOME, "probability": p, "low": p - 0.01, "high": p + 0.01, "evaluations": 1000}
-        for name, p in zip(every, shares, strict=True)
-    ]
+def pair_gap(first: str, second: str, estimate: float, width: float) -> PairGap:
+    return PairGap(first, second, OUTCOME, estimate, estimate - width, estimate + width)
 
 
-def survey(count: int) -> dict[str, Any]:
-    every, shares = names(count), rates(count)
-    pairs = [
-        {"first": every[i], "second": every[j], "outcome": OUTCOME, **interval(shares[i] - shares[j])}
-        for i, j in combinations(range(count), 2)
-    ]
-    return {"groups": groups(every, shares), "pairs": pairs, "measure": "difference", "rounds": 20000, "delta": 1e-6}
-
-
-def explanation(count: int, units: int) -> dict[str, Any]:
+def explanation(count: int, units: int) -> Explanation:
     every = names(count)
     random = np.random.default_rng(0)
     made = []
     for place in range(units):
         layer = "inputs" if place < 12 else f"layer{1 + (place - 12) % 5}"
         made.append(
-            {
-                "name": f"feature <{place}>" if place < 12 else f"{layer}[{place}]",
-                "layer": layer,
-                "place": place,
-                "kind": "feature" if place < 12 else "neuron",
-                "effect": interval(float(random.exponential(0.02)), 0.01),
-                "sensitivity": interval(float(random.exponential(0.1)), 0.02),
-                "share": 0.5,
-            }
+            Influence(
+                name=f"feature <{place}>" if place < 12 else f"{layer}[{place}]",
+                layer=layer,
+                place=place,
+                kind="feature" if place < 12 else "neuron",
+                tensor=None if place < 12 else layer,
+                method="resample",
+                held_at=None,
+                held_as=None,
+                effect=interval(float(random.exponential(0.02)), 0.01),
+                remaining=0.2,
+                max_gap=0.3,
+                changed=0.1,
+                sensitivity=interval(float(random.exponential(0.1)), 0.02),
+                share=0.5,
+            )
         )
-    made.sort(key=lambda unit: -unit["effect"]["estimate"])
-    total = {"name": "layer1", "operator": "Relu", "width": 64, "effect": interval(0.1), "sensitivity": interval(0.2)}
-    return {
-        "pair": {"more": every[-1], "less": every[0], "outcome": OUTCOME},
-        "gap": interval(0.3),
-        "units": made,
-        "layers": [total],
-        "words": [{"word": "<u>word</u>", "texts": 12, "effect": interval(0.05)}],
-        "witnesses": [],
-        "statement": "All intervals hold together with probability 0.999999.",
-    }
+    made.sort(key=lambda unit: -unit.effect.estimate)
+    return Explanation(
+        pair=Pair(every[-1], every[0], OUTCOME),
+        gap=interval(0.3),
+        largest=interval(0.3),
+        threshold=0.1,
+        units=tuple(made),
+        layers=(LayerTotal("layer1", "Relu", 64, interval(0.1), interval(0.2)),),
+        agreement=Agreement(0.5, 0.6, 10, 5),
+        witnesses=(),
+        words=(WordEffect("<u>word</u>", 12, interval(0.05)),),
+        method="resample",
+        rounds=20000,
+        seed=0,
+        delta=1e-6,
+        evaluations=20000,
+        population="independent uniform inputs over 12 features",
+        model_sha256="ab" * 32,
+        statement="All intervals hold together with probability 0.999999.",
+        scope="This is about the network with sha256 abab.",
+    )
 
 
-def repair(count: int, *, accepted: bool = True) -> dict[str, Any]:
+def repair(count: int, *, accepted: bool = True) -> RepairRecord:
     before = verdict(count)
-    after = {**verdict(count, "FAIR" if accepted else "UNDECIDED"), "gap": {**before["gap"], **interval(0.05)}}
-    points = [{"gap": 0.02 + 0.01 * i, "accuracy": 0.8 + 0.01 * i, "change": 0.1, "chosen": i == 4} for i in range(9)]
-    attempt = {"number": 1, "delta": 5e-7, "seed": 1, "verdict": after["verdict"], "gap": interval(0.05)}
-    return {
-        "needed": True,
-        "accepted": accepted,
-        "before": before,
-        "after": after,
-        "front": points,
-        "price": {
-            "measure": "accuracy", "on": "3,000 held-out rows", "inputs": 3000, "before": 0.85, "after": 0.845,
-            "change": interval(-0.005, 0.004), "delta": 1e-6, "gained": 3, "lost": 18,
-        },
-        "adjustments": [{"name": "outgoing weights of <age>, factor", "before": 1.0, "after": 0.1}],
-        "changes": [
-            {
-                "tensor": "dense/<W>", "operator": "Gemm", "shape": [13, 64], "changed": 64, "size": 832,
-                "relative": 0.12, "largest": [{"index": [0, 3], "before": 0.3, "after": 0.02}],
-            }
-        ],
-        "attempts": [{**attempt, "price": None, "accepted": accepted, "why": "the gap is not known to be small"}],
-        "statement": "A repaired network was accepted." if accepted else "No candidate was accepted.",
-    }  # fmt: skip
+    after = changed(
+        verdict(count, "FAIR" if accepted else "UNDECIDED"), gap=gap(0.05, 0.02, before.gap.more, before.gap.less)
+    )
+    why = "the gap is not known to be small"
+    return RepairRecord(
+        accepted=accepted,
+        needed=True,
+        before=before,
+        after=after,
+        original=FrontPoint(0.3, 0.85, 0.0),
+        front=tuple(FrontPoint(0.02 + 0.01 * i, 0.8 + 0.01 * i, 0.1, chosen=i == 4) for i in range(9)),
+        adjustments=(Adjustment("outgoing weights of <age>, factor", 1.0, 0.1),),
+        changes=(TensorChange("dense/<W>", "Gemm", (13, 64), 64, 832, 0.12, (WeightChange((0, 3), 0.3, 0.02),)),),
+        price=Price(
+            measure="accuracy",
+            on="3,000 held-out rows",
+            inputs=3000,
+            before=0.85,
+            after=0.845,
+            change=interval(-0.005, 0.004),
+            delta=1e-6,
+            gained=3,
+            lost=18,
+            usual_before=0.7,
+            usual_after=0.7,
+        ),
+        attempts=(Attempt(1, 5e-7, 1, after.verdict, interval(0.05), None, accepted, why),),
+        optimizer="cma-es",
+        change="scale",
+        seed=1,
+        iterations=30,
+        candidates=300,
+        evaluations=20000,
+        stopped="converged",
+        statement="A repaired network was accepted." if accepted else "No candidate was accepted.",
+    )
 
 
 def chain(count: int) -> Chain:
@@ -176,7 +221,7 @@ def findings(count: int = 5, units: int = 40, *, accepted: bool = True) -> Findi
     return Findings(
         title='hiring & <firing> "audit".toml',
         verdict=verdict(count),
-        survey=survey(count),
+        all_pairs=all_pairs(count),
         chain=chain(count),
         explanation=explanation(count, units),
         repair=repair(count, accepted=accepted),
@@ -187,41 +232,47 @@ def findings(count: int = 5, units: int = 40, *, accepted: bool = True) -> Findi
 
 
 def with_ratio() -> Findings:
-    """The smaller over the larger, of three groups and three outcomes."""
-    found = findings(3, 12)
-    told = {**found.verdict, "kind": "ratio", "threshold": 0.8, "gap": {**found.verdict["gap"], **interval(0.5)}}
-    every = names(3)
-    groups_ = [
-        {**group, "outcome": outcome} for outcome in (OUTCOME, "later", "no") for group in groups(every, rates(3))
-    ]
-    pairs = [
-        {"first": every[i], "second": every[j], "outcome": OUTCOME, **interval(rates(3)[i] / rates(3)[j], 0.03)}
-        for i, j in combinations(range(3), 2)
-    ]
-    return replace(
-        found, verdict=told, survey={**survey(3), "groups": groups_, "pairs": pairs, "measure": "ratio"}, repair=None
+    """Ratios of three groups and three outcomes."""
+    found, every, shares = findings(3, 12), names(3), rates(3)
+    told = changed(found.verdict, kind="ratio", threshold=0.8, gap=gap(0.5, 0.02, every[-1], every[0]))
+    rated = tuple(
+        changed(group, outcome=outcome) for outcome in (OUTCOME, "later", "no") for group in groups(every, shares)
     )
+    pairs = tuple(pair_gap(every[i], every[j], shares[i] / shares[j], 0.03) for i, j in combinations(range(3), 2))
+    return replace(found, verdict=told, all_pairs=AllPairs(rated, pairs, "ratio", 20000, 1e-6), repair=None)
 
 
 def with_individual() -> Findings:
     """Whether the decision changes: no group has a probability of its own."""
     found = findings(4, 12)
-    gap = {**interval(0.2), "more": "decision changes", "less": "decision stays", "outcome": "changes"}
-    told = {**found.verdict, "kind": "individual", "gap": gap, "groups": []}
-    return replace(found, verdict=told, survey=None, repair=None)
+    found_gap = gap(0.2, 0.02, "decision changes", "decision stays", "changes")
+    return replace(
+        found,
+        verdict=changed(found.verdict, kind="individual", gap=found_gap, groups=()),
+        all_pairs=None,
+        repair=None,
+    )
 
 
 def with_rows() -> Findings:
-    """Everybody counted: exact numbers, no chain, and a sample that cannot be repaired on."""
+    """A table counted whole: exact numbers, no chain, and a sample that cannot be repaired on."""
     found = findings(2, 12)
-    exact = [{**group, "low": group["probability"], "high": group["probability"]} for group in found.groups]
-    gap = {**found.verdict["gap"], "low": 0.3, "high": 0.3}
-    told = {**found.verdict, "delta": 0.0, "rows": 400, "rounds": 0, "gap": gap, "groups": exact, "seed": None}
-    pairs = [{**pair, "low": pair["estimate"], "high": pair["estimate"]} for pair in survey(2)["pairs"]]
+    every, exact = names(2), groups(names(2), rates(2), 0.0)
+    told = changed(
+        found.verdict,
+        delta=0.0,
+        rows=400,
+        rounds=0,
+        gap=gap(0.3, 0.0, every[-1], every[0]),
+        groups=exact,
+        seed=None,
+        seed_origin=None,
+        table_sha256="cd" * 32,
+    )
     return replace(
         found,
-        verdict={**told, "table_sha256": "cd" * 32},
-        survey={"groups": exact, "pairs": pairs, "measure": "difference", "rounds": 0, "delta": 0.0},
+        verdict=told,
+        all_pairs=AllPairs(exact, all_pairs(2, 0.0).pairs, "difference", 0, 0.0),
         chain=None,
         repair=None,
         left_out={"chain": "population.kind: people are drawn", "repair": "a sample <is> used up by one look"},
@@ -233,9 +284,8 @@ def with_texts() -> Findings:
     found = findings(3, 12)
     every = names(3)
     text = "a long comment " * 80 + "x" * 300
-    witness = {"groups": every[:2], "labels": ["no", OUTCOME], "input": {"comment": text}}
-    told = {**found.verdict, "inputs": "texts", "witnesses": [witness]}
-    return replace(found, verdict=told, chain=folded(3))
+    witness = Witness((every[0], every[1]), ("no", OUTCOME), {"comment": text})
+    return replace(found, verdict=changed(found.verdict, inputs="texts", witnesses=(witness,)), chain=folded(3))
 
 
 def fair() -> Findings:

@@ -159,7 +159,7 @@ def test_every_plot_shows_its_numbers(visit: Any) -> None:
         "#groups ~ figure svg.wide .row",
         "rows => rows.map(r => [+r.dataset.estimate, +r.querySelector('.dot').getAttribute('cx')])",
     )
-    values = [group["probability"] for group in found.groups]
+    values = [group.estimate for group in found.groups]
     assert [value for value, _ in dots] == values
     places = [place for _, place in dots]
     assert places == sorted(places)

@@ -14,9 +14,14 @@ import pytest
 from markdown_it import MarkdownIt
 
 import fairchain
-from fairchain.report.card import model_card
+from fairchain.report.card import model_card as card_of
+from fairchain.report.certificate_contents import contents_of
 
 Plain = dict[str, Any]
+
+
+def model_card(certificate: Plain, source: str = "certificate.json") -> str:
+    return card_of(contents_of(certificate), source=source)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,7 @@ def credit() -> Plain:
 
 def test_the_card_says_verdict_question_people_and_limits(credit: Plain) -> None:
     card = model_card(credit)
-    assert card.startswith("## Fairness\n\n❌ **UNFAIR**: the largest gap is 0.144 [0.101, 0.593]")
+    assert card.startswith("## Fairness\n\n❌ **UNFAIR**: the largest gap is 0.1445 [0.1009, 0.5929]")
     for part in ("- Protected: age", "independent uniform inputs", "at most 1e-06", credit["claims"]["model_sha256"]):
         assert part in card
     assert "Groups that are not named here were not compared" in card

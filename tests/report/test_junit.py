@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from fairchain.report.junit import junit
+from fairchain.verification.record import VerdictRecord
 
 from .builders import HOSTILE, OUTCOME, verdict
 
@@ -44,8 +45,8 @@ def check(element: ElementTree.Element) -> None:
         check(child)
 
 
-def made(**decisions: str) -> dict[str, dict[str, Any]]:
-    return {name: {**verdict(6, decision), "seconds": 0.25} for name, decision in decisions.items()}
+def made(**decisions: str) -> dict[str, VerdictRecord]:
+    return {name: changed(verdict(6, decision), seconds=0.25) for name, decision in decisions.items()}
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,8 @@ def test_the_counts_add_up() -> None:
 
 def test_names_with_markup_and_characters_that_xml_forbids_are_text() -> None:
     lone = "\ud800\ufffe\x1b[31m]]>"
-    found = made(one="UNFAIR")
-    found["one"]["notes"] = [lone]
-    root = read(junit({f"{HOSTILE[0]}{HOSTILE[3]}{lone}": found["one"]}, suite="<suite>"))
+    found = changed(verdict(6), notes=(lone,))
+    root = read(junit({f"{HOSTILE[0]}{HOSTILE[3]}{lone}": found}, suite="<suite>"))
     check(root)
     out = root.findtext("./testsuite/testcase/system-out")
     assert out is not None
@@ -85,19 +85,20 @@ def test_names_with_markup_and_characters_that_xml_forbids_are_text() -> None:
 @settings(max_examples=100)
 def test_any_text_at_all_gives_xml_that_can_be_read(name: str, group: str, note: str) -> None:
     made_up = verdict(2)
-    made_up["groups"][0]["name"] = group
-    check(read(junit({name: {**made_up, "notes": [note], "scope": note}}, suite=group)))
+    first, *others = made_up.groups
+    made_up = changed(made_up, groups=(changed(first, name=group), *others), notes=(note,), scope=note)
+    check(read(junit({name: made_up}, suite=group)))
 
 
 def test_the_message_says_what_was_measured_and_the_text_what_it_means() -> None:
     failure = read(junit(made(one="UNFAIR"))).find(".//failure")
     assert failure is not None
-    assert failure.get("message") == "UNFAIR: the largest gap is 0.300 [0.280, 0.320], above the threshold 0.1"
+    assert failure.get("message") == "UNFAIR: the largest gap is 0.3000 [0.2800, 0.3200], above the threshold 0.1"
     assert "would have said UNFAIR" in str(failure.text)
 
 
 def test_a_verdict_that_is_not_sound_says_so() -> None:
-    unsound = {**verdict(3, "FAIR"), "sound": False}
+    unsound = changed(verdict(3, "FAIR"), sound=False)
     assert "FAIR (NOT SOUND)" in str(read(junit({"one": unsound})).findtext(".//system-out"))
 
 

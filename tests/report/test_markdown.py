@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
+from msgspec.structs import replace as changed
 
-from fairchain.report.markdown import code, escape, finding, for_pull_request, markdown, summary
-from fairchain.report.verdict_section import headline
+from fairchain.report.markdown import code, escape, for_pull_request, markdown, summary
 
-from .builders import HOSTILE, findings, verdict
+from .builders import HOSTILE, findings, gap, interval, verdict
 
 NAMES = [
     *HOSTILE,
@@ -92,30 +92,30 @@ def test_many_groups_are_cut_and_counted() -> None:
 
 
 def test_what_was_measured_is_said_in_the_words_of_its_kind() -> None:
-    ratio = {**verdict(3, "FAIR"), "kind": "ratio", "threshold": 0.8}
-    assert finding(ratio) == "the smallest ratio is 0.300 [0.280, 0.320], above the threshold 0.8"
-    exact = {**verdict(3, "FAIR"), "delta": 0.0}
-    exact["gap"] = {**exact["gap"], "estimate": 0.1, "low": 0.1, "high": 0.1}
-    assert finding(exact) == "the largest gap is 0.1000, exactly the threshold 0.1"
+    ratio = changed(verdict(3, "FAIR"), kind="ratio", threshold=0.8)
+    assert ratio.headline == "the smallest ratio is 0.3000 [0.2800, 0.3200], above the threshold 0.8"
+    exact = changed(verdict(3, "FAIR"), delta=0.0, gap=gap(0.1, 0.0, "a", "b"))
+    assert exact.headline == "the largest gap is 0.1000, exactly the threshold 0.1"
 
 
 @pytest.mark.parametrize(
     ("inputs", "alone"), [("people", "with the protected features alone"), ("texts", "with the terms alone")]
 )
 def test_what_changes_is_called_by_its_name(inputs: str, alone: str) -> None:
-    share = {**verdict(3), "kind": "individual", "inputs": inputs}
-    assert finding(share).startswith(f"the share of {inputs} whose decision changes {alone} is 0.300")
-    assert f"Share of {inputs} whose decision changes 0.300" in headline(share)
+    share = changed(verdict(3), kind="individual", inputs=inputs)
+    assert share.headline.startswith(f"the share of {inputs} whose decision changes {alone} is 0.3000")
 
 
 def test_a_verdict_that_is_not_sound_says_so_first() -> None:
-    assert summary({**verdict(3, "FAIR"), "sound": False}).startswith("✅ **FAIR (NOT SOUND)**")
+    assert summary(changed(verdict(3, "FAIR"), sound=False)).startswith("✅ **FAIR (NOT SOUND)**")
 
 
 def test_rows_have_no_seed() -> None:
     made = findings(3, 12)
-    made.verdict.update(seed=None, evaluations=0)
-    assert "None" not in markdown(made)
+    assert "Seed 0 (chosen)" in markdown(made)
+    rows = replace(made, verdict=changed(made.verdict, seed=None, seed_origin=None, evaluations=0))
+    assert "Seed" not in markdown(rows)
+    assert "None" not in markdown(rows)
 
 
 def test_a_repair_tells_its_price_with_an_interval() -> None:
@@ -123,9 +123,10 @@ def test_a_repair_tells_its_price_with_an_interval() -> None:
     assert "Price: accuracy 0.8500 before, 0.8450 after, change -0.0050 [-0.0090, -0.0010], on 3,000 held-out" in text
     made = findings(3, 12)
     assert made.repair is not None
-    change = {"estimate": -0.03, "low": -0.04, "high": -0.02}
-    made.repair["price"] |= {"measure": "agreement", "change": change, "delta": 0.0, "on": "all 90 rows"}
-    assert "Price: 0.970 [0.960, 0.980] decided as before, on all 90 rows." in markdown(made)
+    assert made.repair.price is not None
+    price = changed(made.repair.price, measure="agreement", change=interval(-0.03, 0.01), delta=0.0, on="all 90 rows")
+    told = markdown(replace(made, repair=changed(made.repair, price=price)))
+    assert "Price: 0.970 [0.960, 0.980] decided as before, on all 90 rows." in told
 
 
 def test_a_part_that_is_not_there_has_its_reason() -> None:

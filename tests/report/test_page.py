@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html import escape as html_escape
 from html.parser import HTMLParser
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from fairchain.messages import plain
+from fairchain.number_format import with_interval
 from fairchain.report.markdown import code, escape, markdown
-from fairchain.report.markup import el, join
-from fairchain.report.number_format import with_interval
+from fairchain.report.markup import el
 from fairchain.report.page import page
 from fairchain.report.plots.frame import fit, round_numbers, text_width
 from tests.report import builders
-from tests.report.builders import HOSTILE, KINDS, chain, findings, names, verdict
+from tests.report.builders import KINDS, chain, findings, names, verdict
 
 
 class Reader(HTMLParser):
@@ -60,20 +59,6 @@ def test_the_page_has_every_part_and_is_small() -> None:
     assert parts == {"groups", "pairs", "chain", "why", "witnesses", "repair", "people", "recheck", "details"}
 
 
-def test_pairs_are_gone_through_a_few_times_however_many_there_are() -> None:
-    class Counted(list[dict[str, Any]]):
-        times = 0
-
-        def __iter__(self) -> Iterator[dict[str, Any]]:
-            Counted.times += 1
-            return super().__iter__()
-
-    found = findings(40, 20)
-    assert found.survey is not None
-    page(replace(found, survey={**found.survey, "pairs": Counted(found.survey["pairs"])}))
-    assert Counted.times < 5
-
-
 def test_the_page_of_many_groups_is_small_and_tells_which_are_in_the_matrix() -> None:
     html = page(findings(150, 2000))
     assert len(html.encode()) < 1_000_000
@@ -87,8 +72,7 @@ def test_names_with_markup_are_text() -> None:
     """Names that would run a script, break out of an attribute or turn a line around."""
     reader = read(page(findings(6)))
     tags = {tag for tag, _ in reader.tags}
-    assert tags.isdisjoint({"img", "i", "u"} - {"i"})
-    assert "img" not in tags
+    assert tags.isdisjoint({"img", "u"})
     assert sum(tag == "script" for tag, _ in reader.tags) == 1
     assert not any(key.startswith("on") for _, attrs in reader.tags for key in attrs)
     assert any("<script>alert(1)</script>" in text for text in reader.text)
@@ -125,11 +109,11 @@ def test_numbers_in_the_pictures_are_those_of_the_findings() -> None:
     reader = read(page(found))
     rows = {attrs["data-name"]: attrs for _, attrs in reader.tags if "data-low" in attrs}
     for group in found.groups:
-        attrs = rows[plain(group["name"])]
-        assert (attrs["data-estimate"], attrs["data-low"]) == (repr(group["probability"]), repr(group["low"]))
+        attrs = rows[plain(group.name)]
+        assert (attrs["data-estimate"], attrs["data-low"]) == (repr(group.estimate), repr(group.low))
     cells = {(attrs["data-row"], attrs["data-column"]): attrs for _, attrs in reader.tags if "data-row" in attrs}
     assert len(cells) == 4 * 3
-    first, second = found.survey["pairs"][0]["first"], found.survey["pairs"][0]["second"]  # type: ignore[index]
+    first, second = found.pairs[0].first, found.pairs[0].second
     there, back = cells[plain(first), plain(second)], cells[plain(second), plain(first)]
     assert float(there["data-estimate"] or 0) == -float(back["data-estimate"] or 0)
     shares = [float(attrs["data-share"] or 0) for _, attrs in reader.tags if "data-share" in attrs]
@@ -153,9 +137,9 @@ def test_a_repair_that_was_not_accepted_says_so() -> None:
 def test_a_repair_all_of_whose_candidates_failed_has_no_number_that_was_not_found() -> None:
     made = findings(accepted=False)
     assert made.repair is not None
-    (attempt,) = made.repair["attempts"]
-    attempt |= {"verdict": "FAILED", "gap": None, "why": "no decision for the input x=0"}
-    made.repair.update(after=None, price=None)
+    (attempt,) = made.repair.attempts
+    attempt = changed(attempt, decision="FAILED", gap=None, why="no decision for the input x=0")
+    made = replace(made, repair=changed(made.repair, after=None, price=None, attempts=(attempt,)))
     for told in (page(made), markdown(made)):
         assert "none was accepted" in told
         assert "None" not in told
@@ -197,9 +181,12 @@ def test_any_text_is_text(text: str) -> None:
     assert "".join(reader.text).replace("\r", "") == plain(text).replace("\r", "")
 
 
-@given(st.text(max_size=60), st.floats(20, 300))
-def test_a_name_is_cut_to_its_room(text: str, room: float) -> None:
-    assert text_width(fit(text, room)) <= max(room, 3 * 13.0)
+@given(st.text(min_size=1, max_size=60), st.floats(40, 300))
+def test_a_name_is_shortened_to_its_width_and_keeps_both_ends(text: str, width: float) -> None:
+    shown, whole = fit(text, width), plain(text).replace("\n", " ")
+    assert text_width(shown) <= width
+    assert (shown[0], shown[-1]) == (whole[0], whole[-1])
+    assert (shown == whole) == (text_width(whole) <= width)
 
 
 @given(st.floats(-5, 5), st.floats(1e-6, 10))
@@ -219,8 +206,9 @@ def test_markdown_in_names_does_not_act() -> None:
 
 def test_an_interval_has_as_many_digits_as_it_gives_meaning_to() -> None:
     assert with_interval(0.123456, 0.1234, 0.1235) == "0.12346 [0.12340, 0.12350]"
-    assert str(join("a", None, el("b", "c"))) == "a<b>c</b>"
-    assert len(HOSTILE) == 4
+    assert with_interval(0.123456, 0.0, 0.5) == "0.123 [0.000, 0.500]"
+    assert with_interval(0.123456, 0.0, 0.5, least=4) == "0.1235 [0.0000, 0.5000]"
+    assert with_interval(0.25, 0.25, 0.25) == "0.2500"
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -283,12 +271,13 @@ def test_an_individual_question_is_drawn_for_the_groups_that_are_explained() -> 
 
 def test_the_band_is_left_out_where_not_all_groups_are_compared() -> None:
     whole = findings(4, 10)
-    assert whole.survey is not None
-    some = replace(whole, survey={**whole.survey, "pairs": whole.survey["pairs"][:2]})
+    assert whole.all_pairs is not None
+    some = replace(whole, all_pairs=changed(whole.all_pairs, pairs=whole.all_pairs.pairs[:2]))
     assert 'class="band"' in page(replace(whole, repair=None))
     assert 'class="band"' not in page(replace(some, repair=None))
-    everybody = [{**group, "name": "everybody" if i == 0 else group["name"]} for i, group in enumerate(whole.groups)]
-    overall = replace(whole, survey=None, repair=None, verdict={**whole.verdict, "groups": everybody})
+    first, *others = whole.verdict.groups
+    everybody = changed(whole.verdict, groups=(changed(first, name="everybody"), *others))
+    overall = replace(whole, all_pairs=None, repair=None, verdict=everybody)
     assert "no estimate is further from that of everybody than is allowed" in page(overall)
 
 
@@ -305,7 +294,10 @@ def test_any_names_of_groups_are_text_in_every_picture(every: list[str]) -> None
         found = findings(3, 4)
     reader = read(page(found))
     assert {tag for tag, _ in reader.tags} == {tag for tag, _ in read(page(findings(3, 4))).tags}
-    assert all("\n" not in line for line in markdown(found).splitlines())
+    # As many lines and cells as with plain names: no name ends a line or a cell.
+    lines, expected = (markdown(each).split("\n") for each in (found, findings(3, 4)))
+    cells = [[len(re.findall(r"(?<!\\)\|", line)) for line in each] for each in (lines, expected)]
+    assert cells[0] == cells[1]
 
 
 def test_of_a_recurrent_layer_the_page_says_which_step_is_drawn() -> None:
@@ -314,15 +306,15 @@ def test_of_a_recurrent_layer_the_page_says_which_step_is_drawn() -> None:
     assert found.explanation is not None
     assert found.chain is not None
     drawn = str(found.chain.about["states"][0])
-    first, *others = found.explanation["units"]
-    units = [{**first, "name": drawn, "kind": "cell"}, *others]
-    assert told in page(replace(found, explanation={**found.explanation, "units": units}))
+    first, *others = found.explanation.units
+    units = (changed(first, name=drawn, kind="cell"), *others)
+    assert told in page(replace(found, explanation=changed(found.explanation, units=units)))
 
 
 def test_no_interval_is_said_to_hold_that_carries_no_guarantee() -> None:
     """A tiny delta is not rounded away; of the paper's rule nothing is promised."""
     found = findings(3, 20)
-    assert "probability at least 1 - 1e-12." in page(replace(found, verdict={**found.verdict, "delta": 1e-12}))
-    shown = page(replace(found, survey=None, verdict={**found.verdict, "sound": False}))
+    assert "probability at least 1 - 1e-12." in page(replace(found, verdict=changed(found.verdict, delta=1e-12)))
+    shown = page(replace(found, all_pairs=None, verdict=changed(found.verdict, sound=False)))
     assert "carry no guarantee" in shown
     assert "hold together with probability" not in shown.partition('id="pairs"')[0].partition('id="chain"')[0]

@@ -88,7 +88,7 @@ def test_a_mistake_names_the_key_and_the_remedy(name: str) -> None:
     [
         ([TEXT, {**TEXT, "name": "reply"}, WHO], ['feature "reply"', "second text"]),
         ([TEXT, integer("age"), WHO], ['feature "age"', "say who is mentioned"]),
-        ([TEXT, {**TEXT}], ["feature.name", '"comment" stands twice']),
+        ([TEXT, {**TEXT}], ["feature.name", '"comment" occurs twice']),
     ],
 )
 def test_beside_a_text_stands_only_who_is_mentioned(features: list[dict[str, Any]], words: list[str]) -> None:

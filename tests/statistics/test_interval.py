@@ -6,6 +6,7 @@ probability is exactly what is promised.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,9 @@ from scipy.stats import binom
 
 from fairchain.statistics.e_values import log_wealth
 from fairchain.statistics.intervals import (
+    FEW_BRACKETS,
     Interval,
+    bisect,
     clopper_pearson,
     largest_above,
     largest_below,
@@ -104,6 +107,21 @@ def test_a_bound_of_a_gap_is_where_the_evidence_turns() -> None:
     high, low = upper_bound(cells, bar), lower_bound(cells, bar)
     assert log_wealth(cells, against_at_least(high + 1e-6)) >= bar > log_wealth(cells, against_at_least(high - 1e-6))
     assert log_wealth(cells, against_at_most(low - 1e-6)) >= bar > log_wealth(cells, against_at_most(low + 1e-6))
+
+
+def test_a_few_brackets_and_many_give_the_same_bounds() -> None:
+    cells = np.random.default_rng(3).integers(0, 90, (FEW_BRACKETS + 1, 3))
+    together = pair_bounds(cells, math.log(1e6))
+    for place, alone in enumerate(cells):
+        assert lower_bound(alone, math.log(1e6)) == pytest.approx(together[0][place], abs=2**-42)
+        assert upper_bound(alone, math.log(1e6)) == pytest.approx(together[1][place], abs=2**-42)
+
+
+def test_a_bracket_ends_at_the_outermost_value_that_is_not_refuted() -> None:
+    # Evidence that came and went does not make a bound narrower than what is refuted all the way out.
+    found = bisect(lambda value: (value > 0.75) | ((value > 0.25) & (value < 0.5)), np.zeros(2), np.ones(2))
+    assert (found >= 0.75).all()
+    assert found == pytest.approx(0.75)
 
 
 def test_bounds_of_a_gap_are_not_vacuous() -> None:

@@ -128,18 +128,36 @@ def test_wrong_verdicts_about_a_ratio_are_rarer_than_delta(groups: int) -> None:
     assert wrong_verdicts(groups, RUNS) <= DELTA * RUNS
 
 
-class _NeitherAsBoth(Payoff):
+class _OtherCells(Payoff):
+    """Counts of a single pair follow the table of all pairs, which variants replace."""
+
+    def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
+        i, j, outcome = pair
+        cells: Counts = self.cells(tally)[outcome, i, j]
+        return cells
+
+
+class _NeitherAsBoth(_OtherCells):
     """Not sound: counts as a difference does, where rounds in which nobody got the outcome are worth as much."""
 
     def cells(self, tally: Tally) -> Counts:
         return tally.cells
 
 
-class _BothForgotten(Payoff):
+class _BothForgotten(_OtherCells):
     """Not sound: rounds in which both got the outcome cost nothing."""
 
     def cells(self, tally: Tally) -> Counts:
         return super().cells(tally) * np.array([1, 0, 1])
+
+
+@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO])
+def test_the_counts_of_one_pair_are_those_in_the_table_of_all(payoff: Payoff) -> None:
+    labels = np.random.default_rng(5).integers(0, 3, (4, 200))
+    tally = Tally.of_batch(200, count_together(labels, [0, 2]), range(4), 4)
+    cells = payoff.cells(tally)
+    for outcome, i, j in np.ndindex(*cells.shape[:-1]):
+        assert payoff.cells_of(tally, (i, j, outcome)).tolist() == cells[outcome, i, j].tolist()
 
 
 class _Estimate(BettingRule):

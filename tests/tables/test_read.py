@@ -445,7 +445,7 @@ def test_two_names_that_are_one_text_are_refused() -> None:
 
 @pytest.mark.parametrize("value", [np.array(5), np.array("a"), np.ma.masked, 5, None, iter([1])])
 def test_a_single_value_is_no_column(value: Any) -> None:
-    refused({"a": value}, 'column "a" is no list, array or series')
+    refused({"a": value}, 'column "a" is not a list, array or series')
 
 
 @pytest.mark.parametrize("cell", [Decimal("sNaN"), Fraction(10**400, 3), Fraction(-(10**400), 7)])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,13 +30,16 @@ from fairchain.auditing.stages import (
     verify_files,
 )
 from fairchain.errors import AuditError, OutputError
+from fairchain.explaining.result import Explanation
 from fairchain.models import load_model
-from fairchain.report.findings import Findings, Plain
-from fairchain.report.verdict_section import headline
+from fairchain.repairing.result import RepairRecord
+from fairchain.report.findings import Findings
 from fairchain.spec import Marginals, Spec, Table, load_spec, revise
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
+from fairchain.verification.all_pairs import AllPairs
+from fairchain.verification.record import VerdictRecord
 
 ABOUT = {
     "certificate.json": "the verdict with every count behind it",
@@ -52,6 +55,7 @@ ABOUT = {
     "repair.json": "what the repair tried, and what it costs",
     "report.md": "this report in Markdown",
 }
+T = TypeVar("T")
 # Stages that may not be possible, by the file that then says why.
 PARTS = {"explanation.json": "explanation", "chain.json": "chain", "repair.json": "repair"}
 
@@ -140,14 +144,14 @@ def audit(
             findings = _stages(question, shelf, repair, progress or (lambda _: None), done)
         except OutputError as error:
             raise OutputError(f"{error}{_known(done)}") from None
-    decision, commands = str(findings.verdict["verdict"]), _commands(question, done, Path(folder))
-    return Audit(decision, "repaired.onnx" in done, Path(folder), commands, findings)
+    commands = _commands(question, done, Path(folder))
+    return Audit(findings.verdict.verdict, "repaired.onnx" in done, Path(folder), commands, findings)
 
 
 def _known(done: Mapping[str, bytes]) -> str:
     """Return what is known of the verdict, for the message that it could not be written."""
-    found = _plain(done, "verdict.json")
-    return "" if found is None else f"; the verdict was {found['verdict']}: {headline(found)}"
+    found = _record(done, "verdict.json", VerdictRecord)
+    return "" if found is None else f"; the verdict was {found.sentence}"
 
 
 def _stages(
@@ -155,7 +159,7 @@ def _stages(
 ) -> Findings:
     """Run the stages; every file that they make goes into `done`, before it is written."""
 
-    def stage(name: str, make: Callable[[AuditContext], Files]) -> None:
+    def stage(name: str, make: Callable[[AuditContext], Files], *, again: bool = False) -> None:
         tell(Step(name))
         asked = replace(question, tell=lambda detail: tell(Step(name, detail)))
 
@@ -164,20 +168,21 @@ def _stages(
             done.update(files)
             return files
 
-        files, kept = shelf.stage(name, made)
+        files, kept = shelf.stage(name, made, again=again)
         done.update(files)
         tell(Step(name, finished=True, kept=kept))
 
-    stage("verify", verify_files)
-    decision = str(json.loads(done["verdict.json"])["verdict"])
+    # The verdict is never taken from the folder, where anybody may have written another one.
+    stage("verify", verify_files, again=True)
+    decision = msgspec.json.decode(done["verdict.json"], type=VerdictRecord).verdict
     stage("survey", survey_files)
     if decision in ("UNFAIR", "UNDECIDED"):
         stage("explain", explain_files)
-    stage("chain", lambda asked: chain_files(asked, _plain(done, "explanation.json")))
+    stage("chain", lambda asked: chain_files(asked, _record(done, "explanation.json", Explanation)))
     if decision == "UNFAIR" and repair:
         stage("repair", repair_files)
     findings = _findings(question, done, shelf.folder)
-    stage("report", lambda _: _report_files(findings))
+    stage("report", lambda _: _report_files(findings), again=True)
     return findings
 
 
@@ -226,7 +231,7 @@ def _key(question: AuditContext, **options: bool) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _files(spec: Spec, plain: Plain) -> Iterator[tuple[dict[str, Any], str, Path]]:
+def _files(spec: Spec, plain: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, Path]]:
     """Every key of a spec that names a file: the part that it stands in, as plain values, the key, and the file."""
     parts = [(spec.model, plain["model"]), (spec.population, plain["population"])]
     for part, written in [*parts, *zip(spec.described, plain["feature"], strict=True)]:
@@ -261,29 +266,27 @@ def _only_says_why(done: Mapping[str, bytes], filename: str) -> bool:
     return filename in done and NOT_DONE in json.loads(done[filename])
 
 
-def _plain(done: Mapping[str, bytes], filename: str) -> Plain | None:
-    """What a file says; None if it is not there, or only says why there is nothing."""
+def _record(done: Mapping[str, bytes], filename: str, kind: type[T]) -> T | None:
+    """Return the record in a file; None if there is no such file, or it only says why there is no record."""
     if filename not in done or _only_says_why(done, filename):
         return None
-    found: Plain = json.loads(done[filename])
-    return found
+    return msgspec.json.decode(done[filename], type=kind)
 
 
 def _findings(question: AuditContext, done: Mapping[str, bytes], folder: Path) -> Findings:
     from fairchain.chain.formats import read_chain
 
-    verdict, chain = _plain(done, "verdict.json"), _plain(done, "chain.json")
-    assert verdict is not None
+    learned = "chain.json" in done and not _only_says_why(done, "chain.json")
     why_not = {
         filename: str(json.loads(done[filename])[NOT_DONE]) for filename in PARTS if _only_says_why(done, filename)
     }
     return Findings(
         title=question.name,
-        verdict=verdict,
-        survey=_plain(done, "survey.json"),
-        chain=read_chain(folder / "chain.json") if chain is not None else None,
-        explanation=_plain(done, "explanation.json"),
-        repair=_plain(done, "repair.json"),
+        verdict=msgspec.json.decode(done["verdict.json"], type=VerdictRecord),
+        all_pairs=_record(done, "survey.json", AllPairs),
+        chain=read_chain(folder / "chain.json") if learned else None,
+        explanation=_record(done, "explanation.json", Explanation),
+        repair=_record(done, "repair.json", RepairRecord),
         recheck=_commands(question, done, None),
         files={
             filename: about

@@ -97,12 +97,18 @@ class Checkpoints:
             raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
         self._write(STATE, self._state())
 
-    def stage(self, name: str, make: Callable[[], Files]) -> tuple[dict[str, bytes], bool]:
-        """The files of a stage: as they are if it is finished, else made now. Also whether they were there."""
+    def stage(self, name: str, make: Callable[[], Files], *, again: bool = False) -> tuple[dict[str, bytes], bool]:
+        """Return the files of a stage, kept or made now, and whether these bytes were kept.
+
+        `again` makes them in any case: the list proves nothing, since whoever can write the files can write the list.
+        Where they differ from the kept ones, the stages that came after are made again too.
+        """
         found = self._finished(name)
-        if found is not None:
+        if found is not None and not again:
             return found, True
         made = dict(make())
+        if made == found:
+            return made, True
         if name in self._stages:
             # What came after was made from what is gone.
             names = list(self._stages)

@@ -1,7 +1,7 @@
 """A discrete-time Markov chain with labels, and with what is known about each of its transitions.
 
 A chain is data: states, labels, a sparse matrix of probabilities and, if it was learned, the counts behind them and
-an interval for each. How it is learned is in `learn`, how it is asked in `checker/`, how it is written in `formats`.
+an interval for each. How it is learned is in `learn`, how it is asked in `pctl`, how it is written in `formats`.
 """
 
 from __future__ import annotations

@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 from fairchain.chain.over_time.probes import LastSteps, probe_of, recurrent_layers
 from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wishes
 from fairchain.errors import ChainError, ModelError
-from fairchain.models import Limits, OnnxModel, load_model
+from fairchain.models import Limits, OnnxModel
 from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
-from fairchain.populations import Scratch, build_population
-from fairchain.populations.build import Left, large_enough, with_nodes
-from fairchain.spec import Group, Spec, Table, load_spec, revise
-from fairchain.spec.conditions import predicate_of
+from fairchain.populations import Scratch
+from fairchain.populations.build import Left
+from fairchain.prepare import gather, read_question
+from fairchain.spec import Group, Spec, Table
 from fairchain.spec.schema import Callable as CallablePopulation
-from fairchain.spec.seeds import Seed, seed_of
-from fairchain.spec.subgroups import subgroups_of_groups
-from fairchain.tables import frequencies_from
+from fairchain.spec.seeds import Seed
 
 PILOT = 4096
 # Chunks of people who are not counted, each kind far from all others: the fresh ones that the fidelity of a shared
@@ -83,31 +81,24 @@ def subject_of(
     together: bool = True,
 ) -> ChainContext:
     """The network with the tensors that the states need, and the people; the states are of one chain or of one each."""
-    asked = spec if isinstance(spec, Spec) else load_spec(spec)
-    asked = with_nodes(revise(asked, guarantee__seed=seed))
+    asked = read_question(spec, guarantee__seed=seed)
     if isinstance(asked.population, Table | CallablePopulation):
         raise ChainError(
             "population.kind: a chain is learned from people whom the spec itself says how to draw; use "
             '"uniform", "marginals" or "network"'
         )
-    source = model if model is not None else asked.model.path
-    if source is None:
+    if model is None and asked.model.path is None:
         raise ChainError("a chain is learned from a network; name its file: path = ... in [model]")
     wishes = parse_wishes(states, asked, together=together)
-    loaded = load_model(source, asked, limits, allow_python=model is not None)
+    case = gather(model, asked, limits=limits, draw="groups")
+    loaded = case.model
     if not isinstance(loaded, OnnxModel):
+        assert loaded is not None
         raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
     tensors = [wish.tensor for wish in wishes if wish.tensor is not None]
     _must_exist(loaded, asked, tensors)
     probe = probe_of(loaded, asked, tensors)
-    people = frequencies_from(asked)
-    groups, left_out = large_enough(asked, people)
-    population = build_population(
-        asked, subgroups_of_groups(groups), loaded.dtype, people=people, predicate=predicate_of(asked)
-    )
-    data_sha256 = people.sha256 if people is not None else population.sha256
-    derived = seed_of(asked, loaded.sha256, data_sha256)
-    return ChainContext(asked, probe, population, groups, derived, tuple(wishes), left_out=left_out)
+    return ChainContext(asked, probe, case.population, case.groups, case.seed, tuple(wishes), left_out=case.left_out)
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""A chain for people: a table with the transitions of each state, as text and for notebooks.
+"""A chain as a table with the transitions of each state, as text and for notebooks.
 
 Names may come from anybody's file, so nothing in them reaches a terminal or a page unescaped.
 """

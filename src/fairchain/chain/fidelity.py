@@ -1,48 +1,93 @@
-"""How far a shared chain is from the network: the largest error of P(label | group), measured on fresh people.
+"""Fidelity: how far the probabilities of a chain are from those of the network, measured on fresh inputs.
 
-A chain whose states forget the group can be wrong about it however many traces it was learned from, so its error is
-measured, with an interval, and said; nothing is decided on such a chain (docs/mathematics.md, "Chains").
+A chain whose states forget the group can be wrong about it however many traces it was learned from; one over time
+need not be right about steps and visits either, since what a network does next depends on more than its state. Each
+question is a yes or no of one trace, so the error has an exact interval; nothing is decided on such a chain
+(docs/mathematics.md, "Chains").
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.build import ChainPlan
 from fairchain.chain.chain import Chain, Floats
+from fairchain.chain.over_time.time_chain import TimePlan
+from fairchain.chain.over_time.time_counts import TimeCounts
 from fairchain.statistics.intervals import clopper_pearson
 
-
-def reach_by_layers(chain: Chain, groups: int, labels: int) -> Floats:
-    """(groups, labels): P(label | group) in a chain whose columns follow each other."""
-    size = len(chain)
-    mass = np.zeros((groups, size))
-    mass[np.arange(groups), 1 + np.arange(groups)] = 1
-    last = np.arange(size - labels, size)
-    for _ in range(size):
-        if np.isclose(mass[:, last].sum(), groups, atol=1e-15):
-            break
-        mass = mass @ chain.matrix
-    return mass[:, last]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 def fidelity(chain: Chain, plan: ChainPlan, fresh: NDArray[np.int64], delta: float) -> dict[str, Any]:
-    """Phi = max |reach(group, label) - P(label | group)| with bounds from fresh people, at delta for all together."""
-    reached = reach_by_layers(chain, len(plan.groups), len(plan.labels))
-    trials = fresh.sum(axis=1, keepdims=True)
-    low, high = clopper_pearson(fresh, np.broadcast_to(trials, fresh.shape), delta / fresh.size)
-    off = np.abs(reached - fresh / trials)
-    at_least = np.maximum(np.maximum(reached - high, low - reached), 0)
-    at_most = np.maximum(np.abs(reached - low), np.abs(reached - high))
-    group, label = np.unravel_index(int(off.argmax()), off.shape)
+    """Return the largest error of P(label | group), with an interval from fresh counts, (groups, labels)."""
+    labels = range(len(chain) - len(plan.labels), len(chain))
+    reached = _reach(chain, [[state] for state in labels], len(plan.groups))
+    found, (group, label) = _largest(reached, fresh, int(fresh[0].sum()), delta)
+    rounds = {"rounds": int(fresh[0].sum())}
+    return {**found, "group": plan.groups[group], "label": plan.labels[label], **rounds}
+
+
+def fidelity_over_time(chain: Chain, plan: TimePlan, fresh: TimeCounts, delta: float) -> dict[str, Any]:
+    """Return the largest errors of P(label | group), P(state after step t | group) and P(ever in state | group).
+
+    The intervals of each kind of question hold together with probability 1 - delta.
+    """
+    names, states = plan.plan.groups, plan.plan.columns[0].names
+    rounds = int(fresh.traces[0])
+    visited = _reach(chain, [chain.labels[name] for name in states], len(names))
+    steps, (late, step, there) = _largest(_after_steps(chain, plan, len(names)), fresh.occupied, rounds, delta)
+    visits, (other, ever) = _largest(visited, fresh.visited, rounds, delta)
     return {
-        "estimate": float(off.max()),
-        "low": float(at_least.max()),
-        "high": float(at_most.max()),
-        "group": plan.groups[int(group)],
-        "label": plan.labels[int(label)],
-        "rounds": int(trials[0, 0]),
+        **fidelity(chain, plan.plan, fresh.labels, delta),
+        "steps": {**steps, "group": names[late], "step": step + 1, "state": states[there]},
+        "visits": {**visits, "group": names[other], "state": states[ever]},
     }
+
+
+def _largest(
+    said: Floats, seen: NDArray[np.int64], rounds: int, delta: float
+) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Return the largest |said - true| with bounds, and where it is; `seen` of `rounds` tell what is true."""
+    low, high = clopper_pearson(seen, np.full(seen.shape, rounds), delta / seen.size)
+    off = np.abs(said - seen / rounds)
+    at_least = np.maximum(np.maximum(said - high, low - said), 0)
+    at_most = np.maximum(np.abs(said - low), np.abs(said - high))
+    where = tuple(int(place) for place in np.unravel_index(int(off.argmax()), off.shape))
+    return {"estimate": float(off.max()), "low": float(at_least.max()), "high": float(at_most.max())}, where
+
+
+def _reach(chain: Chain, goals: Iterable[Iterable[int]], groups: int) -> Floats:
+    """(groups, goals): the probability of ever being in a goal state; every other state leads to a label."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import spsolve
+
+    reached = []
+    for goal in goals:
+        inside = np.zeros(len(chain), bool)
+        inside[list(goal)] = True
+        stays = inside | (chain.matrix.diagonal() == 1)
+        matrix: csr_array = chain.matrix[~stays]
+        found = inside.astype(np.float64)
+        found[~stays] = spsolve((eye_array(int((~stays).sum())) - matrix[:, ~stays]).tocsc(), matrix @ found)
+        reached.append(found[1 : 1 + groups])
+    return np.stack(reached, axis=1)
+
+
+def _after_steps(chain: Chain, plan: TimePlan, groups: int) -> Floats:
+    """(groups, steps, states): the probability of being in a state after so many steps from a group."""
+    mass = np.zeros((groups, len(chain)))
+    mass[np.arange(groups), 1 + np.arange(groups)] = 1
+    members = np.zeros((len(chain), plan.shape.width))
+    for place, name in enumerate(plan.plan.columns[0].names):
+        members[list(chain.labels[name]), place] = 1
+    found = np.empty((groups, plan.shape.steps, plan.shape.width))
+    for step in range(plan.shape.steps):
+        mass = mass @ chain.matrix
+        found[:, step] = mass @ members
+    return found

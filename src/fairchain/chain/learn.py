@@ -60,9 +60,9 @@ def learn_chain(
     estimator
         Of transitions: "frequency", "laplace" or "good-turing".
     rounds
-        People shown to the network as each group; with epsilon the most there may be.
+        Inputs shown to the network as each group; with epsilon the largest number of them.
     epsilon
-        As many people as make every transition known within epsilon, all of them with probability 1 - delta.
+        Draw inputs until every transition is known within epsilon, all of them with probability 1 - delta.
     rule
         With epsilon: "sound", or the "paper"'s own, which is not.
     view
@@ -119,7 +119,7 @@ def learn_family(
     workers: int | None = None,
     limits: Limits | None = None,
 ) -> dict[str, Chain]:
-    """One chain Start -> group -> unit -> label for every unit, all from the same people in one pass.
+    """One chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
     `units` are written as for `learn_chain`; by default every feature that is not protected and every hidden neuron.
     Each chain keeps delta for itself: it is not shared out among them. A unit of a recurrent layer has the state after

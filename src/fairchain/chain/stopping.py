@@ -36,7 +36,7 @@ class Effort:
         if self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS:
             raise ChainError(f"rounds: found {self.rounds}; give at least one and at most {MOST_ROUNDS:,}")
         if self.rule not in ("sound", "paper"):
-            raise ChainError(f'there is no rule "{self.rule}"; there is sound, paper')
+            raise ChainError(f'unknown rule "{self.rule}"; expected "sound" or "paper"')
         if self.rule == "paper" and self.epsilon is None:
             raise ChainError('rule: the "paper"\'s says when epsilon is reached; give epsilon, or leave the rule out')
         if self.epsilon is not None and not 0 < self.epsilon < 0.5:

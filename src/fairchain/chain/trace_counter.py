@@ -1,4 +1,4 @@
-"""Traces counted chunk by chunk on some workers; a chunk's people depend on its number alone, and counts add."""
+"""Counts traces chunk by chunk on several workers; a chunk number determines its inputs, and counts add."""
 
 from __future__ import annotations
 

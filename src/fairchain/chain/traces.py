@@ -1,7 +1,7 @@
 """Traces counted: Start -> group -> states in the order of the network -> label, as integer columns.
 
 Only how often one state followed another is kept, for each group; counts add, in any order. A path of several units
-is counted link by link, and a family of single units each as group -> unit -> label, from the same people.
+is counted link by link, and a family of single units each as group -> unit -> label, from the same inputs.
 """
 
 from __future__ import annotations
@@ -53,11 +53,18 @@ class Link:
         group, state = np.divmod(first, self.width)
         return group, state, following
 
+    def dense(self, groups: int) -> Counts:
+        """(groups, width, next_width): all counts as a table; those of all groups added up if `groups` is 1."""
+        group, state, following = self.triples()
+        table = np.zeros((groups, self.width, self.next_width), np.int64)
+        np.add.at(table, (group * (groups > 1), state, following), self.counts)
+        return table
+
 
 def count_link(
     group: int, groups: int, columns: tuple[NDArray[np.int64], NDArray[np.int64]], widths: tuple[int, int]
 ) -> Link:
-    """The link between two columns of one group's people."""
+    """The link between two columns of one group's inputs."""
     state, following = columns
     for column, width in zip(columns, widths, strict=True):
         if column.size and not 0 <= column.min() <= column.max() < width:
@@ -89,7 +96,7 @@ def count_path(
     values: NDArray[np.floating],
     hidden: Hidden,
 ) -> PathCounts:
-    """Count the traces of one group's people through all units, in order."""
+    """Count the traces of one group's inputs through all units, in order."""
     columns = [np.zeros(len(labels), np.int64)]
     widths = [1]
     for unit in units:
@@ -113,5 +120,5 @@ def count_family(
     values: NDArray[np.floating],
     hidden: Hidden,
 ) -> tuple[PathCounts, ...]:
-    """Count group -> unit -> label for every unit on its own, from the same people."""
+    """Count group -> unit -> label for every unit on its own, from the same inputs."""
     return tuple(count_path(group, groups, [unit], labels, classes, values, hidden) for unit in units)

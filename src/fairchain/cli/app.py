@@ -249,7 +249,10 @@ def _explained(error: BaseException) -> tuple[str, int]:
             OUR_BUG,
         )
     # Nothing of fairchain raises SystemExit or the like while a command runs.
-    return f"there is no verdict: code that was called tried to end the program ({described(error)})", BAD_INPUT
+    return (
+        f"no verdict, since the called code tried to end the program ({described(error)}); remove its exit",
+        BAD_INPUT,
+    )
 
 
 def _usage(error: click.ClickException) -> str:

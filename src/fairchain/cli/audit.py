@@ -18,6 +18,7 @@ from fairchain.system.interrupts import raising
 if TYPE_CHECKING:
     from fairchain.auditing import Audit, Step
     from fairchain.cli.terminal import Screen
+    from fairchain.explaining import Explanation
 
 STAGES = {
     "verify": "verifying",
@@ -88,19 +89,19 @@ def _at_once(folder: Path) -> Iterator[None]:
 def audit_values(found: Audit) -> dict[str, object]:
     """An audit as plain JSON values."""
     findings = found.findings
-    gap = findings.verdict["gap"]
-    repair = findings.repair
+    verdict, repair = findings.verdict, findings.repair
+    after = repair.after if repair is not None and found.repaired else None
     return {
         "verdict": found.decision,
-        "constant": findings.verdict["constant"],
-        "gap": {key: gap[key] for key in ("estimate", "low", "high")},
-        "threshold": findings.verdict["threshold"],
-        "delta": findings.verdict["delta"],
-        "sound": findings.verdict["sound"],
-        "statement": findings.verdict["statement"],
-        "notes": findings.verdict["notes"],
+        "constant": verdict.constant,
+        "gap": {"estimate": verdict.gap.estimate, "low": verdict.gap.low, "high": verdict.gap.high},
+        "threshold": verdict.threshold,
+        "delta": verdict.delta,
+        "sound": verdict.sound,
+        "statement": verdict.statement,
+        "notes": verdict.notes,
         "repaired": found.repaired,
-        "after": repair["after"]["gap"] if repair is not None and found.repaired else None,
+        "after": after.gap.to_dict() if after is not None else None,
         "left_out": findings.left_out,
         "folder": str(found.folder),
         "report": str(found.report),
@@ -113,18 +114,16 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     """The story in a few lines, and what to do next."""
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import COLOURS
-    from fairchain.report.verdict_section import headline
 
     screen, findings = Screen(), found.findings
-    mark = "" if findings.verdict["sound"] else " (NOT SOUND)"
-    screen.line((found.decision + mark, COLOURS[found.decision]), f": {headline(findings.verdict)}")
+    screen.line((findings.verdict.word, COLOURS[found.decision]), f": {findings.verdict.headline}")
     if brief:
         screen.line(f"Report: {found.report}")
         return
     _show_groups(screen, found)
-    show_why(screen, findings.explanation, findings.verdict["kind"])
-    screen.line((findings.verdict["statement"], "bold"))
-    for note in findings.verdict["notes"]:
+    show_why(screen, findings.explanation, findings.verdict.kind)
+    screen.line((findings.verdict.statement, "bold"))
+    for note in findings.verdict.notes:
         screen.line((note, "yellow"))
     _show_repair(screen, found)
     screen.line()
@@ -133,16 +132,16 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
 
 def _show_groups(screen: Screen, found: Audit) -> None:
     from fairchain.cli.verdict_display import SCALE, bar
-    from fairchain.report.number_format import with_interval
+    from fairchain.number_format import with_interval
     from fairchain.statistics import Interval
 
     findings = found.findings
-    if findings.verdict["kind"] == "individual" or not findings.groups:
+    if findings.verdict.kind == "individual" or not findings.groups:
         return
     more, less, outcome = findings.widest
     # Two groups say it; the page has all of them.
-    shown = [group for group in findings.groups if group["name"] in (more, less)]
-    shares = {group["name"]: Interval(group["probability"], group["low"], group["high"]) for group in shown}
+    shown = [group for group in findings.groups if group.name in (more, less)]
+    shares = {group.name: Interval(group.estimate, group.low, group.high) for group in shown}
     rows = [
         [each, with_interval(share.estimate, share.low, share.high), bar(share)]
         for each, share in sorted(shares.items(), key=lambda item: -item[1].estimate)
@@ -153,35 +152,33 @@ def _show_groups(screen: Screen, found: Audit) -> None:
         screen.line((f"and {others} more groups, in the report", "dim"))
 
 
-def show_why(screen: Screen, explanation: dict[str, Any] | None, kind: str) -> None:
-    """The units that carry most of the gap, of `Explanation.to_dict`."""
+def show_why(screen: Screen, explanation: Explanation | None, kind: str) -> None:
+    """Show the units with the largest effects on the gap."""
+    from fairchain.number_format import bounded
     from fairchain.report.findings import unit_name
-    from fairchain.report.number_format import bounded
 
-    if explanation is not None and explanation["units"]:
-        pair, first = explanation["pair"], explanation["units"][:MOST_UNITS]
+    if explanation is not None and explanation.units:
+        pair, first = explanation.pair, explanation.units[:MOST_UNITS]
         what = "the share that changes" if kind == "individual" else "the gap"
-        told = "; ".join(f"{unit_name(unit)} {bounded(unit['effect'])}" for unit in first)
+        told = "; ".join(f"{unit_name(unit)} {bounded(unit.effect)}" for unit in first)
         screen.line(
-            f"Between {pair['more']} and {pair['less']} {what} is {bounded(explanation['gap'])}. Without one of these "
-            f"it would be smaller by: {told}"
+            f"Between {pair.more} and {pair.less} {what} is {bounded(explanation.gap)}. Ablating one unit reduces it "
+            f"by: {told}"
         )
 
 
 def _show_repair(screen: Screen, found: Audit) -> None:
-    from fairchain.report.verdict_section import headline
-
     repair = found.findings.repair
     for part, reason in found.findings.left_out.items():
         if part != "chain":
             screen.line((f"No {part}: {reason}.", "yellow"))
-    if repair is None or not repair["needed"]:
+    if repair is None or not repair.needed:
         return
     told = ("REPAIRED", "bold green") if found.repaired else ("NOT REPAIRED", "bold yellow")
-    after = repair["after"]
-    screen.line(told, f": {headline(after)}" if after is not None else "")
+    after = repair.after
+    screen.line(told, f": {after.headline}" if after is not None else "")
     if found.repaired:
-        screen.line((repair["statement"], "bold"))
+        screen.line((repair.statement, "bold"))
 
 
 def _show_next(screen: Screen, found: Audit, spec: Path) -> None:

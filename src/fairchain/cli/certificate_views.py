@@ -66,17 +66,17 @@ def card(certificate: Path) -> None:
 def _show(found: CertificateComparison, first: str, second: str) -> None:
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import COLOURS
-    from fairchain.report.markdown import one_line, word
-    from fairchain.report.number_format import bounded
+    from fairchain.number_format import bounded
+    from fairchain.report.markdown import one_line
 
     screen, both = Screen(), (found.first, found.second)
-    measured = "smallest ratio" if found.first["kind"] == "ratio" else "largest gap"
+    measured = "smallest ratio" if found.first.kind == "ratio" else "largest gap"
     summary: list[list[Part]] = [
-        ["verdict", *((word(each), COLOURS[each["verdict"]]) for each in both)],
-        [measured if found.first["kind"] != "individual" else "share that changes", *(bounded(e["gap"]) for e in both)],
-        ["threshold", *(f"{each['threshold']:g}" for each in both)],
-        ["delta", *(f"{each['delta']:g}" for each in both)],
-        ["network", *(one_line(each["model_sha256"] or "-")[:16] for each in both)],
+        ["verdict", *((each.word, COLOURS[each.verdict]) for each in both)],
+        [measured if found.first.kind != "individual" else "share that changes", *(bounded(e.gap) for e in both)],
+        ["threshold", *(f"{each.threshold:g}" for each in both)],
+        ["delta", *(f"{each.delta:g}" for each in both)],
+        ["network", *(one_line(each.model_sha256 or "-")[:16] for each in both)],
     ]
     screen.table(["", first, second], summary)
     screen.line()
@@ -105,8 +105,7 @@ def write_junit(verdict: Verdict, spec: Path, path: Path) -> None:
     from fairchain.certificates import write_text
     from fairchain.report.junit import junit
 
-    plain = verdict.to_dict()
-    write_text(path, junit({f"{spec.name}: {plain['property']}": plain}))
+    write_text(path, junit({f"{spec.name}: {verdict.record.question}": verdict.record}))
 
 
 def write_summary(verdict: Verdict, spec: Path, path: Path, certificate: Path | None) -> None:
@@ -115,5 +114,5 @@ def write_summary(verdict: Verdict, spec: Path, path: Path, certificate: Path | 
     from fairchain.system.atomic_write import append
 
     name = certificate.name if certificate is not None else None
-    text = for_pull_request(verdict.to_dict(), title=spec.name, certificate=name)
+    text = for_pull_request(verdict.record, title=spec.name, certificate=name)
     append(path, f"{text}\n".encode())

@@ -84,11 +84,11 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
     from fairchain.cli.progress import explain_progress
     from fairchain.cli.terminal import Screen
     from fairchain.explaining import explain
-    from fairchain.verification.verdict import kind_of
+    from fairchain.spec.properties import kind_of
 
     with explain_progress(quiet=False) as progress:
         found = explain(None, question, progress=progress)
-    show_why(Screen(), found.to_dict(), kind_of(verdict.spec))
+    show_why(Screen(), found, kind_of(verdict.spec))
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:

@@ -75,9 +75,9 @@ class Output:
         try:
             step(self._stream)
         except BrokenPipeError:
-            self.problem = "nobody reads it"
+            self.problem = "its reader closed it"
             raise ClosedPipeError from None
-        except (OSError, ValueError) as error:  # ValueError: somebody closed it
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
             self.problem = getattr(error, "strerror", None) or str(error)
 
     def __getattr__(self, name: str) -> Any:

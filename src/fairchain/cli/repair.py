@@ -237,7 +237,7 @@ def _row(point: FrontPoint, remark: str) -> list[Part]:
 
 def _advice(result: Repair, question: Spec) -> str:
     """What to try next."""
-    from fairchain.verification.verdict import limit_of
+    from fairchain.spec.properties import limit_of
 
     if all(point.gap >= limit_of(question) for point in result.front):
         return " Not even the search reached the threshold: try --change low-rank, more --units, or a larger threshold."

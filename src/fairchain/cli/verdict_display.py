@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairchain.cli.terminal import Part, Screen
-from fairchain.verification.verdict import kind_of
+from fairchain.spec.properties import kind_of
 
 if TYPE_CHECKING:
     from fairchain.datasets import Description
@@ -32,12 +32,7 @@ ROWS = ("exact", "fixed sample")
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     """Print a verdict for people."""
     screen = Screen()
-    name = verdict.conclusion
-    mark = "" if verdict.sound else " (NOT SOUND)"
-    screen.line(
-        (name + mark, COLOURS[name]),
-        f": {verdict.headline}",
-    )
+    screen.line((verdict.record.word, COLOURS[verdict.conclusion]), f": {verdict.headline}")
     if brief:
         return
     _show_groups(screen, verdict)
@@ -80,7 +75,7 @@ def _left_out(verdict: Verdict) -> str:
 
 def _cost(verdict: Verdict) -> str:
     """What the answer took."""
-    rows = verdict.to_dict()["rows"]
+    rows = verdict.record.rows
     unit = f"{rows:,} rows" if rows is not None else f"{verdict.rounds:,} rounds"
     asked = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no network asked"
     return f"{unit}, {asked}, {verdict.seconds:.3f} s; delta {verdict.delta:g}"
@@ -162,7 +157,7 @@ def show_recheck(result: Recheck, *, brief: bool = False) -> None:
             screen.line((f"{file.role}: {file.path}, sha256 {file.sha256[:16]}...", "dim"))
     failing = [claim.name for claim in result.claims if not claim.holds]
     if failing:
-        screen.line(("REJECTED", "bold red"), f": {', '.join(failing)} does not hold")
+        screen.line(("REJECTED", "bold red"), f": failed checks: {', '.join(failing)}")
     elif result.conclusion == "CONSISTENT":
         screen.line(("CONSISTENT", "bold yellow"), f": no claim of this {result.verdict} certificate fails")
     else:

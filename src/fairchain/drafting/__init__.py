@@ -1,13 +1,12 @@
-"""A first spec from a table and a model: what can be seen in them is read, the rest guessed, and every guess said.
+"""Drafting of a first spec from a table and a model: visible properties are read, others guessed, every guess noted.
 
-`infer` is the way in, `write` makes the commented file. Nothing here decides about fairness, and a draft is an ordinary
-spec: whatever reads it checks it again.
+`draft_spec` infers a spec and `write_spec` makes the commented file. A draft is an ordinary spec, checked again
+wherever it is read.
 """
 
-from fairchain.drafting.draft_result import Draft, Guess
-from fairchain.drafting.infer import draft_spec, infer_spec
-from fairchain.drafting.options import DraftOptions
-from fairchain.drafting.protected import NobodyProtectedError
+from fairchain.drafting.draft import draft_spec, infer_spec
+from fairchain.drafting.groups import NobodyProtectedError
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess
 from fairchain.drafting.write import must_be_free, save_spec, write_spec
 
 __all__ = [

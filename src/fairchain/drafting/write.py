@@ -1,41 +1,50 @@
-"""A draft as a commented TOML file: every guess stands beside the key it is about."""
+"""Drafts as commented TOML files: every guess is a comment beside its key.
+
+TOML is written here, since comments matter: values on one line, texts escaped, comments wrapped.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from fairchain.drafting.draft_result import Draft
-from fairchain.drafting.toml import comment, key, value
+from fairchain.drafting.guesses import Draft
 from fairchain.errors import SpecError
 from fairchain.spec import Table
 from fairchain.system.atomic_write import place
 
+WIDTH = 110
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+# Tables of a spec, in the order of the file; "" is the spec as a whole.
+TABLES = ("", "model", "feature", "population", "property")
 _READING = {
     "sample": (
-        'The verdict is about the people whom the rows stand for. If they are everybody: as = "population".',
+        'The verdict is about the source of the rows. If they are the whole population: as = "population".',
         "The guarantee needs rows that the model was not fitted on.",
     ),
-    "population": ('The rows are everybody, and the answer is exact. If they stand for more people: as = "sample".',),
+    "population": ('The rows are the whole population, and the result is exact. If they are a sample: as = "sample".',),
 }
 
 
 def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
-    """The text of a commented spec file.
+    """Return the text of a commented spec file.
 
     Parameters
     ----------
     draft
-        As `draft_spec` makes it.
+        As `draft_spec` returns it.
     folder
-        Where the file will lie: its paths are taken from there. By default paths stay as they are.
+        Folder of the file: its paths are relative to it. By default paths remain as they are.
     """
     spec = draft.spec
-    lines = [*comment("A first spec, drafted by fairchain init. Lines that begin with Guess are to be checked.")]
+    lines = [*comment("A first spec, drafted by fairchain init. Check the lines that begin with Guess.")]
     for text in draft.about(""):
         lines += comment(text)
     for text in draft.warnings:
@@ -43,7 +52,7 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
     lines += ["", "[model]", *_table(draft, "model", _fields(spec.model, folder))]
     lines += [
         "",
-        *comment("In the order of the inputs; low and high are the least and the largest number in the table."),
+        *comment("In the order of the inputs; low and high are the smallest and the largest number in the table."),
     ]
     for text in draft.about("feature"):
         lines += comment(text)
@@ -57,25 +66,27 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
 
 
 def _fields(part: Any, folder: str | Path | None = None) -> dict[str, Any]:
-    """The keys of one table that say something, the kind first and paths as seen from the folder."""
-    plain = {field.encode_name: field.default for field in msgspec.structs.fields(part)}
-    factories = {field.encode_name: field.default_factory for field in msgspec.structs.fields(part)}
+    """Return the keys of one table that differ from their defaults, with paths as seen from the folder."""
+    usual = {
+        field.encode_name: msgspec.to_builtins(
+            field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        )
+        for field in msgspec.structs.fields(part)
+        if not field.required
+    }
     entries: dict[str, Any] = msgspec.to_builtins(part)
-    kept = {}
-    for name, entry in entries.items():
-        default = plain.get(name, msgspec.NODEFAULT)
-        made = factories.get(name, msgspec.NODEFAULT)
-        usual = made() if made is not msgspec.NODEFAULT else default
-        if entry is None or (usual is not msgspec.NODEFAULT and entry == msgspec.to_builtins(usual)):
-            continue
-        kept[name] = entry
+    kept = {
+        name: entry
+        for name, entry in entries.items()
+        if entry is not None and (name not in usual or usual[name] != entry)
+    }
     if "path" in kept and folder is not None:
         kept["path"] = _seen_from(Path(folder), kept["path"])
     return kept
 
 
 def _seen_from(folder: Path, path: str) -> str:
-    """A path relative to the folder, through real folders only; as it is where there is no way (another drive)."""
+    """Return a path relative to the folder, with links resolved; an absolute one on another drive."""
     try:
         return Path(os.path.relpath(os.path.realpath(path), os.path.realpath(folder))).as_posix()
     except ValueError:
@@ -91,7 +102,7 @@ def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
                 yield from comment(text)
         yield f"{field} = {value(entry)}"
     if name == "population" and isinstance(draft.spec.population, Table) and draft.spec.population.path is None:
-        yield from comment('path = "people.csv"   (the rows were handed over in Python)')
+        yield from comment('path = "people.csv"   (the rows were given in Python)')
     for field in ("decision", "outcome"):
         if field not in fields:
             for text in draft.about(f"{name}.{field}"):
@@ -108,14 +119,14 @@ def _feature(draft: Draft, feature: Any) -> Iterator[str]:
 
 
 def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
-    """Name and kind first, groups last, as people write them."""
+    """Return the fields with name and kind first, groups last."""
     first = {name: fields[name] for name in ("name", "kind") if name in fields}
     last = {name: fields[name] for name in ("groups",) if name in fields}
     return first | {name: entry for name, entry in fields.items() if name not in (*first, *last)} | last
 
 
 def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:
-    """Write the file in one step; a file that is there already stays unless `force` is true."""
+    """Write the file atomically; an existing file is kept unless `force` is true."""
     path = Path(path)
     must_be_free(path, force=force)
     text = write_spec(draft, path.parent)
@@ -123,10 +134,46 @@ def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:
 
 
 def must_be_free(path: Path, *, force: bool = False) -> None:
-    """Raise a SpecError unless a spec can be written there; before the work, not after it."""
+    """Raise a SpecError unless a spec can be written to this path."""
     if path.suffix.lower() != ".toml":
         raise SpecError(f'{path}: the spec is written as TOML; give a name that ends in ".toml"')
     if path.is_dir() or not path.parent.is_dir():
         raise SpecError(f"{path}: cannot be written; name a file in a folder that exists")
     if path.exists() and not force:
         raise SpecError(f"{path}: exists already; give another name with -o, or --force to overwrite it")
+
+
+def value(item: Any) -> str:
+    """Return a value in TOML.
+
+    >>> value(["a", 1, 0.5, True]), value({"17-25": [17, 25], "old": 99})
+    ('["a", 1, 0.5, true]', '{ "17-25" = [17, 25], old = 99 }')
+    """
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, str):
+        return '"' + "".join(_letter(letter) for letter in item) + '"'
+    if isinstance(item, int | float):
+        return repr(item)
+    if isinstance(item, Mapping):
+        return "{ " + ", ".join(f"{key(name)} = {value(inner)}" for name, inner in item.items()) + " }"
+    if isinstance(item, Sequence):
+        return "[" + ", ".join(map(value, item)) + "]"
+    raise TypeError(f"TOML has no {type(item).__name__}")
+
+
+def key(name: str) -> str:
+    """Return a key, in quotes if it needs them."""
+    return name if _BARE.fullmatch(name) else value(name)
+
+
+def _letter(letter: str) -> str:
+    if letter in _SHORT:
+        return _SHORT[letter]
+    return letter if letter.isprintable() else f"\\U{ord(letter):08X}"
+
+
+def comment(text: str) -> list[str]:
+    """Return the lines of a comment; no text can end it."""
+    clean = "".join(letter if letter.isprintable() else " " for letter in text)
+    return [f"# {line}" for line in textwrap.wrap(clean, WIDTH - 2, break_on_hyphens=False)]

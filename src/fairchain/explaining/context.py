@@ -11,16 +11,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import DataError, ModelError, SpecError
+from fairchain.errors import ModelError, SpecError
 from fairchain.explaining.row_population import RowPopulation
-from fairchain.models import Limits, OnnxModel, load_model
-from fairchain.populations import build_population
-from fairchain.populations.build import large_enough, with_nodes
+from fairchain.models import Limits, OnnxModel
 from fairchain.populations.streams import Address, unit_reals
-from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table, load_spec, revise
-from fairchain.spec.conditions import predicate_of
-from fairchain.spec.seeds import Seed, seed_of
-from fairchain.spec.subgroups import subgroups_of_groups
+from fairchain.prepare import Case, gather, read_question
+from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table
+from fairchain.spec.seeds import Seed
 from fairchain.tables import People, people_of, read_table
 
 # Chunks of people, far from those that verdicts and chains are counted on: a pilot, the people, and the donors whose
@@ -51,7 +48,7 @@ class ComparedPair:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class EffectContext:
     """The network, the people, and the groups that are compared.
 
     `shares` are those of each group among all people, `rows` the people of a table if one was given.
@@ -98,7 +95,7 @@ class Case:
         return chosen
 
 
-def case_of(
+def context_of(
     model: Any,
     spec: Spec | str | Path,
     *,
@@ -107,62 +104,50 @@ def case_of(
     seed: int | None = None,
     delta: float | None = None,
     limits: Limits | None = None,
-) -> Case:
-    """What the caller gave, as a case; a table that the population does not speak of is for witnesses."""
-    asked = spec if isinstance(spec, Spec) else load_spec(spec)
-    asked = with_nodes(revise(asked, guarantee__seed=seed, guarantee__delta=delta))
-    if getattr(asked.population, "prediction", None) is not None:
-        raise SpecError("population.prediction: recorded decisions have no network that could be explained; remove it")
-    loaded = _network(model, asked, limits)
-    rows = _rows(asked, table)
-    if isinstance(asked.population, Table):
-        assert rows is not None
-        drawn = RowPopulation(rows, asked, loaded.dtype)
-        seeded = seed_of(asked, loaded.sha256, rows.sha256)
-        return Case(asked, loaded, drawn, drawn.groups, _shares(drawn, len(drawn.groups)), rows, seeded)
-    if getattr(asked.property, "criterion", "demographic_parity") != "demographic_parity":
-        raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')
-    frequencies = rows if isinstance(asked.population, Marginals) else None
-    groups, _ = large_enough(asked, frequencies)
-    built = build_population(
-        asked,
-        subgroups_of_groups(groups),
-        loaded.dtype,
-        people=frequencies,
-        function=population,
-        predicate=predicate_of(asked),
-    )
-    data_sha256 = frequencies.sha256 if frequencies is not None else built.sha256
-    seeded = seed_of(asked, loaded.sha256, data_sha256)
-    return Case(asked, loaded, built, groups, _shares(built, len(groups)), rows, seeded)
+) -> EffectContext:
+    """Prepare what is explained; a table that the population is not about is used for witnesses only."""
+    question = read_question(spec, guarantee__seed=seed, guarantee__delta=delta)
+    own = isinstance(question.population, Table | Marginals)
+    _must_be_possible(question, table)
+    case = gather(model, question, table=table if own else None, population=population, limits=limits, draw="groups")
+    return context_from(case, None if own or table is None else _rows_of_witnesses(case.spec, table))
 
 
-def _network(model: Any, spec: Spec, limits: Limits | None) -> OnnxModel:
-    source = model if model is not None else spec.model.path
-    if source is None:
-        raise SpecError('model.path: missing; name the network\'s file, for example path = "model.onnx"')
-    loaded = load_model(source, spec, limits, allow_python=model is not None)
+def context_from(case: Case, witnesses: People | None = None) -> EffectContext:
+    """Return what is explained about a case that draws for groups.
+
+    Parameters
+    ----------
+    case
+        As `gather` or `case_of` return it with `draw="groups"`.
+    witnesses
+        Rows to look for witnesses in; by default those of the case.
+    """
+    asked, loaded = case.spec, case.model
+    _must_be_possible(asked, None)
     if not isinstance(loaded, OnnxModel):
+        assert loaded is not None
         raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
-    return loaded
+    drawn = RowPopulation(case, loaded.dtype) if isinstance(asked.population, Table) else case.population
+    groups = drawn.groups if isinstance(drawn, RowPopulation) else case.groups
+    rows = case.rows if witnesses is None else witnesses
+    return EffectContext(asked, loaded, drawn, groups, _shares(drawn, len(groups)), rows, case.seed)
 
 
-def _rows(spec: Spec, table: Any) -> People | None:
-    """The rows of the given table, else of the spec's own."""
-    named = getattr(spec.population, "path", None) if isinstance(spec.population, Table | Marginals) else None
+def _must_be_possible(spec: Spec, table: Any) -> None:
+    if getattr(spec.population, "prediction", None) is not None:
+        raise SpecError("population.prediction: recorded decisions have no network that could be explained; remove it")
     if table is not None and spec.text is not None:
         raise SpecError("a table of people was given, and the network reads texts; leave --data (table=...) out")
-    source = table if table is not None else named
-    if source is None:
-        if isinstance(spec.population, Table):
-            raise SpecError('population.path: missing; name the table, path = "people.csv", or give it: --data')
-        return None
-    if not isinstance(spec.population, Table | Marginals):
-        spec = msgspec.structs.replace(spec, population=Table(reading="population", drop_missing=True))
-    people = people_of(read_table(source), spec)
-    if not len(people.values):
-        raise DataError(f"{people.source}: no row is left; every one has a missing value")
-    return people
+    parity = getattr(spec.property, "criterion", "demographic_parity") == "demographic_parity"
+    if not parity and not isinstance(spec.population, Table):
+        raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')
+
+
+def _rows_of_witnesses(spec: Spec, table: Any) -> People:
+    """Return rows of a table that the population is not about; those with missing values are left out."""
+    population = Table(reading="population", drop_missing=True)
+    return people_of(read_table(table), msgspec.structs.replace(spec, population=population))
 
 
 def _shares(population: Any, groups: int) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.context import PEOPLE, Case, ComparedPair
+from fairchain.explaining.context import PEOPLE, ComparedPair, EffectContext
 from fairchain.explaining.units import Target
 from fairchain.models.inspect.activations import Probe
 from fairchain.models.inspect.cut import Cut
@@ -79,7 +79,7 @@ class _Asked:
 class EffectCounter:
     """Counts chunks of rounds for some units and one question."""
 
-    def __init__(self, case: Case, question: ComparedPair, targets: Sequence[Target], probe: Probe) -> None:
+    def __init__(self, case: EffectContext, question: ComparedPair, targets: Sequence[Target], probe: Probe) -> None:
         self._case, self._question, self._targets, self._probe = case, question, targets, probe
         self._resampled = any(target.method == "resample" for target in targets)
         few = next(case.people(PEOPLE, 3)).copy()
@@ -183,7 +183,7 @@ def _stacked(parts: Sequence[_Asked]) -> _Asked:
     )
 
 
-def _outcomes(labels: NDArray[np.integer], case: Case) -> Counts:
+def _outcomes(labels: NDArray[np.integer], case: EffectContext) -> Counts:
     """(outcomes, groups): how often each group gets each outcome."""
     return np.array([np.count_nonzero(labels == outcome, axis=1) for outcome in case.outcomes], np.int64)
 

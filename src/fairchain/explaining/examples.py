@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.context import PEOPLE, Case, ComparedPair
+from fairchain.explaining.context import PEOPLE, ComparedPair, EffectContext
 from fairchain.explaining.result import Example
 from fairchain.spec import CategoryFeature, Group, domain_of
 from fairchain.text import lexicon_of
@@ -20,7 +20,7 @@ MOST, SEARCH = 5, 4096
 MOST_ROWS, MOST_DRAWN = 100_000, 200
 
 
-def examples(case: Case, question: ComparedPair) -> tuple[Example, ...]:
+def examples(case: EffectContext, question: ComparedPair) -> tuple[Example, ...]:
     """A few people who are decided differently as the two groups of the question."""
     found = _real(case, question) if case.rows is not None else []
     if len(found) < MOST:
@@ -28,7 +28,7 @@ def examples(case: Case, question: ComparedPair) -> tuple[Example, ...]:
     return tuple(found)
 
 
-def _real(case: Case, question: ComparedPair) -> list[Example]:
+def _real(case: EffectContext, question: ComparedPair) -> list[Example]:
     """Rows of the table that are decided differently as one group and as the other."""
     assert case.rows is not None
     values = case.rows.values[:MOST_ROWS]
@@ -46,7 +46,7 @@ def _real(case: Case, question: ComparedPair) -> list[Example]:
     ]
 
 
-def _as(case: Case, values: Values, group: Group) -> Values:
+def _as(case: EffectContext, values: Values, group: Group) -> Values:
     """Everybody as a group: with their own protected values if these belong to it, else with its middle one."""
     names = [feature.name for feature in case.spec.features]
     shown = values.copy()
@@ -58,7 +58,7 @@ def _as(case: Case, values: Values, group: Group) -> Values:
     return shown
 
 
-def _drawn(case: Case, question: ComparedPair, most: int) -> list[Example]:
+def _drawn(case: EffectContext, question: ComparedPair, most: int) -> list[Example]:
     """People of the first rounds; two groups may show different people, and these are left out."""
     shown = [people.copy() for people in case.people(PEOPLE, min(SEARCH, case.chunk))]
     people = np.stack([shown[question.more], shown[question.less]])
@@ -83,7 +83,7 @@ def _drawn(case: Case, question: ComparedPair, most: int) -> list[Example]:
     ]
 
 
-def _nearest(case: Case, person: Values, columns: list[int]) -> tuple[float, int]:
+def _nearest(case: EffectContext, person: Values, columns: list[int]) -> tuple[float, int]:
     """How far the nearest row of the table is, as a share of each feature's range on average, and which it is."""
     assert case.rows is not None
     rows = case.rows.values[:MOST_ROWS]
@@ -102,19 +102,19 @@ def _flips(question: ComparedPair, labels: NDArray[np.integer]) -> NDArray[np.in
     return np.concatenate([np.flatnonzero(values > 0), np.flatnonzero(values < 0)])
 
 
-def _labels(case: Case, people: NDArray[np.floating]) -> NDArray[np.integer]:
+def _labels(case: EffectContext, people: NDArray[np.floating]) -> NDArray[np.integer]:
     """(2, rows): the classes of the same people as two groups."""
     return np.stack([case.model.predict(one) for one in people])
 
 
-def _in_words(case: Case, person: Values) -> dict[str, str | float]:
+def _in_words(case: EffectContext, person: Values) -> dict[str, str | float]:
     """Somebody besides the protected features, or a text as the first group has it."""
     text = case.spec.text
     return unprotected(case.spec, person) if text is None else {text.name: lexicon_of(text).text(person.tolist())}
 
 
 def _example(
-    case: Case,
+    case: EffectContext,
     question: ComparedPair,
     person: Values,
     labels: NDArray[np.integer],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.explaining.context import PILOT, Case, ComparedPair, case_of
+from fairchain.explaining.context import PILOT, ComparedPair, EffectContext, context_of
 from fairchain.explaining.effect_bounds import effects, gap_of_pair, largest_gap, remaining, sensitivities
 from fairchain.explaining.effect_counts import EffectCounter, Look
 from fairchain.explaining.examples import examples
@@ -23,10 +23,11 @@ from fairchain.explaining.words import word_effects
 from fairchain.models import Limits
 from fairchain.models.inspect.activations import HiddenLayer, Probe
 from fairchain.spec import Individual, Ratio, Spec, Table
+from fairchain.spec.properties import kind_of
 from fairchain.statements import scope
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally, count_together
+from fairchain.verification.record import Pair
 from fairchain.verification.sampler import default_workers, thread_pool
-from fairchain.verification.verdict import Pair, kind_of
 
 ROUNDS, PILOT_ROUNDS = 20_000, 4096
 # Rounds in which every group is intervened on, for the largest gap that would be left.
@@ -77,12 +78,25 @@ def explain(
     >>> found.pair.outcome, len(found.units)
     ('good', 4)
     """
+    context = context_of(model, spec, table=table, population=population, seed=seed, delta=delta, limits=limits)
+    return explain_context(context, units=units, rounds=rounds, method=method, workers=workers, progress=progress)
+
+
+def explain_context(
+    case: EffectContext,
+    *,
+    units: Sequence[str] | None = None,
+    rounds: int = ROUNDS,
+    method: Choice = "default",
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Explanation:
+    """Explain what `context_of` or `context_from` prepared; the parameters are those of `explain`."""
     start = time.perf_counter()
     if method not in METHODS:
         raise SpecError(f'method: there is no "{method}"; there is {", ".join(METHODS)}')
     if not 1 <= rounds <= MOST_ROUNDS:
         raise SpecError(f"rounds: found {rounds}; give 1 to {MOST_ROUNDS:,}")
-    case = case_of(model, spec, table=table, population=population, seed=seed, delta=delta, limits=limits)
     wishes, layers = wishes_of(case, units)
     probe = Probe(case.model, case.spec, [wish.tensor for wish in wishes if wish.tensor is not None])
     question = _question(case)
@@ -92,7 +106,7 @@ def explain(
     return _assemble(case, question, targets, layers, look, method, start)
 
 
-def _question(case: Case) -> ComparedPair:
+def _question(case: EffectContext) -> ComparedPair:
     """The widest pair of groups and its outcome, on a pilot; the rounds that follow know nothing of these people."""
     labels = np.concatenate(
         [
@@ -115,7 +129,7 @@ def _question(case: Case) -> ComparedPair:
     return ComparedPair(one, other, case.outcomes[outcome], changes=True, any_label=asked.outcome is None)
 
 
-def _pilot(case: Case, probe: Probe) -> tuple[NDArray[np.floating], dict[str, NDArray[np.floating]]]:
+def _pilot(case: EffectContext, probe: Probe) -> tuple[NDArray[np.floating], dict[str, NDArray[np.floating]]]:
     """People of all groups, one group after another, and what the network has inside for them."""
     people = np.concatenate([shown.copy() for shown in case.people(PILOT, case.chunk)])
     return people, probe(people)[1]
@@ -126,7 +140,7 @@ def _sizes(rounds: int, chunk: int) -> list[int]:
 
 
 def _count(
-    counter: EffectCounter, case: Case, rounds: int, workers: int, progress: Callable[[int, int], None] | None
+    counter: EffectCounter, case: EffectContext, rounds: int, workers: int, progress: Callable[[int, int], None] | None
 ) -> Look:
     """All rounds, chunk by chunk on the workers, added up in their order."""
     # The first rounds stand in a chunk of their own, so that few of them ask for every group.
@@ -146,7 +160,7 @@ def _count(
 
 
 def _assemble(
-    case: Case,
+    case: EffectContext,
     question: ComparedPair,
     targets: Sequence[Target],
     layers: Sequence[HiddenLayer],
@@ -240,7 +254,7 @@ def _sum(units: Sequence[Influence], measure: str) -> Interval:
     return Interval(*(sum(getattr(interval, end) for interval in each) for end in ("estimate", "low", "high")))
 
 
-def _notes(case: Case) -> tuple[str, ...]:
+def _notes(case: EffectContext) -> tuple[str, ...]:
     """What a reader should know besides."""
     notes = [case.model.note] if case.model.note else []
     if isinstance(case.spec.population, Table) and case.spec.population.reading == "sample":

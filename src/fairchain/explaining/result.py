@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from fairchain.records import Record
 from fairchain.statistics import Interval
-from fairchain.verification.verdict import Pair, Witness
+from fairchain.verification.record import Pair, Witness
 
 Kind = Literal["feature", "neuron", "cell", "word"]
 Method = Literal["resample", "mean"]
@@ -19,8 +19,7 @@ Measure = Literal["effect", "sensitivity"]
 INPUTS = "inputs"
 
 
-@dataclass(frozen=True)
-class Influence:
+class Influence(Record, frozen=True):
     """One unit and how much it has to do with the gap.
 
     Parameters
@@ -60,8 +59,7 @@ class Influence:
     share: float
 
 
-@dataclass(frozen=True)
-class LayerTotal:
+class LayerTotal(Record, frozen=True):
     """The units of a layer taken together: sums, whose intervals hold with all the others."""
 
     name: str
@@ -71,8 +69,7 @@ class LayerTotal:
     sensitivity: Interval
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(Record, frozen=True):
     """How far the two measures order the units alike: 1 the same order, 0 unrelated, -1 the reverse; None if all tie.
 
     `common` is how many units are among the `top` first of both.
@@ -84,8 +81,7 @@ class Agreement:
     common: int
 
 
-@dataclass(frozen=True)
-class WordEffect:
+class WordEffect(Record, frozen=True):
     """A word of texts: how much leaving it out lowers the share of texts that get the outcome."""
 
     word: str
@@ -93,8 +89,7 @@ class WordEffect:
     effect: Interval
 
 
-@dataclass(frozen=True)
-class Example(Witness):
+class Example(Witness, frozen=True):
     """A witness, and if a table was given how near to a real person: its row (the first is 1) and distance.
 
     Distance 0 is the row itself, with nothing but the protected features changed; else by how much of its range each
@@ -105,8 +100,7 @@ class Example(Witness):
     distance: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(Record, frozen=True, kw_only=True):
     """Why two groups are treated differently: the units in order of their effect on the gap.
 
     `gap` is that of `pair`, which was chosen on a pilot sample (for individual discrimination the share of `inputs`,
@@ -132,7 +126,7 @@ class Explanation:
     seed_origin: str = "derived"
     delta: float
     evaluations: int
-    seconds: float = field(compare=False)
+    seconds: float = 0.0
     population: str
     model_sha256: str
     statement: str
@@ -166,10 +160,6 @@ class Explanation:
     def __str__(self) -> str:
         first = self.units[0] if self.units else None
         return self.headline if first is None else f"{self.headline}; first {first.name}, effect {first.effect:.4f}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The explanation as plain JSON values."""
-        return asdict(self)
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""

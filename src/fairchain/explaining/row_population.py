@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Population, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
-from fairchain.spec import Group, Individual, Spec, groups_of
-from fairchain.spec.conditions import predicate_of
+from fairchain.prepare import Case
+from fairchain.spec import Group, Individual, Spec
 from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import rows_phrase
 from fairchain.tables import People
-from fairchain.verification.counting import group_masks
 
 Values = NDArray[np.floating]
 
@@ -43,37 +42,38 @@ class RowRounds(Rounds):
 class RowPopulation(Population):
     """Draws rows of a table with replacement.
 
+    Groups without rows are left out.
+
     Parameters
     ----------
-    people
-        The rows.
-    spec
-        Says who belongs to which group, and who is asked about at all.
+    case
+        About the rows of a table.
     dtype
         Of the feature values handed out.
     """
 
-    def __init__(self, people: People, spec: Spec, dtype: Any) -> None:
-        concerned = _concerned(people, spec)
-        every = groups_of(spec)
-        masks = group_masks(spec, every, people.values) & concerned
+    def __init__(self, case: Case, dtype: Any) -> None:
+        spec, rows = case.spec, case.rows
+        assert rows is not None
+        assert case.concerned is not None
+        assert case.members is not None
+        right = _with_true_label(rows, spec)
+        masks = case.members & right
         sizes = masks.sum(axis=1)
-        least = spec.property.min_size or 0
-        least = max(1, least if least >= 1 else least * len(people.values))
-        kept = np.flatnonzero(sizes >= least).tolist()
+        kept = np.flatnonzero(sizes).tolist()
         if len(kept) < 2:
-            raise DataError(f"{people.source}: {len(kept)} groups have at least {least:g} rows, and two are needed")
-        self.groups: tuple[Group, ...] = tuple(every[number] for number in kept)
+            raise DataError(f"{rows.source}: {len(kept)} groups have at least 1 row, and two are needed")
+        self.groups: tuple[Group, ...] = tuple(case.groups[number] for number in kept)
         self._sizes = tuple(float(sizes[number]) for number in kept)
-        super().__init__(subgroups_of_groups(self.groups), people.values.shape[1], dtype)
-        values = people.values.astype(dtype)
+        super().__init__(subgroups_of_groups(self.groups), rows.values.shape[1], dtype)
+        values = rows.values.astype(dtype)
         self._individual = isinstance(spec.property, Individual)
         self._tables = (
-            [_shown_as(values[concerned], spec, group, people.source) for group in self.groups]
+            [_shown_as(values[case.concerned & right], spec, group, rows.source) for group in self.groups]
             if self._individual
             else [values[masks[number]] for number in kept]
         )
-        self._phrase = rows_phrase(len(people.values), people.source, exact=True, given=spec.property.given)
+        self._phrase = rows_phrase(len(rows.values), rows.source, exact=True, given=spec.property.given)
 
     def __str__(self) -> str:
         """In one phrase, for the statement."""
@@ -103,19 +103,15 @@ def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
     return shown
 
 
-def _concerned(people: People, spec: Spec) -> NDArray[np.bool_]:
-    """Who the question is about: everybody, those for whom the predicate holds, those who deserve the outcome."""
-    concerned = np.ones(len(people.values), bool)
-    predicate = predicate_of(spec)
-    if predicate is not None:
-        concerned &= predicate.holds(people.values)
+def _with_true_label(rows: People, spec: Spec) -> NDArray[np.bool_]:
+    """Return (rows,): whether a row has the true label that the criterion is about; True where it is about none."""
     criterion = getattr(spec.property, "criterion", "demographic_parity")
     if criterion == "demographic_parity":
-        return concerned
-    if criterion != "equal_opportunity" or spec.property.outcome is None or people.truth is None:
+        return np.ones(len(rows.values), bool)
+    if criterion != "equal_opportunity" or spec.property.outcome is None or rows.truth is None:
         raise SpecError(
             f'property.criterion: "{criterion}" compares several true labels at once; to explain one of them write '
             'criterion = "equal_opportunity" and outcome = "..."'
         )
-    concerned &= people.truth == spec.model.labels.index(spec.property.outcome)
-    return concerned
+    right: NDArray[np.bool_] = rows.truth == spec.model.labels.index(spec.property.outcome)
+    return right

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairchain.chain.discretize import Discretizer
 from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wish
 from fairchain.errors import ModelError
-from fairchain.explaining.context import Case
+from fairchain.explaining.context import EffectContext
 from fairchain.explaining.recurrent_units import cell_layers
 from fairchain.explaining.result import INPUTS, Kind, Method
 from fairchain.models.inspect.activations import HiddenLayer, layers_of
@@ -73,7 +73,7 @@ def _at_least(edge: float, dtype: np.dtype[Any]) -> np.floating:
     return rounded if rounded >= np.float64(edge) else above
 
 
-def wishes_of(case: Case, units: Sequence[str] | None) -> tuple[list[StateRequest], tuple[HiddenLayer, ...]]:
+def wishes_of(case: EffectContext, units: Sequence[str] | None) -> tuple[list[StateRequest], tuple[HiddenLayer, ...]]:
     """The units that are asked for, every feature and every neuron by default, and all hidden layers."""
     spec = case.spec
     layers = (*cell_layers(case.model, spec), *layers_of(case.model, spec))
@@ -103,7 +103,7 @@ def _explainable(spec: Spec, feature: object) -> bool:
     return feature.name not in spec.property.protected
 
 
-def _single(wish: StateRequest, layers: Sequence[HiddenLayer], case: Case) -> list[StateRequest]:
+def _single(wish: StateRequest, layers: Sequence[HiddenLayer], case: EffectContext) -> list[StateRequest]:
     """A feature or a neuron as it is, a whole layer as its units; layers by the names of their tensors."""
     if wish.feature is not None:
         if not _explainable(case.spec, case.spec.features[wish.feature]):
@@ -123,7 +123,7 @@ def _single(wish: StateRequest, layers: Sequence[HiddenLayer], case: Case) -> li
 
 
 def targets_of(
-    case: Case,
+    case: EffectContext,
     wishes: Sequence[StateRequest],
     layers: Sequence[HiddenLayer],
     method: Choice,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.context import PEOPLE, PILOT, Case, ComparedPair
+from fairchain.explaining.context import PEOPLE, PILOT, ComparedPair, EffectContext
 from fairchain.explaining.effect_bounds import SIGNS, mean_bounds
 from fairchain.explaining.result import WordEffect
 from fairchain.statistics import Interval
@@ -21,7 +21,7 @@ Ids = NDArray[np.int32]
 MOST_WORDS, ROUNDS = 30, 4096
 
 
-def word_effects(case: Case, question: ComparedPair, rounds: int) -> tuple[WordEffect, ...]:
+def word_effects(case: EffectContext, question: ComparedPair, rounds: int) -> tuple[WordEffect, ...]:
     """The words of texts of the group that gets the outcome more often, in order of their effect."""
     if case.spec.text is None:
         return ()
@@ -44,7 +44,7 @@ def word_effects(case: Case, question: ComparedPair, rounds: int) -> tuple[WordE
     return tuple(sorted(found, key=lambda each: -each.effect.estimate))
 
 
-def _frequent(case: Case, question: ComparedPair) -> Ids:
+def _frequent(case: EffectContext, question: ComparedPair) -> Ids:
     """The words that stand in most of the texts that get the outcome as one group and not as the other."""
     shown = {group: texts.copy() for group, texts in enumerate(case.people(PILOT, case.chunk))}
     texts = shown[question.more]
@@ -59,7 +59,7 @@ def _frequent(case: Case, question: ComparedPair) -> Ids:
     return chosen
 
 
-def _counted(case: Case, question: ComparedPair, words: Ids, chunk: int, count: int) -> NDArray[np.int64]:
+def _counted(case: EffectContext, question: ComparedPair, words: Ids, chunk: int, count: int) -> NDArray[np.int64]:
     """(words, 3): among texts with the word, how many get the outcome only without it, the same, and only with it."""
     texts: NDArray[Any] = next(
         people.copy() for group, people in enumerate(case.people(chunk, count)) if group == question.more

@@ -116,7 +116,9 @@ class GroupCounts:
         return cls(question.groups, zeros, zeros)
 
     def widened(self, names: Sequence[str]) -> GroupCounts:
-        """With room for the groups that came after these."""
+        """Return the counts with entries for the groups that came after these."""
+        if len(names) == len(self.names):
+            return self
         more = np.zeros(len(names) - len(self.names), np.int64)
         return GroupCounts(tuple(names), np.append(self.asked, more), np.append(self.got, more))
 
@@ -223,17 +225,100 @@ def gap_bounds(asked: Counts, got: Counts, question: MonitoredProperty) -> tuple
     return below, np.where(here.sum(axis=-1) > 1, above, np.inf)
 
 
-def next_decisions(now: int, groups: int, asked: Counts, got: Counts, question: MonitoredProperty) -> NDArray[np.intp]:
-    """(moments,): what is decided at each moment, as places in DECISIONS, if `now` was decided before it.
+def next_decisions(
+    now: int, groups: int | Counts, asked: Counts, got: Counts, question: MonitoredProperty
+) -> NDArray[np.intp]:
+    """Return the decision at each look, as indices of DECISIONS, if `now` was decided before it.
 
-    What the bounds say is said. Otherwise a decision stands while the estimate agrees with it and, if it is FAIR, no
-    more than the `groups` it was said of have come: it is no less true than when it was made.
+    A decision of the bounds is taken. Otherwise `now` is kept while the estimate agrees with it and, if it is FAIR,
+    no more than `groups` groups have come.
+
+    Parameters
+    ----------
+    now
+        Index of the present decision.
+    groups
+        Number of groups at the previous look: one number, or one for each look.
+    asked, got
+        (looks, groups): trials and successes.
+    question
+        The property.
     """
     if asked.shape[-1] < 2:
         return np.zeros(len(asked), np.intp)
     low, high = gap_bounds(asked, got, question)
-    stands: Mask | bool = False
+    kept: Mask | bool = False
     if now:
         above = estimated_gap(asked, got, question.kind) > question.limit
-        stands = above if now == UNFAIR else ~above & (existing(asked, question).sum(axis=-1) <= groups)
-    return np.where(low > question.limit, UNFAIR, np.where(high <= question.limit, FAIR, np.where(stands, now, 0)))
+        kept = above if now == UNFAIR else ~above & (existing(asked, question).sum(axis=-1) <= groups)
+    return np.where(low > question.limit, UNFAIR, np.where(high <= question.limit, FAIR, np.where(kept, now, 0)))
+
+
+def look_grid(every_row: int = 256, most: int = MOST_GROUPS * MOST_ROWS) -> Counts:
+    """Return the row counts at which the bounds are computed: each up to `every_row`, then in steps of 1%."""
+    grid = list(range(1, every_row + 1))
+    while grid[-1] < most:
+        grid.append(grid[-1] + max(1, grid[-1] // 100))
+    return np.array(grid, np.int64)
+
+
+GRID = look_grid()
+
+
+def _looks(counts: GroupCounts, codes: NDArray[np.intp], hits: Mask, question: MonitoredProperty) -> NDArray[np.intp]:
+    """Return the rows after which the bounds are computed: the grid, the first row of a group, a second decision."""
+    rows, got = int(counts.asked.sum()), int(counts.got.sum())
+    first, last = GRID.searchsorted((rows, rows + len(codes)), side="right")
+    if first == last and 0 < got < rows and counts.asked[codes].all():
+        return codes[:0]
+    looks = [GRID[first:last] - rows - 1]
+    if not question.groups:
+        looks += [np.flatnonzero(codes == group)[:1] for group in np.flatnonzero(counts.asked == 0)]
+    if not rows or counts.constant is not None:
+        looks.append(np.flatnonzero(hits != (counts.constant if rows else hits[0]))[:1])
+    return np.unique(np.concatenate(looks))
+
+
+def advance(
+    counts: GroupCounts, decision: Decision, codes: NDArray[np.intp], hits: Mask, question: MonitoredProperty
+) -> tuple[int, GroupCounts, Decision]:
+    """Count rows until the conclusion changes, or all of them.
+
+    The bounds hold at all times, so the result is sound whichever row counts are looked at; these depend on the rows
+    alone, so that it does not depend on the blocks in which they arrive (docs/monitor.md, "The looks").
+
+    Parameters
+    ----------
+    counts, decision
+        Counts with an entry for every group of the rows, and the present decision.
+    codes, hits
+        (rows,): index of the group, and whether the row has the outcome; at least one row.
+    question
+        The property.
+
+    Returns
+    -------
+    tuple
+        The number of rows counted, the new counts and the new decision.
+    """
+    looks = _looks(counts, codes, hits, question)
+    if len(looks) and len(counts.names) > 1:
+        now, size = DECISIONS.index(decision), len(counts.names)
+        # Of each row, the first look that includes it; rows after the last look are not needed.
+        place = np.repeat(np.arange(len(looks)), np.diff(looks, prepend=-1)) * size + codes[: looks[-1] + 1]
+        asked, got = (
+            before + np.bincount(each, minlength=len(looks) * size).reshape(-1, size).cumsum(axis=0)
+            for before, each in ((counts.asked, place), (counts.got, place[hits[: looks[-1] + 1]]))
+        )
+        groups = existing(asked, question).sum(axis=-1)
+        before = np.append(existing(counts.asked, question).sum(), groups[:-1])
+        found = next_decisions(now, before, asked, got, question)
+        changed = found != now
+        if decision is Decision.FAIR and counts.constant is not None:
+            total = got.sum(axis=-1)
+            changed |= (total > 0) & (total < asked.sum(axis=-1))
+        if changed.any():
+            look = int(changed.argmax())
+            done = int(looks[look]) + 1
+            return done, counts.after(codes[:done], hits[:done]), DECISIONS[found[look]]
+    return len(codes), counts.after(codes, hits), decision

@@ -16,10 +16,10 @@ from fairchain.monitoring.bounds import (
     GroupCounts,
     Kind,
     MonitoredProperty,
+    advance,
     name_problem,
     next_decisions,
 )
-from fairchain.monitoring.moment import first_change, rows_unchanged
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rules import Decision
 from fairchain.tables.frames import has_masked
@@ -74,20 +74,22 @@ class Monitor:
         self._counts = GroupCounts.none(self.question)
         self._places = {name: place for place, name in enumerate(self.question.groups)}
         self._decision = Decision.UNDECIDED
-        # For so many rows, if no new group comes, the decision is known to stay what it is.
-        self._unchanged = 0
 
     def update(self, group: object, decision: bool) -> None:
-        """Take in one row: the group of a person, and whether they got the outcome."""
-        self.update_many([group], [decision])
+        """Count one row: its group, and whether it has the outcome."""
+        place = self._places.get(str(group))
+        if place is None or not isinstance(decision, bool):
+            self.update_many([group], [decision])
+        else:
+            self._count(np.array([place]), np.array([decision]))
 
     def update_many(self, groups: Sequence[Any], decisions: Sequence[Any]) -> int | None:
-        """Take in many rows at once; the same as one by one.
+        """Count many rows at once; the same as one by one.
 
         Returns
         -------
         int or None
-            The place of the first of them after which `decision` was not what it had been before.
+            The index of the first row after which `decision` is another one than before.
         """
         names, outcomes = list(map(str, _listed("groups", groups))), _array("decisions", decisions)
         if outcomes.shape != (len(names),):
@@ -96,23 +98,20 @@ class Monitor:
             raise DataError("decisions: write True or 1 for a row that got the outcome, False or 0 for any other")
         places = self._placed(names)
         codes = np.fromiter(map(places.__getitem__, names), np.intp, len(names))
-        new = len(places) > len(self._places)
         self._counts, self._places = self._counts.widened(tuple(places)), places
-        return self._take(codes, outcomes.astype(bool), new=new)
+        return self._count(codes, outcomes.astype(bool))
 
-    def _take(self, codes: NDArray[np.intp], hits: NDArray[np.bool_], *, new: bool) -> int | None:
-        """Go from change to change; the place of the first."""
-        if not new and len(codes) <= self._unchanged:
-            self._unchanged -= len(codes)
-            self._counts = self._counts.after(codes, hits)
-            return None
+    def _count(self, codes: NDArray[np.intp], hits: NDArray[np.bool_]) -> int | None:
+        """Count rows; return the first after which the decision is another one."""
         first, done = None, 0
-        while change := first_change(self._decision, self._counts, codes[done:], hits[done:], self.question):
-            upto = done + change[0] + 1
-            self._counts, self._decision = self._counts.after(codes[done:upto], hits[done:upto]), change[1]
-            first, done = upto - 1 if first is None else first, upto
-        self._counts = self._counts.after(codes[done:], hits[done:])
-        self._unchanged = rows_unchanged(self._decision, self._counts, self.question)
+        while done < len(codes):
+            taken, self._counts, decision = advance(
+                self._counts, self._decision, codes[done:], hits[done:], self.question
+            )
+            done += taken
+            if first is None and decision is not self._decision:
+                first = done - 1
+            self._decision = decision
         return first
 
     def _placed(self, names: Sequence[str]) -> dict[str, int]:

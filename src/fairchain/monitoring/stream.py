@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import DataError
-from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty
+from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty, advance
 from fairchain.monitoring.lines import LineSource, Place
-from fairchain.monitoring.moment import first_change, rows_unchanged
 from fairchain.monitoring.monitor import describe
 from fairchain.monitoring.row_encoder import Encoder
 from fairchain.monitoring.row_parser import Columns, Form, ParsedLines, Parser, csv_parser, format_of, json_parser
@@ -123,7 +122,6 @@ class Watch:
         self._columns = Columns(asked.protected, asked.prediction)
         self._form, self._delimiter = form, delimiter
         self._parser: Parser | None = None
-        self._unchanged = 0
         self.progress = StreamProgress(GroupCounts.none(self.question), Place())
         if state is not None:
             self._resume(state)
@@ -221,19 +219,14 @@ class Watch:
             stop = len(block.counted)
             if every:
                 stop = min(stop, done + every - counts.rows % every)
-            codes, hits = block.part(done, stop)
-            # The row that brings the second decision ends a stretch: with it CONSTANT becomes FAIR.
-            stop = done + _until_second(counts, hits)
-            codes, hits = codes[: stop - done], hits[: stop - done]
-            former = counts.concluded(Decision[self.progress.now.verdict], self.question)
-            change = self._first_change(counts, codes, hits)
-            upto = stop if change is None else done + change[0] + 1
-            counts, done = counts.after(*block.part(done, upto)), upto
-            progress = self._advanced(before, counts, block, done, change[1] if change else None)
-            if change is not None:
+            former, conclusion = Decision[self.progress.now.verdict], self.progress.concluded(self.question)
+            taken, counts, decision = advance(counts, former, *block.part(done, stop), self.question)
+            done += taken
+            progress = self._advanced(before, counts, block, done, decision if decision is not former else None)
+            if decision is not former:
                 self._must_be_meant(progress)
             self.progress = progress
-            if change is not None or progress.concluded(self.question) != former:
+            if progress.concluded(self.question) != conclusion:
                 yield Report("change", progress, self.question)
             elif every and counts.rows % every == 0:
                 yield Report("every", self.progress, self.question)
@@ -241,18 +234,6 @@ class Watch:
         if error is not None:
             line, problem = error
             raise DataError(f"{self._source.name}, line {first_line + line}: {problem}")
-
-    def _first_change(self, counts: GroupCounts, codes: Any, hits: Any) -> tuple[int, Decision] | None:
-        """As `first_change`, but without a search where none is needed: that takes known groups only."""
-        if len(codes) <= self._unchanged and counts.asked[codes].all():
-            self._unchanged -= len(codes)
-            return None
-        now = Decision[self.progress.now.verdict]
-        change = first_change(now, counts, codes, hits, self.question)
-        # Worth its price only where rows come in small blocks.
-        small = change is None and len(codes) < 256
-        self._unchanged = rows_unchanged(now, counts.after(codes, hits), self.question) if small else 0
-        return change
 
     def _trouble(self, parsed: ParsedLines) -> tuple[int, str] | None:
         """The first bad line, if such lines may not be passed over."""
@@ -300,14 +281,6 @@ class Watch:
                 f'{self._source.name}: none of {progress.counts.rows:,} rows has the outcome "{outcome}" in column '
                 f'"{self._asked.prediction}", but some have "{alike[0]}"; check --outcome'
             )
-
-
-def _until_second(counts: GroupCounts, hits: Any) -> int:
-    """Return how many of these rows to take so that the last one is the first with a second decision, or all."""
-    if counts.rows and counts.constant is None:
-        return len(hits)
-    other = np.flatnonzero(hits != (counts.constant if counts.rows else hits[0]))
-    return int(other[0]) + 1 if len(other) else len(hits)
 
 
 def _nearly_the_same(one: str, other: str) -> bool:

@@ -59,7 +59,7 @@ class QueryAnswer:
     depends_on
         States that were never seen, but whose rows were used: what is made up there is in the value.
     engine
-        Who computed the value; bounds are always ours.
+        The engine that computed the value; bounds are always our own.
     """
 
     formula: Formula

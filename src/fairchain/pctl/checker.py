@@ -1,4 +1,4 @@
-"""Asks a chain a question."""
+"""Answers a query about a chain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EngineName = Literal["own", "storm"]
 
 
 class Engine(Protocol):
-    """Who computes values: our own engine, or Storm."""
+    """Computes values: our own engine, or Storm."""
 
     def holds(self, formula: Formula) -> Mask:
         """(states,): where a formula is true."""
@@ -70,10 +70,10 @@ def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", s
     start = chain.initial if state is None else state_number(chain, state)
     points = Points.of(chain)
     bounds = Bounds.of(points) if chain.has_intervals else None
-    inquiry = _Inquiry(points, _engine(engine, points), bounds, engine, start)
+    query = _Query(points, _engine(engine, points), bounds, engine, start)
     if isinstance(asked, Gap):
-        return inquiry.gap(asked)
-    return inquiry.measure(asked) if isinstance(asked, Measure) else inquiry.truth(asked)
+        return query.gap(asked)
+    return query.measure(asked) if isinstance(asked, Measure) else query.truth(asked)
 
 
 def _engine(name: str, points: Points) -> Engine:
@@ -87,8 +87,8 @@ def _engine(name: str, points: Points) -> Engine:
 
 
 @dataclass(frozen=True, eq=False)
-class _Inquiry:
-    """A chain, who computes values and bounds, and the state asked about."""
+class _Query:
+    """A chain with its engine and bounds, and the state of the query."""
 
     points: Points
     values: Engine

@@ -1,9 +1,9 @@
-"""Linear equations of chains that are left with certainty: (I - Q) x = b, and the same for the transposed matrix.
+"""Linear equations of transient states: (I - Q) x = b for values, and (I - Q)^T y = b for expected visits.
 
-States are taken in the order of their strongly connected components, what is reached first: without cycles that is
-back substitution. Small components are inverted all at once; large ones are iterated (`iterate`) where that is fast,
-which is where factors would fill up, and factorised otherwise, unless that would take too much memory. What either
-finds is checked: the residual, times the expected steps until the part is left, bounds the error.
+Strongly connected components are solved one after the other; without cycles that is back substitution. Components of
+up to ELIMINATED states are eliminated without a subtraction (Grassmann, Taksar and Heyman), so that every entry has a
+small relative error however rarely the component is left. Larger ones are factorised (`splu`), and the residual times
+the expected steps until the component is left bounds the error. What needs more work than that is left to Storm.
 """
 
 from __future__ import annotations
@@ -16,179 +16,137 @@ import numpy as np
 
 from fairchain.errors import QueryError
 from fairchain.pctl.graph import Floats, Indices, components_of
-from fairchain.pctl.iterate import iterated
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# So few states are solved as one dense matrix: looking for components takes longer.
-DENSE = 48
-# Components up to this size are inverted as dense matrices, those up to the next are always factorised.
+# So few states are eliminated as one dense matrix: finding components takes longer.
+WHOLE = 48
+# Components up to SMALL states are inverted in batches of one size, those up to ELIMINATED one by one.
 SMALL = 32
-MIDDLE = 500
-# Products in a round of an iteration before factors are tried.
-MOST_PRODUCTS = 100
-# With no more multiplications than this elimination is the fastest way; where it would take more than the next the
-# iteration goes on, for so many of its own.
-EASY = 1e8
-MOST_ELIMINATING = 1e11
-MOST_ITERATING = 4e8
-# Beyond so many steps in one component less than six digits of an answer would be right.
+ELIMINATED = 300
+# Multiplications, estimated from the bandwidth, above which a component is not factorised.
+MOST_FACTORISING = 1e11
+# Factors lose all but six digits beyond so many expected steps; elimination loses none until numbers underflow.
 MOST_STEPS = 1e10
+MOST_ELIMINATED_STEPS = 1e250
 ACCURATE = 1e-6
 EPSILON = float(np.finfo(float).eps)
 
 
 class UnsolvedError(QueryError):
-    """The equations of a part of the chain cannot be solved with the digits, the time and the memory there are."""
+    """The equations of a component cannot be solved to six digits in floating point, or not in reasonable time."""
 
 
 class NeverLeftError(UnsolvedError):
-    """A part of the chain is left so rarely that its equations have no answer in floating numbers."""
+    """A component is left so rarely that its equations have no accurate solution in floating point."""
 
     def __init__(self, size: int, steps: float = math.inf) -> None:
         often = f"after {steps:.1g} steps" if math.isfinite(steps) else "after very many steps"
         super().__init__(
-            f"a part of the chain with {size:,} states is left {often} on average, too many for the numbers of a "
-            "computer; ask with a bound on the steps, such as F<=1000"
+            f"a part of the chain with {size:,} states is left {often} on average, too many for floating-point "
+            "numbers; ask with a bound on the steps, such as F<=1000"
         )
 
 
-class TooManySlowError(UnsolvedError):
-    """Each part is right to six digits, and all of them together may not be."""
+class TooManyPartsError(UnsolvedError):
+    """Each component is accurate to six digits, and their errors together may not be."""
 
     def __init__(self, count: int) -> None:
         super().__init__(
-            f"{count:,} parts of the chain, one behind the other, are left so slowly that the numbers of a computer do "
-            "not give six digits of the answer; ask with a bound on the steps, such as F<=1000"
+            f"the rounding errors of {count:,} parts of the chain, one behind the other, may add up to more than the "
+            "sixth digit; ask with a bound on the steps, such as F<=1000"
         )
 
 
 class TooDenseError(UnsolvedError):
-    """An iteration does not converge, and factors would fill the memory."""
+    """The factors of a component would take too much time and memory."""
 
     def __init__(self, size: int) -> None:
         super().__init__(
-            f"a part of the chain with {size:,} states leads from everywhere to everywhere, and its equations cannot "
-            "be solved in reasonable time; ask with a bound on the steps, such as F<=1000"
+            f"the equations of a part of the chain with {size:,} states cannot be factorised in reasonable time; use "
+            'engine="storm" (--engine storm), or ask with a bound on the steps, such as F<=1000'
         )
 
 
-def system(inner: csr_array, leaving: Floats) -> csr_array:
-    """I - Q for the transitions among some states, given with what leaves them in each row.
+def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = False) -> Floats:
+    """Solve (I - Q) x = right for the transitions Q among transient states.
 
-    The diagonal is what leaves a state, added up; subtracting a loop's probability from 1 would lose its digits.
-    """
-    from scipy.sparse import coo_array
-
-    edges = inner.tocoo()
-    other = edges.row != edges.col
-    rows, columns, weights = edges.row[other], edges.col[other], edges.data[other]
-    size = inner.shape[0]
-    diagonal = leaving + np.bincount(rows, weights, minlength=size)
-    every = np.arange(size)
-    entries = (np.concatenate([-weights, diagonal]), (np.concatenate([rows, every]), np.concatenate([columns, every])))
-    return coo_array(entries, shape=inner.shape).tocsr()
-
-
-def solve(matrix: csr_array, right: Floats, leaving: Floats | None = None) -> Floats:
-    """Solve matrix @ x = right for x, for a matrix that `system` made, or its transpose.
-
-    With what leaves the states, for values and not for the transpose, the errors of all parts together are bounded,
-    rounding included, where the right side has no negative entries. Without, each large part is checked for itself.
+    Parameters
+    ----------
+    inner
+        (n, n): Q. Its diagonal is not used: 1 minus a loop's probability is what leaves, added up without cancellation.
+    leaving
+        (n,): the probability that each state leaves Q.
+    right
+        (n,) or (n, columns), not negative.
+    visits
+        Solve the transposed equations instead: expected visits to each state, from the expected entries `right`.
 
     Raises
     ------
     UnsolvedError
-        If the matrix has no inverse, or nearly none, or is too large for what it is like.
+        If the solution is not accurate to six digits of its largest entry, or would take too long. For visits each
+        factorised component is checked for itself.
     """
-    if not matrix.shape[0]:
+    if not len(leaving):
         return np.zeros_like(right, dtype=float)
-    if (matrix.diagonal() <= 0).any():
-        raise NeverLeftError(matrix.shape[0])
-    if matrix.shape[0] <= DENSE:
-        return _dense(matrix, right, leaving)
-    order, component = _order(matrix)
-    ordered = matrix[order][:, order].tocsr()
-    values = right[order].astype(float)
-    left = None if leaving is None else leaving[order]
-    stop = len(order)
-    errors = []
-    for start in _blocks(component)[::-1]:
-        rows = ordered[start:stop]
-        known = values[start:stop] - rows[:, stop:] @ values[stop:]
-        # Seen from the block, what leads behind it leaves as well; those entries are negative.
-        ways = None if left is None else left[start:stop] - rows[:, stop:].sum(axis=1)
-        block = rows[:, start:stop]
-        if component[stop - 1] == component[start] and stop - start > SMALL:
-            values[start:stop], error = _large(block, known, ways)
+    values = right.reshape(len(right), -1).astype(float)
+    rates = _without_loops(inner)
+    if len(leaving) <= WHOLE:
+        return _eliminated(rates.toarray(), leaving, values, visits=visits).reshape(right.shape)
+    order, component = _order(rates)
+    rates, leaving, values = rates[order][:, order].tocsr(), leaving[order], values[order]
+    used = rates.T.tocsr() if visits else rates
+    starts = _blocks(component)
+    blocks = list(zip(starts, [*starts[1:], len(order)], strict=True))
+    errors = np.zeros(values.shape[1])
+    for start, stop in blocks if visits else blocks[::-1]:
+        block, solved = slice(start, stop), slice(0, start) if visits else slice(stop, None)
+        known = values[block] + used[block][:, solved] @ values[solved]
+        among, out = rates[block, start:stop], leaving[block] + rates[block, stop:].sum(axis=1)
+        if component[stop - 1] != component[start] or stop - start <= SMALL:
+            values[block], error = _small(among, out, component[block] - component[start], known, visits=visits)
+        elif stop - start <= ELIMINATED:
+            values[block] = _eliminated(among.toarray(), out, known, visits=visits)
+            error = _rounding(values[block], stop - start)
         else:
-            values[start:stop], error = _small(block, component[start:stop] - component[start], known, ways)
-        # What is behind was added up before.
-        adding = EPSILON * np.diff(rows.indptr).max() * np.abs(values[start:stop]).max(axis=0)
-        errors.append(error + adding)
-        stop = start
+            values[block], error = _factorised(among, out, known, visits=visits)
+        errors += error
     if not np.isfinite(values).all():
-        raise NeverLeftError(matrix.shape[0])
-    # A part averages what is behind it, so the errors of parts add up and do not grow otherwise.
-    if leaving is not None and _inaccurate(np.sum(errors, axis=0), values):
-        sizes = np.bincount(component)
-        slow = int((sizes > 1).sum())
-        raise TooManySlowError(slow) if slow > 1 else NeverLeftError(int(sizes.max()))
+        raise NeverLeftError(len(order))
+    # A component averages what is behind it, so errors of components add up and do not grow otherwise.
+    if not visits and _inaccurate(errors, values):
+        raise TooManyPartsError(int((np.bincount(component) > 1).sum()))
     answer = np.empty_like(values)
     answer[order] = values
-    return answer
+    return answer.reshape(right.shape)
 
 
-def stationary(matrix: Floats) -> Floats:
-    """How often each state is visited, relative to the most visited, in a chain whose states all reach each other.
+def _without_loops(inner: csr_array) -> csr_array:
+    from scipy.sparse import coo_array
 
-    States are eliminated one by one without a subtraction, so that rare states are as exact as others; for small
-    chains, since every step fills the matrix.
-    """
-    matrix = matrix.copy()
-    size = len(matrix)
-    for last in range(size - 1, 0, -1):
-        matrix[:last, last] /= matrix[last, :last].sum()
-        matrix[:last, :last] += np.outer(matrix[:last, last], matrix[last, :last])
-    visits = np.ones(size)
-    for state in range(1, size):
-        visits[state] = visits[:state] @ matrix[:state, state]
-        visits[: state + 1] /= visits[: state + 1].max()
-    return visits
+    edges = inner.tocoo()
+    other = edges.row != edges.col
+    return coo_array((edges.data[other], (edges.row[other], edges.col[other])), shape=inner.shape).tocsr()
 
 
-def _dense(matrix: csr_array, right: Floats, leaving: Floats | None) -> Floats:
-    full = matrix.toarray()
-    try:
-        values, error = _refined(matrix, right.astype(float), lambda known: np.linalg.solve(full, known), leaving)
-        steps = np.linalg.solve(full, np.diag(full))
-    except np.linalg.LinAlgError:
-        raise NeverLeftError(matrix.shape[0]) from None
-    _must_be_left_soon(steps)
-    if not np.isfinite(values).all():
-        raise NeverLeftError(matrix.shape[0])
-    if _inaccurate(error, values):
-        raise NeverLeftError(matrix.shape[0], float(steps.max()))
-    return values
-
-
-def _order(matrix: csr_array) -> tuple[Indices, Indices]:
+def _order(rates: csr_array) -> tuple[Indices, Indices]:
     """States in an order in which edges between components lead ahead, and the number of each one's component."""
-    edges = matrix.tocoo()
-    count, component = components_of(matrix.shape[0], edges.row, edges.col)
+    edges = rates.tocoo()
+    count, component = components_of(rates.shape[0], edges.row, edges.col)
     rank = _ranks(count, component[edges.row], component[edges.col])[component]
     order = np.argsort(rank, kind="stable")
     return order, rank[order]
 
 
-def _blocks(component: Indices) -> Indices:
+def _blocks(component: Indices) -> list[int]:
     """Where blocks begin: a large component is one, and so is everything between two of them."""
     sizes = np.bincount(component)
     large = sizes > SMALL
     first = np.concatenate([[True], large[1:] | large[:-1]])
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    starts: Indices = begins[first]
+    starts: list[int] = begins[first].tolist()
     return starts
 
 
@@ -220,36 +178,128 @@ def topological(count: int, sources: Indices, targets: Indices) -> Indices:
     return ranks
 
 
-def _small(matrix: csr_array, component: Indices, right: Floats, leaving: Floats | None) -> tuple[Floats, Floats]:
-    """Small components, one after the other, and how much the values of each column may be off."""
-    if matrix.shape[0] == 1:
-        single: Floats = right / matrix.data[0]
-        return single, EPSILON * np.abs(single[0])
-    return _refined(matrix, right, _substituted(matrix, component), leaving)
+def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool = False) -> Floats:
+    """Solve by elimination without subtraction (GTH), for one dense matrix or a stack of them.
+
+    `rates` is (..., n, n) with an unused diagonal, `leaving` (..., n), `right` (..., n, columns); none is negative.
+    """
+    size = rates.shape[-1]
+    # One more column, the expected steps, tells how often the component is left; of A^T it is as large.
+    total = leaving + rates.sum(axis=-1)
+    rates, leaving = rates.copy(), leaving.copy()
+    right = np.concatenate([right, total[..., None]], axis=-1)
+    pivots = np.empty_like(leaving)
+    with np.errstate(all="ignore"):
+        for last in range(size - 1, -1, -1):
+            pivots[..., last] = leaving[..., last] + rates[..., last, :last].sum(axis=-1)
+            pivot = pivots[..., last, None]
+            into, ahead = rates[..., :last, last], rates[..., last, :last] / pivot
+            moved = right[..., last, None, :]
+            if visits:
+                right[..., :last, :] += ahead[..., None] * moved
+            else:
+                right[..., :last, :] += into[..., None] * (moved / pivot[..., None])
+            leaving[..., :last] += into * (leaving[..., last, None] / pivot)
+            rates[..., :last, :last] += into[..., None] * ahead[..., None, :]
+        for state in range(size):
+            weights = rates[..., :state, state] if visits else rates[..., state, :state]
+            # Not a matrix product: a linear algebra library starts threads for it, which wait for each other.
+            known = right[..., state, :] + np.einsum("...i,...ic->...c", weights, right[..., :state, :])
+            right[..., state, :] = known / pivots[..., state, None]
+    most = float(right[..., -1].max())
+    if not most < MOST_ELIMINATED_STEPS or not np.isfinite(right).all():
+        raise NeverLeftError(size, most)
+    solution: Floats = right[..., :-1]
+    return solution
 
 
-def _large(matrix: csr_array, right: Floats, leaving: Floats | None) -> tuple[Floats, Floats]:
-    """A single large component, and how much the values of each column may be off."""
-    size = matrix.shape[0]
+def _rounding(values: Floats, size: int) -> Floats:
+    """How much elimination may be off in each column.
+
+    An entry of the inverse is a ratio of polynomials of degree n - 1 and n with positive terms, so relative changes e
+    of the entries change it by 2 n e at most; eliminating the m-th state changes them by (m + 3) EPSILON / 2.
+    """
+    error: Floats = EPSILON * (size + 4) ** 3 / 3 * np.abs(values).max(axis=0)
+    return error
+
+
+def _small(
+    rates: csr_array, leaving: Floats, component: Indices, right: Floats, *, visits: bool
+) -> tuple[Floats, Floats]:
+    """Solve small components, one behind the other: back substitution with the inverse of each component."""
+    from scipy.sparse import coo_array, eye_array
+    from scipy.sparse.linalg import spsolve_triangular
+
+    edges = rates.tocoo()
+    inside = component[edges.row] == component[edges.col]
+    between = coo_array((edges.data[~inside], (edges.row[~inside], edges.col[~inside])), shape=rates.shape).tocsr()
+    among = (edges.row[inside], edges.col[inside], edges.data[inside])
+    inverse = _inverses(*among, leaving + between.sum(axis=1), component)
+    if visits:
+        inverse, between = inverse.T.tocsr(), between.T.tocsr()
+    triangle = (eye_array(len(leaving), format="csr") - inverse @ between).tocsr()
+    values: Floats = spsolve_triangular(triangle, inverse @ right, lower=visits, unit_diagonal=True)
+    sizes = np.bincount(component)
+    return values, np.sum(EPSILON * (sizes + 4.0) ** 3 / 3) * np.abs(values).max(axis=0)
+
+
+def _inverses(rows: Indices, columns: Indices, weights: Floats, leaving: Floats, component: Indices) -> csr_array:
+    """The inverse of a matrix that has entries only within components, all components of one size at a time."""
+    from scipy.sparse import coo_array
+
+    sizes = np.bincount(component)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    found: list[tuple[Floats, Indices, Indices]] = []
+    for size in np.unique(sizes):
+        chosen = np.flatnonzero(sizes == size)
+        number = np.full(len(sizes), -1)
+        number[chosen] = np.arange(len(chosen))
+        mine = sizes[component[rows]] == size
+        row, column = rows[mine], columns[mine]
+        dense = np.zeros((len(chosen), size, size))
+        start = first[component[row]]
+        dense[number[component[row]], row - start, column - start] = weights[mine]
+        places = first[chosen][:, None] + np.arange(size)
+        identity = np.broadcast_to(np.eye(size), dense.shape)
+        inverse = _eliminated(dense, leaving[places], identity)
+        found.append((inverse.ravel(), np.repeat(places, size, 1).ravel(), np.tile(places, (1, size)).ravel()))
+    data, row, column = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return coo_array((data, (row, column)), shape=(len(component),) * 2).tocsr()
+
+
+def _factorised(rates: csr_array, leaving: Floats, right: Floats, *, visits: bool) -> tuple[Floats, Floats]:
+    """Solve one large component by its factors, and return how much the values of each column may be off."""
+    from scipy.sparse import diags_array
+
+    if _multiplications(rates) > MOST_FACTORISING:
+        raise TooDenseError(len(leaving))
+    matrix = (diags_array(leaving + rates.sum(axis=1)) - rates).tocsr()
+    known = None if visits else leaving
+    if visits:
+        matrix = matrix.T.tocsr()
     columns = np.column_stack([right, matrix.diagonal()])
-    effort = _elimination(matrix) if size > MIDDLE else 0.0
-    values = iterated(matrix, columns, MOST_PRODUCTS) if effort > EASY else None
-    if values is None and effort > MOST_ELIMINATING:
-        values = iterated(matrix, columns, MOST_PRODUCTS, grouped=True)
-        if values is None:
-            values = iterated(matrix, columns, int(MOST_ITERATING / matrix.nnz))
-        if values is None:
-            raise TooDenseError(size)
-    if values is None:
-        inverse = _factorised(matrix)
-        values = inverse(columns)
-        values = values + inverse(_residual(matrix, columns, values, leaving)[0])
-    error = _largest_error(matrix, columns, values, leaving)
-    return values[:, :-1].reshape(right.shape), error.reshape(right.shape[1:])
+    inverse = _factors(matrix)
+    values = inverse(columns)
+    # One step of refinement brings back digits that the factors lost.
+    values = values + inverse(_residual(matrix, columns, values, known)[0])
+    return values[:, :-1], _largest_error(matrix, columns, values, known)
 
 
-def _elimination(matrix: csr_array) -> float:
-    """About how many multiplications elimination takes at most, from the width of a band that holds all entries."""
+def _factors(matrix: csr_array) -> Callable[[Floats], Floats]:
+    from scipy.sparse.linalg import splu
+
+    try:
+        # Rows or columns are diagonally dominant: the pivots may stay where they are, so that the pattern of the matrix
+        # and its transpose says where factors fill.
+        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
+    except RuntimeError:
+        raise NeverLeftError(matrix.shape[0]) from None
+    inverse: Callable[[Floats], Floats] = factors.solve
+    return inverse
+
+
+def _multiplications(matrix: csr_array) -> float:
+    """About how many multiplications factors take at most, from the width of a band that holds all entries."""
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     place = np.empty(matrix.shape[0], np.intp)
@@ -268,7 +318,9 @@ def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Fl
     more than r, then no value is off by more than r v / c; v, the last column, is the steps until the part is left.
     """
     steps = values[:, -1]
-    _must_be_left_soon(steps)
+    most = float(np.abs(steps).max())
+    if not most < MOST_STEPS:
+        raise NeverLeftError(len(steps), most)
     residual, inside, ends = _residual(matrix, right, values, leaving)
     missed = np.abs(residual) + inside
     # The inverse times what leaves is 1, and times the right side the values: for them rounding at the ends counts once
@@ -302,94 +354,11 @@ def _residual(
         return right - matrix @ values, np.zeros_like(values), np.zeros_like(values)
     entries = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(len(entries)), entries)
-    across = (-1,) + (1,) * (values.ndim - 1)
     # The diagonal itself has the difference 0, and there is one in every row.
-    flows = -matrix.data.reshape(across) * (values[rows] - values[matrix.indices])
-    out = leaving.reshape(across) * values
+    flows = -matrix.data[:, None] * (values[rows] - values[matrix.indices])
+    out = leaving[:, None] * values
     first = matrix.indptr[:-1]
     residual = right - out - np.add.reduceat(flows, first, axis=0)
-    unit = EPSILON * (entries + 3).reshape(across)
+    unit = EPSILON * (entries + 3)[:, None]
     inside = unit * np.add.reduceat(np.abs(flows), first, axis=0)
     return residual, inside, unit * (np.abs(right) + np.abs(out))
-
-
-def _must_be_left_soon(steps: Floats) -> None:
-    """Refuse equations whose answers would lose all digits: the steps until a component is left say how many."""
-    most = float(np.abs(steps).max())
-    if not most < MOST_STEPS:
-        raise NeverLeftError(len(steps), most)
-
-
-def _refined(
-    matrix: csr_array, right: Floats, inverse: Callable[[Floats], Floats], leaving: Floats | None
-) -> tuple[Floats, Floats]:
-    """One step of refinement brings back digits that elimination lost; the error is what is still missed, solved for.
-
-    Nothing is said of it where it is not known what leaves the states.
-    """
-    values = inverse(right)
-    values = values + inverse(_residual(matrix, right, values, leaving)[0])
-    if leaving is None:
-        return values, np.zeros(right.shape[1:])
-    residual, inside, ends = _residual(matrix, right, values, leaving)
-    error: Floats = np.abs(inverse(np.abs(residual) + inside + ends)).max(axis=0)
-    return values, error
-
-
-def _factorised(matrix: csr_array) -> Callable[[Floats], Floats]:
-    from scipy.sparse.linalg import splu
-
-    try:
-        # Rows or columns are diagonally dominant: the pivots may stay where they are, so that the pattern of the matrix
-        # and its transpose says where factors fill.
-        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
-    except RuntimeError:
-        raise NeverLeftError(matrix.shape[0]) from None
-    inverse: Callable[[Floats], Floats] = factors.solve
-    return inverse
-
-
-def _substituted(matrix: csr_array, component: Indices) -> Callable[[Floats], Floats]:
-    """Back substitution, after each component's own equations are solved for its states."""
-    from scipy.sparse import coo_array, eye_array
-    from scipy.sparse.linalg import spsolve_triangular
-
-    edges = matrix.tocoo()
-    inside = component[edges.row] == component[edges.col]
-    own = _inverse(edges.row[inside], edges.col[inside], edges.data[inside], component)
-    _must_be_left_soon(own @ matrix.diagonal())
-    between = (edges.data[~inside], (edges.row[~inside], edges.col[~inside]))
-    ahead = own @ coo_array(between, shape=matrix.shape).tocsr()
-    triangle = (ahead + eye_array(matrix.shape[0], format="csr")).tocsr()
-
-    def inverse(right: Floats) -> Floats:
-        solved: Floats = spsolve_triangular(triangle, own @ right, lower=False, unit_diagonal=True)
-        return solved
-
-    return inverse
-
-
-def _inverse(rows: Indices, columns: Indices, weights: Floats, component: Indices) -> csr_array:
-    """The inverse of a matrix that has entries only inside of components, all components of one size at a time."""
-    from scipy.sparse import coo_array
-
-    sizes = np.bincount(component)
-    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    found: list[tuple[Floats, Indices, Indices]] = []
-    for size in np.unique(sizes):
-        chosen = np.flatnonzero(sizes == size)
-        number = np.full(len(sizes), -1)
-        number[chosen] = np.arange(len(chosen))
-        mine = sizes[component[rows]] == size
-        row, column = rows[mine], columns[mine]
-        dense = np.zeros((len(chosen), size, size))
-        start = first[component[row]]
-        dense[number[component[row]], row - start, column - start] = weights[mine]
-        try:
-            inverse = 1 / dense if size == 1 else np.linalg.inv(dense)
-        except np.linalg.LinAlgError:
-            raise NeverLeftError(int(size)) from None
-        places = first[chosen][:, None] + np.arange(size)
-        found.append((inverse.ravel(), np.repeat(places, size, 1).ravel(), np.tile(places, (1, size)).ravel()))
-    data, row, column = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return coo_array((data, (row, column)), shape=(len(component),) * 2).tocsr()

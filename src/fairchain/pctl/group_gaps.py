@@ -8,7 +8,7 @@ import numpy as np
 
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
-from fairchain.pctl.equations import solve, system
+from fairchain.pctl.equations import solve
 from fairchain.pctl.formula import Gap
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.interval_rows import difference
@@ -74,7 +74,7 @@ def entered(points: Points, states: Mask) -> Floats:
         raise QueryError(f"the states of a group, {names}, cannot be reached from the initial state")
     rows = points.matrix[before]
     leaving = rows[:, ~before].sum(axis=1)
-    visits = solve(system(rows[:, before], leaving).T.tocsr(), start[before].astype(float))
+    visits = solve(rows[:, before], leaving, start[before].astype(float), visits=True)
     weights[states] = rows[:, states].T @ visits
     weights /= weights.sum()
     return weights

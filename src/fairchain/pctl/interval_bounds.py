@@ -6,29 +6,16 @@ states that were never seen, a probability is between 0 and 1: bounds are sound 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from fairchain.chain import Chain
 from fairchain.pctl import interval_expectations as extremes
-from fairchain.pctl.formula import (
-    Eventually,
-    ExpectedSteps,
-    Formula,
-    Joined,
-    Label,
-    LongRun,
-    Measure,
-    Next,
-    Not,
-    Probability,
-    Truth,
-    Until,
-    UntilForm,
-    Window,
-)
+from fairchain.pctl.equations import UnsolvedError
+from fairchain.pctl.evaluator import Evaluator
+from fairchain.pctl.formula import Measure, UntilForm, Window
 from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph, components_of
 from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, difference, sums
 from fairchain.pctl.point_values import Points, holds_in, satisfies, satisfies_exactly
@@ -59,7 +46,7 @@ class Sat(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class Bounds(Evaluator[Sat, Between]):
     """A chain with bounds, ready to be asked.
 
     `possible` has the transitions that may be there, `sure` those that must, `unseen` are the states about whose
@@ -71,8 +58,6 @@ class Bounds:
     possible: TransitionGraph
     sure: TransitionGraph
     unseen: Mask
-    # What was computed before: a formula may hold the same part many times.
-    _known: dict[Formula, Sat] = field(default_factory=dict)
 
     @classmethod
     def of(cls, points: Points) -> Bounds:
@@ -90,42 +75,38 @@ class Bounds:
             unseen,
         )
 
-    def holds(self, formula: Formula) -> Sat:
-        """Where a formula surely or possibly is true."""
-        if formula not in self._known:
-            self._known[formula] = self._holds(formula)
-        return self._known[formula]
+    def truth(self, value: bool) -> Sat:
+        """Everywhere or nowhere."""
+        mask = np.full(self.rows.size, value)
+        return Sat(mask, mask)
 
-    def _holds(self, formula: Formula) -> Sat:
-        if isinstance(formula, Truth):
-            mask = np.full(self.rows.size, formula.value)
-            return Sat(mask, mask)
-        if isinstance(formula, Label):
-            mask = holds_in(self.points.chain, formula.name)
-            return Sat(mask, mask)
-        if isinstance(formula, Not):
-            return self.holds(formula.part).opposite
-        if isinstance(formula, Joined):
-            return _joined(formula.sign, [self.holds(part) for part in formula.joined])
-        assert isinstance(formula, Measure)
-        return decided(self.measure(formula), formula)
+    def label(self, name: str) -> Sat:
+        """Which states have a label."""
+        mask = holds_in(self.points.chain, name)
+        return Sat(mask, mask)
 
-    def measure(self, formula: Measure) -> Between:
-        """Bounds of the number that a measure stands for."""
-        if isinstance(formula, LongRun):
-            part = self.holds(formula.part)
-            return Between(self._long_run(part.sure), _rest(self._long_run(part.opposite.sure), largest=True))
-        if isinstance(formula, ExpectedSteps):
-            target = self.holds(formula.target)
-            return Between(self._fewest(target.possible), self._most(target.sure))
-        assert isinstance(formula, Probability)
-        path = formula.path
-        if isinstance(path, Next):
-            return self._next(self.holds(path.part))
-        assert isinstance(path, Eventually | Until)
-        return self._until(path.until)
+    def negated(self, part: Sat) -> Sat:
+        """Where a part surely or possibly does not hold."""
+        return part.opposite
 
-    def _next(self, part: Sat) -> Between:
+    def joined(self, sign: str, parts: list[Sat]) -> Sat:
+        """Where parts surely or possibly hold with a sign between them."""
+        return _joined(sign, parts)
+
+    def compared(self, number: Between, formula: Measure) -> Sat:
+        """Where the bound of a measure is surely or possibly kept."""
+        return decided(number, formula)
+
+    def long_run(self, part: Sat) -> Between:
+        """Bounds of the share of time in a part."""
+        return Between(self._long_run(part.sure), _rest(self._long_run(part.opposite.sure), largest=True))
+
+    def expected_steps(self, target: Sat) -> Between:
+        """Bounds of the expected number of steps to a target."""
+        return Between(self._fewest(target.possible), self._most(target.sure))
+
+    def next(self, part: Sat) -> Between:
+        """Bounds of the probability of a part after one step."""
         low = self._before(part.sure.astype(float), largest=False)
         high = self._before(part.possible.astype(float), largest=True)
         return Between(low, high)
@@ -136,8 +117,8 @@ class Bounds:
         before[self.unseen] = float(largest)
         return before
 
-    def _until(self, until: UntilForm) -> Between:
-        left, right = self.holds(until.left), self.holds(until.right)
+    def until(self, left: Sat, right: Sat, until: UntilForm) -> Between:
+        """Bounds of the probability of `left U right` in a window, or of its opposite."""
         low = self._one_side(left.sure, right.sure, until.window, largest=False)
         high = self._one_side(left.possible, right.possible, until.window, largest=True)
         if until.opposite:
@@ -212,7 +193,10 @@ class Bounds:
         shortest[self.unseen & ~target] = 1.0
         shortest[~self._can_be_certain(target | self.unseen)] = np.inf
         # Each of these can do with a finite number: the chain as it is shows how.
-        guess = self.points.steps(target)
+        try:
+            guess = self.points.expected_steps(target)
+        except UnsolvedError:
+            return shortest
         inside = np.isfinite(guess) & ~target & ~self.unseen
         found = extremes.steps(self.rows, inside, np.where(inside, guess, shortest), largest=False)
         fewest: Floats = np.maximum(found, shortest)
@@ -227,7 +211,7 @@ class Bounds:
             forced[rows.sources[away & (rows.low > 0)]] = True
             staying = sums(rows.sources[~away], rows.high[~away], rows.size) >= 1 - CERTAIN
             better = self.possible.back(goal, kept & ~forced & staying)
-            # Who surely gets to a state that is out is out as well: all of them at once, not one each round.
+            # A state that surely reaches an excluded one is excluded as well: all of them at once, not one each round.
             better &= goal | ~self.sure.back(~better, ~goal)
             if np.array_equal(better, kept):
                 return kept
@@ -304,11 +288,11 @@ def _joined(sign: str, parts: list[Sat]) -> Sat:
 
 
 def _quotient(rows: IntervalRows, inside: Mask) -> tuple[Indices, IntervalRows]:
-    """Rows in which every set of states that can be stayed in for ever is one node, and each state's node.
+    """Collapse each maximal end component to one node; returns each state's node and the rows of the nodes.
 
-    From such a set every way out can be waited for: its node may choose among them freely.
+    An adversary can wait in an end component for any way out: its node may choose among them freely.
     """
-    trap = _traps(rows, inside)
+    trap = _end_components(rows, inside)
     trapped = trap >= 0
     node = np.where(trapped, trap, 0)
     count = int(trap.max(initial=-1)) + 1
@@ -323,13 +307,13 @@ def _quotient(rows: IntervalRows, inside: Mask) -> tuple[Indices, IntervalRows]:
     return node, IntervalRows(size, sources[used][order], targets[used][order], low, high)
 
 
-def _traps(rows: IntervalRows, inside: Mask) -> Indices:
-    """The largest sets of states that some chain between the bounds never leaves, numbered; -1 for other states."""
+def _end_components(rows: IntervalRows, inside: Mask) -> Indices:
+    """Maximal end components, numbered: sets that some chain between the bounds never leaves; -1 for other states."""
     certain = rows.low > 0
     sure = TransitionGraph(rows.size, rows.sources[certain], rows.targets[certain])
     staying = inside.copy()
     while True:
-        # Who surely gets to a state that is no longer in a set is not in it: all of them at once, not one each round.
+        # A state that surely reaches an excluded one is excluded as well: all of them at once, not one each round.
         staying &= ~sure.back(~staying, staying)
         both = staying[rows.sources] & staying[rows.targets]
         _, component = components_of(rows.size, rows.sources[both], rows.targets[both])

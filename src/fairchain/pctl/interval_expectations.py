@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairchain.pctl.equations import UnsolvedError, solve, system
+from fairchain.pctl.equations import UnsolvedError, solve
 from fairchain.pctl.graph import Floats, Indices, Mask, components_of
 from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, sums
 
@@ -83,19 +83,19 @@ def _iterated(stages: list[IntervalRows], values: Floats, gain: float, *, larges
 
 def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, largest: bool) -> Floats:
     """Policy iteration from given values; the last policy's."""
-    best = rows.best(values, largest=largest)
+    policy = rows.extremal(values, largest=largest)
     for _ in range(min(MOST_GUESSES, 2 + int(MOST_SOLVED / inside.sum()))):
         try:
-            found = _solved(rows, inside, values, gain, best)
+            found = _solved(rows, inside, values, gain, policy)
         except UnsolvedError:
             # Where a guess cannot be solved, what was found before is checked like any other.
             return values
-        better = rows.best(found, largest=largest)
+        better = rows.extremal(found, largest=largest)
         settled = np.abs(found[inside] - values[inside]).max() <= SETTLED * np.abs(found[inside]).max()
         values = found
-        if settled or np.array_equal(better, best):
+        if settled or np.array_equal(better, policy):
             break
-        best = better
+        policy = better
     return values
 
 
@@ -111,7 +111,7 @@ def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weigh
     entries = (weights[stays], (place[sources[stays]], place[targets[stays]]))
     size = int(inside.sum())
     found = values.copy()
-    found[inside] = solve(system(coo_array(entries, shape=(size, size)).tocsr(), leaving), right, leaving)
+    found[inside] = solve(coo_array(entries, shape=(size, size)).tocsr(), leaving, right)
     return found
 
 

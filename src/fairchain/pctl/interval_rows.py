@@ -99,8 +99,8 @@ class IntervalRows:
             buckets.append(_Bucket(places, self.targets[places], real, np.where(real, room[places], 0), slack))
         return buckets
 
-    def best(self, values: Floats, *, largest: bool) -> Floats:
-        """For each transition its probability when the expected value of the next state is largest, or smallest."""
+    def extremal(self, values: Floats, *, largest: bool) -> Floats:
+        """The extremal distribution of each row: with the largest or smallest expected value of the next state."""
         chosen = self.low.copy()
         for places, targets, real, room, slack in self._buckets:
             worth = values[targets] if largest else -values[targets]
@@ -111,7 +111,7 @@ class IntervalRows:
 
     def back(self, values: Floats, *, largest: bool) -> Floats:
         """(states,): the largest or smallest expected value of the next state, up to rounding; 0 without a row."""
-        weights, worth = self.best(values, largest=largest), values[self.targets]
+        weights, worth = self.extremal(values, largest=largest), values[self.targets]
         # Mass that rounding left over for an infinite value must not make a smallest expectation infinite.
         least = np.where(np.isinf(worth), 0.0 if largest else CERTAIN, 0.0)
         with np.errstate(invalid="ignore"):

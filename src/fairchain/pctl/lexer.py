@@ -9,7 +9,7 @@ from typing import NoReturn
 from fairchain.errors import QueryError
 
 OPERATORS = ("P", "S", "R", "T", "X", "F", "G", "U", "W", "true", "false", "gap", "over")
-# What people write in other languages, and what it is here.
+# Operators of other languages, and ours.
 FOREIGN = {
     "&&": '"&"',
     "||": '"|"',

@@ -1,35 +1,21 @@
-"""The engine: what a formula says about every state of a chain, from its probabilities as they are.
+"""Our engine: evaluate a formula in every state of a chain, from its point estimates.
 
 What is certain or impossible is found on the graph first and is exactly 1 or 0; the rest solves linear equations.
-Bounds are in `bounds`.
+Bounds are in `interval_bounds`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairchain.chain import Chain
-from fairchain.errors import QueryError
-from fairchain.pctl.equations import NeverLeftError, solve, stationary, system
-from fairchain.pctl.formula import (
-    Eventually,
-    ExpectedSteps,
-    Formula,
-    Joined,
-    Label,
-    LongRun,
-    Measure,
-    Next,
-    Not,
-    Probability,
-    Truth,
-    Until,
-    UntilForm,
-)
+from fairchain.pctl.equations import solve
+from fairchain.pctl.evaluator import Evaluator
+from fairchain.pctl.formula import ExpectedSteps, LongRun, Measure, Probability, UntilForm
 from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph
 from fairchain.pctl.label_names import states_of
 
@@ -40,8 +26,6 @@ if TYPE_CHECKING:
 ROUNDING = 1e-10
 # The same for a difference of two probabilities, which can be 0 in truth and not in floating point.
 GAP_ROUNDING = 1e-12
-# The largest part of a chain whose states are eliminated one by one.
-MOST_ELIMINATED = 2000
 
 
 def satisfies(values: Floats, formula: Measure) -> Mask:
@@ -85,14 +69,12 @@ def joined(sign: str, masks: list[Mask]) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """A chain ready to be asked: its possible transitions as a graph and as a matrix whose rows sum to 1."""
+class Points(Evaluator[Mask, Floats]):
+    """A chain as a model: its possible transitions as a graph and as a matrix whose rows sum to 1."""
 
     chain: Chain
     graph: TransitionGraph
     matrix: csr_array
-    # What was computed before: a formula may hold the same part many times.
-    _known: dict[Formula, Mask] = field(default_factory=dict)
 
     @classmethod
     def of(cls, chain: Chain) -> Points:
@@ -109,39 +91,33 @@ class Points:
             chain, TransitionGraph(size, sources, targets), csr_array((weights, targets, starts), shape=(size, size))
         )
 
-    def holds(self, formula: Formula) -> Mask:
-        """(states,): where a formula is true."""
-        if formula not in self._known:
-            self._known[formula] = self._holds(formula)
-        return self._known[formula]
+    def truth(self, value: bool) -> Mask:
+        """(states,): everywhere or nowhere."""
+        return np.full(self.graph.size, value)
 
-    def _holds(self, formula: Formula) -> Mask:
-        if isinstance(formula, Truth):
-            return np.full(self.graph.size, formula.value)
-        if isinstance(formula, Label):
-            return holds_in(self.chain, formula.name)
-        if isinstance(formula, Not):
-            return ~self.holds(formula.part)
-        if isinstance(formula, Joined):
-            return joined(formula.sign, [self.holds(part) for part in formula.joined])
-        assert isinstance(formula, Measure)
-        return satisfies(self.measure(formula), formula)
+    def label(self, name: str) -> Mask:
+        """(states,): which have a label."""
+        return holds_in(self.chain, name)
 
-    def measure(self, formula: Measure) -> Floats:
-        """(states,): the number that a measure stands for."""
-        if isinstance(formula, LongRun):
-            return self._long_run(self.holds(formula.part))
-        if isinstance(formula, ExpectedSteps):
-            return self.steps(self.holds(formula.target))
-        assert isinstance(formula, Probability)
-        path = formula.path
-        if isinstance(path, Next):
-            return self._share(self.matrix @ self._pair(self.holds(path.part)))
-        assert isinstance(path, Eventually | Until)
-        return self._until(path.until)
+    def negated(self, part: Mask) -> Mask:
+        """(states,): where a part does not hold."""
+        return ~part
 
-    def _until(self, until: UntilForm) -> Floats:
-        left, right, window = self.holds(until.left), self.holds(until.right), until.window
+    def joined(self, sign: str, parts: list[Mask]) -> Mask:
+        """(states,): where parts hold with a sign between them."""
+        return joined(sign, parts)
+
+    def compared(self, number: Floats, formula: Measure) -> Mask:
+        """(states,): where the bound of a measure is kept."""
+        return satisfies(number, formula)
+
+    def next(self, part: Mask) -> Floats:
+        """(states,): the probability of a part after one step."""
+        return self._share(self.matrix @ self._pair(part))
+
+    def until(self, left: Mask, right: Mask, until: UntilForm) -> Floats:
+        """(states,): the probability of `left U right` in a window, or of its opposite."""
+        window = until.window
         if window.high is None:
             values = self._unbounded(left, right)
             pair = np.stack([values, 1 - values], 1)
@@ -175,10 +151,11 @@ class Points:
     def _unbounded(self, left: Mask, right: Mask) -> Floats:
         """P(left U right)."""
         through = left & ~right
-        can = self.graph.back(right, through)
-        sure = ~self.graph.back(~can, through)
-        values = sure.astype(float)
-        maybe = can & ~sure
+        # Prob0 and Prob1: the states that never and those that surely reach the goal, from the graph alone.
+        never = ~self.graph.back(right, through)
+        surely = ~self.graph.back(never, through)
+        values = surely.astype(float)
+        maybe = ~never & ~surely
         values[maybe] = np.clip(self._transient(maybe, values), np.nextafter(0, 1), np.nextafter(1, 0))
         return values
 
@@ -188,22 +165,23 @@ class Points:
         outside = rows[:, ~maybe]
         right = gain + outside @ values[~maybe]
         leaving = outside.sum(axis=1)
-        return solve(system(rows[:, maybe], leaving), right, leaving)
+        return solve(rows[:, maybe], leaving, right)
 
-    def steps(self, target: Mask) -> Floats:
-        """Expected number of steps to the target, infinite where it may never be reached."""
+    def expected_steps(self, target: Mask) -> Floats:
+        """(states,): the expected number of steps to the target, infinite where it may never be reached."""
         every = np.ones_like(target)
-        can = self.graph.back(target, every)
-        sure = ~self.graph.back(~can, ~target)
-        values = np.where(sure, 0.0, np.inf)
-        maybe = sure & ~target
+        never = ~self.graph.back(target, every)
+        surely = ~self.graph.back(never, ~target)
+        values = np.where(surely, 0.0, np.inf)
+        maybe = surely & ~target
         if maybe.any():
             rows = self.matrix[maybe]
             leaving = rows[:, target].sum(axis=1)
-            values[maybe] = solve(system(rows[:, maybe], leaving), np.ones(int(maybe.sum())), leaving)
+            values[maybe] = solve(rows[:, maybe], leaving, np.ones(int(maybe.sum())))
         return values
 
-    def _long_run(self, part: Mask) -> Floats:
+    def long_run(self, part: Mask) -> Floats:
+        """(states,): the share of time in a part: stationary shares of the bottom components, times reaching them."""
         count, number = self.graph.bottom()
         inside = number >= 0
         weight = self._stationary(number)
@@ -226,24 +204,7 @@ class Points:
             return weight
         rows = self.matrix[rest]
         entering = np.asarray(self.matrix[first][:, rest].sum(axis=0)).ravel()
-        matrix = system(rows[:, rest], rows[:, first].sum(axis=1))
-        try:
-            weight[rest] = solve(matrix.T.tocsr(), entering)
-        except NeverLeftError:
-            # The first state of a component is hardly ever visited.
-            weight = self._eliminated(number)
-        return weight
-
-    def _eliminated(self, number: Indices) -> Floats:
-        weight = np.zeros(self.graph.size)
-        for component in range(int(number.max()) + 1):
-            states = np.flatnonzero(number == component)
-            if len(states) > MOST_ELIMINATED:
-                raise QueryError(
-                    f"a part of the chain with {len(states):,} states has some that are hardly ever visited: its long "
-                    "run cannot be told in the numbers of a computer; ask with a bound on the steps, such as F=1000"
-                )
-            weight[states] = stationary(self.matrix[states][:, states].toarray())
+        weight[rest] = solve(rows[:, rest], rows[:, first].sum(axis=1), entering, visits=True)
         return weight
 
     def _reached(self, values: Floats, known: Mask) -> Floats:

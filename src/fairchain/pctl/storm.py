@@ -5,29 +5,15 @@ Needs the extra `storm`. Only values come from it, by elimination of states: no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairchain.errors import QueryError
-from fairchain.pctl.formula import (
-    TRUE,
-    Eventually,
-    ExpectedSteps,
-    Formula,
-    Joined,
-    Label,
-    LongRun,
-    Measure,
-    Next,
-    Not,
-    Path,
-    Probability,
-    Truth,
-    Until,
-    Window,
-)
+from fairchain.pctl.evaluator import Evaluator
+from fairchain.pctl.formula import TRUE, Eventually, Formula, Measure, Path, UntilForm, Window
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.label_names import DEADLOCK, INITIAL, states_of
 from fairchain.pctl.point_values import Points
@@ -44,7 +30,6 @@ class Storm:
     points: Points
     model: Any
     names: dict[str, str]
-    _translated: dict[Formula, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, points: Points) -> Storm:
@@ -77,24 +62,20 @@ class Storm:
         )
         return cls(points, stormpy.models.SparseDtmc[float](components), names)
 
+    @cached_property
+    def _translation(self) -> _Translation:
+        return _Translation(self)
+
     def holds(self, formula: Formula) -> Mask:
         """(states,): where a formula is true."""
-        result = self._asked(self._state(formula))
+        result = self._asked(self._translation.holds(formula))
         return np.array([result[state] for state in range(len(self.points.chain))], bool)
 
     def measure(self, formula: Measure) -> Floats:
-        """(states,): the number that a measure stands for."""
-        if isinstance(formula, Probability):
-            opposite, path = self._path(formula.path)
-            values = self._numbers(f"P=? [ {path} ]")
-            return 1 - values if opposite else values
-        if isinstance(formula, LongRun):
-            return self._numbers(f"LRA=? [ {self._state(formula.part)} ]")
-        assert isinstance(formula, ExpectedSteps)
-        return self._numbers(f"T=? [ F {self._state(formula.target)} ]")
-
-    def _numbers(self, text: str) -> Floats:
-        return np.array(self._asked(text).get_value_vector(), float)
+        """(states,): the number of a measure."""
+        asked = self._translation.measure(formula)
+        values = np.array(self._asked(f"{asked.operator}=? [ {asked.body} ]").get_value_vector(), float)
+        return 1 - values if asked.opposite else values
 
     def _asked(self, text: str) -> Any:
         import stormpy
@@ -103,67 +84,75 @@ class Storm:
         environment.solver().set_linear_equation_solver_type(stormpy.environments.EquationSolverType.ELIMINATION)
         return stormpy.model_checking(self.model, stormpy.parse_property(text), environment=environment)
 
-    def _state(self, formula: Formula) -> str:
-        """A formula in Storm's language, which may have to say the same part twice."""
-        if formula not in self._translated:
-            self._translated[formula] = _checked(self._translate(formula))
-        return self._translated[formula]
 
-    def _translate(self, formula: Formula) -> str:
-        if isinstance(formula, Truth):
-            return str(formula)
-        if isinstance(formula, Label):
-            return f'"{self.names[formula.name]}"'
-        if isinstance(formula, Not):
-            return f"!({self._state(formula.part)})"
-        if isinstance(formula, Joined):
-            return self._joined(formula)
-        assert isinstance(formula, Measure)
-        assert formula.bound is not None
-        sign, edge = formula.bound.sign, formula.bound.value
-        if isinstance(formula, Probability):
-            opposite, path = self._path(formula.path)
-            asked = f"P{OPPOSITE[sign]}{1 - edge!r}" if opposite else f"P{sign}{edge!r}"
-            return f"({asked} [ {path} ])"
-        if isinstance(formula, LongRun):
-            return f"(LRA{sign}{edge!r} [ {self._state(formula.part)} ])"
-        assert isinstance(formula, ExpectedSteps)
-        return f"(T{sign}{edge!r} [ F {self._state(formula.target)} ])"
+class _Number(NamedTuple):
+    """A measure in Storm's language, and whether it is the opposite of what was asked."""
 
-    def _joined(self, formula: Joined) -> str:
-        """Storm knows & and |, and writes the others with them."""
-        parts = [f"({self._state(part)})" for part in formula.joined]
-        if formula.sign in ("&", "|"):
-            return f"({f' {formula.sign} '.join(parts)})"
-        if formula.sign == "=>":
+    operator: str
+    body: str
+    opposite: bool = False
+
+
+class _Translation(Evaluator[str, _Number]):
+    """Formulas in Storm's language, which may have to say the same part twice."""
+
+    def __init__(self, storm: Storm) -> None:
+        self._storm = storm
+
+    def truth(self, value: bool) -> str:
+        return "true" if value else "false"
+
+    def label(self, name: str) -> str:
+        return f'"{self._storm.names[name]}"'
+
+    def negated(self, part: str) -> str:
+        return _checked(f"!({part})")
+
+    def joined(self, sign: str, parts: list[str]) -> str:
+        """Storm knows & and |; the others are written with them."""
+        parts = [f"({part})" for part in parts]
+        if sign in ("&", "|"):
+            return _checked(f"({f' {sign} '.join(parts)})")
+        if sign == "=>":
             *before, text = parts
             for part in reversed(before):
                 text = f"(!{part} | {text})"
-            return text
+            return _checked(text)
         text = parts[0]
         for part in parts[1:]:
             text = _checked(f"(({text} & {part}) | (!{text} & !{part}))")
         return text
 
-    def _path(self, path: Path) -> tuple[bool, str]:
-        """A path formula in Storm's language, and whether it is the opposite of what was asked."""
-        if isinstance(path, Next):
-            return False, f"X {self._state(path.part)}"
+    def compared(self, number: _Number, formula: Measure) -> str:
+        assert formula.bound is not None
+        sign, edge = formula.bound.sign, formula.bound.value
+        if number.opposite:
+            sign, edge = OPPOSITE[sign], 1 - edge
+        return _checked(f"({number.operator}{sign}{edge!r} [ {number.body} ])")
+
+    def long_run(self, part: str) -> _Number:
+        return _Number("LRA", part)
+
+    def expected_steps(self, target: str) -> _Number:
+        return _Number("T", f"F {target}")
+
+    def next(self, part: str) -> _Number:
+        return _Number("P", f"X {part}")
+
+    def probability(self, path: Path) -> _Number:
         if isinstance(path, Eventually) and path.window == Window():
-            return False, f"{'G' if path.always else 'F'} {self._state(path.part)}"
-        assert isinstance(path, Eventually | Until)
-        until = path.until
-        if until.window.low and until.window.high is None:
-            raise QueryError(f"Storm knows no step bound like {until.window} without an end; use engine own")
-        right = self._state(until.right)
+            return _Number("P", f"{'G' if path.always else 'F'} {self.holds(path.part)}")
+        return super().probability(path)
+
+    def until(self, left: str, right: str, until: UntilForm) -> _Number:
+        window = until.window
+        if window.low and window.high is None:
+            raise QueryError(f"Storm knows no step bound like {window} without an end; use engine own")
         # Storm lets a run pass before the window where `right` holds without `left`; PCTL does not.
-        if until.window.low and (self.holds(until.right) & ~self.holds(until.left)).any():
-            raise QueryError(
-                f"Storm reads U{until.window} another way where its right side holds alone; use engine own"
-            )
-        if until.left == TRUE:
-            return until.opposite, f"F{until.window} {right}"
-        return until.opposite, f"{self._state(until.left)} U{until.window} {right}"
+        if window.low and (self._storm.holds(until.right) & ~self._storm.holds(until.left)).any():
+            raise QueryError(f"Storm reads U{window} another way where its right side holds alone; use engine own")
+        before = "F" if until.left == TRUE else f"{left} U"
+        return _Number("P", f"{before}{window} {right}", until.opposite)
 
 
 def _checked(text: str) -> str:

@@ -162,7 +162,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {json.dumps(twice[:60])} stands twice in one object")
+        raise ValueError(f"the key {json.dumps(twice[:60])} occurs twice in one object")
     return found
 
 
@@ -174,7 +174,7 @@ def _integer(text: str) -> int:
 
 def _real(text: str) -> float:
     if not math.isfinite(float(text)):
-        raise ValueError(f"the number {text[:20]} is not finite")
+        raise ValueError(f"the number {text[:20]} is not finite, or does not fit into 64 bits")
     return float(text)
 
 

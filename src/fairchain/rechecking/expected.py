@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
 from fairchain.rechecking.labels import concluded
 from fairchain.rechecking.replay import Replay
-from fairchain.rechecking.sources import Sources
 from fairchain.spec import Spec
+from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import Seed
 from fairchain.statements import scope, statement
 
@@ -26,34 +28,34 @@ STATED = ("threshold", "delta", "epsilon")
 
 
 def expected_claims(
-    replay: Replay, sources: Sources, labels: Sequence[int], model_sha256: str, seed: Seed, stopped: str
+    replay: Replay, case: Case, labels: Sequence[int], model_sha256: str, seed: Seed, stopped: str
 ) -> dict[str, Any]:
     """Everything that the counts, and the labels seen, allow to be said, under the names that a certificate uses."""
-    question, asked = replay.question, sources.spec
-    guarantee, population = asked.guarantee, str(sources.population)
+    question, asked = replay.question, case.spec
+    guarantee, population = asked.guarantee, str(case.population)
     estimate, low, high = _gap_numbers(replay)
     decision = replay.decision
     if question.epsilon is not None:
         decision = "FAIR" if high <= question.threshold else "UNFAIR" if low > question.threshold else "UNDECIDED"
     known = question.epsilon is not None and reached(replay, question.epsilon)
-    pairs = _Pairs(replay, sources)
+    pairs = _Pairs(replay, case)
     if question.relative:
         estimate, low, high = 1 - estimate, 1 - high, 1 - low
     return {
         **concluded(decision, labels, asked.model.labels, allowed=guarantee.allow_constant),
-        "kind": sources.kind,
+        "kind": kind_of(asked),
         "inputs": asked.inputs,
         "gap": {"estimate": estimate, "low": low, "high": high, **pairs.widest()},
         "threshold": asked.property.threshold,
         "delta": question.delta,
         "epsilon": question.epsilon,
         "property": str(asked.property),
-        "groups": _group_claims(replay, sources, (estimate, low, high)),
-        "left_out": [{"name": name, "size": size} for name, size in sources.left_out],
+        "groups": _group_claims(replay, case, (estimate, low, high)),
+        "left_out": [{"name": name, "size": size} for name, size in case.left_out],
         "violators": pairs.violators(),
         "rounds": replay.rounds,
         "rows": None,
-        "evaluations": sources.evaluations(replay.rounds, np.diag(replay.asked)),
+        "evaluations": evaluations(case, replay.rounds, np.diag(replay.asked)),
         "stopped": _why_it_ended(replay, asked, decision, known, stopped),
         "seed": seed.value,
         "seed_origin": seed.origin,
@@ -69,12 +71,17 @@ def expected_claims(
             population=population,
             sound=True,
             within=question.epsilon if known else None,
-            kind=sources.kind,
+            kind=kind_of(asked),
             inputs=asked.inputs,
-            left_out=len(sources.left_out),
+            left_out=len(case.left_out),
         ),
         "scope": scope(model_sha256, seed.value, seed.origin),
     }
+
+
+def evaluations(case: Case, rounds: int, trials: ArrayLike) -> int:
+    """Return the evaluations of the network: each round as every group, or each group as often as it was tried."""
+    return rounds * len(case.comparison.subgroups) if case.comparison.individual else int(np.sum(trials))
 
 
 def differences(found: Any, expected: Any, where: str = "") -> list[str]:
@@ -135,9 +142,9 @@ def reached(replay: Replay, epsilon: float) -> bool:
 class _Pairs:
     """Pairs by name: the widest one seen, and those above the threshold by a union bound."""
 
-    def __init__(self, replay: Replay, sources: Sources) -> None:
+    def __init__(self, replay: Replay, case: Case) -> None:
         self._replay = replay
-        self._groups, self._labels = sources.comparison.counted, sources.outcomes
+        self._groups, self._labels = case.comparison.counted, outcome_names(case.spec, case.comparison)
 
     def _named(self, cell: Any) -> dict[str, Any]:
         outcome, i, j = (int(x) for x in cell)
@@ -171,9 +178,9 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     return max(0.0, float(replay.gaps()[off].max())), max(0.0, low), high
 
 
-def _group_claims(replay: Replay, sources: Sources, gap: tuple[float, float, float]) -> list[dict[str, Any]]:
+def _group_claims(replay: Replay, case: Case, gap: tuple[float, float, float]) -> list[dict[str, Any]]:
     question = replay.question
-    comparison, names = sources.comparison, list(sources.comparison.counted)
+    comparison, names = case.comparison, list(case.comparison.counted)
     trials = np.diag(replay.asked)
     share = question.delta / (question.groups * question.outcomes)
     # In estimate mode half of delta is for the gaps, and nine tenths of the rest for tries that were not cut short.
@@ -188,13 +195,13 @@ def _group_claims(replay: Replay, sources: Sources, gap: tuple[float, float, flo
         successes, tried = int(replay.got[outcome, group]), int(trials[group])
         low, high = arithmetic.any_time_bounds(successes, tried, alpha)
         numbers.append((successes / max(tried, 1), low, high))
-    labels = list(sources.outcomes)
+    labels = list(outcome_names(case.spec, case.comparison))
     if comparison.individual:
         # The one rate is the gap itself.
         numbers, names = [gap], names[:1]
-    elif len(sources.spec.model.labels) == 2 and sources.spec.property.outcome is None and len(labels) == 1:
+    elif len(case.spec.model.labels) == 2 and case.spec.property.outcome is None and len(labels) == 1:
         numbers = [(1 - rate, 1 - high, 1 - low) for rate, low, high in numbers] + numbers
-        labels = list(sources.spec.model.labels)
+        labels = list(case.spec.model.labels)
     keys = [(name, label, int(n)) for label in labels for name, n in zip(names, trials, strict=False)]
     return [
         {"name": name, "outcome": label, "probability": rate, "low": low, "high": high, "evaluations": tried}

@@ -20,9 +20,9 @@ from fairchain.errors import CertificateError
 from fairchain.models import Model
 from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
 from fairchain.rechecking.labels import concluded
-from fairchain.rechecking.sources import fair_limit, kind_of, outcome_words
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
+from fairchain.spec.properties import kind_of, limit_of, outcome_names
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
 from fairchain.tables import People
 
@@ -191,7 +191,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
     exact = population.reading == "population"
     delta = 0.0 if exact else asked.guarantee.delta
     gaps = _Gaps(count, delta)
-    decision = gaps.decision(fair_limit(asked))
+    decision = gaps.decision(limit_of(asked))
     phrase = rows_phrase(
         len(people.values), population.path, exact=exact, given=asked.property.given, dropped=people.dropped
     )
@@ -207,7 +207,7 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         "property": str(asked.property),
         "groups": _group_claims(count, asked, gaps),
         "left_out": [{"name": name, "size": size} for name, size in count.left_out],
-        "violators": [_pair(count, asked, *pair) for pair in gaps.violators(fair_limit(asked))],
+        "violators": [_pair(count, asked, *pair) for pair in gaps.violators(limit_of(asked))],
         "rounds": 0,
         "rows": len(people.values),
         "evaluations": count.evaluations,
@@ -238,12 +238,12 @@ def _gap_claim(count: RowCount, asked: Spec, gaps: _Gaps) -> dict[str, Any]:
 def _pair(count: RowCount, asked: Spec, outcome: int, more: int, less: int) -> dict[str, str]:
     """Who gets what more often than whom."""
     names = count.comparison.counted
-    return {"more": names[more], "less": names[less], "outcome": outcome_words(asked, count.comparison)[outcome]}
+    return {"more": names[more], "less": names[less], "outcome": outcome_names(asked, count.comparison)[outcome]}
 
 
 def _statement(count: RowCount, asked: Spec, gaps: _Gaps, phrase: str) -> str:
     """The sentence that the counts carry; without a delta they are exact."""
-    decision, kind = gaps.decision(fair_limit(asked)), kind_of(asked)
+    decision, kind = gaps.decision(limit_of(asked)), kind_of(asked)
     if not gaps.delta:
         return exact_statement(
             decision,
@@ -371,7 +371,7 @@ def _together(count: RowCount, spend: float) -> Bounds:
 def _group_claims(count: RowCount, asked: Spec, gaps: _Gaps) -> list[dict[str, Any]]:
     comparison, names = count.comparison, list(count.comparison.counted)
     bounds = _together(count, gaps.delta) if gaps.delta and not comparison.individual else None
-    words = list(outcome_words(asked, comparison))
+    words = list(outcome_names(asked, comparison))
     subgroups = names[:1] if comparison.individual else names
     claims: list[dict[str, Any]] = []
     for outcome, word in enumerate(words):

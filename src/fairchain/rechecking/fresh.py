@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
-from fairchain.rechecking.expected import expected_claims, reached
+from fairchain.rechecking.expected import evaluations, expected_claims, reached
 from fairchain.rechecking.replay import BatchRecord, Replay, ReplayedRule, chunk_rounds
 from fairchain.rechecking.rerun import Counter
-from fairchain.rechecking.sources import Sources
 from fairchain.spec.seeds import Seed
 
 
@@ -53,7 +53,7 @@ class Fresh:
 
 def fresh_run(
     model: Any,
-    sources: Sources,
+    case: Case,
     question: ReplayedRule,
     *,
     claimed: str,
@@ -66,7 +66,7 @@ def fresh_run(
     The certificate's own budget is not asked: it is the issuer's.
     """
     chosen = secrets.randbits(63) if seed is None else seed
-    counter = Counter(model, sources, chosen)
+    counter = Counter(model, case, chosen)
     replay = Replay(question)
     chunk = number = 0
     deadline = time.perf_counter() + seconds
@@ -78,9 +78,9 @@ def fresh_run(
         replay.take(number, batch, last=False)
         chunk, number = chunk + batch.chunks, number + 1
         if progress is not None:
-            progress(sources.evaluations(replay.rounds, np.diag(replay.asked)), 0)
+            progress(evaluations(case, replay.rounds, np.diag(replay.asked)), 0)
     # Which labels were given does not matter here: the decision alone is compared.
-    found = expected_claims(replay, sources, [], "", Seed(chosen, "chosen"), "seconds")
+    found = expected_claims(replay, case, [], "", Seed(chosen, "chosen"), "seconds")
     gap, verdict = found["gap"], found["decision"]
     both = {verdict, claimed} <= {"FAIR", "UNFAIR"}
     return Fresh(

@@ -11,12 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from fairchain.certificate_format import STREAM, digest
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.models import Limits, Model, load_model
-from fairchain.populations.build import with_nodes
+from fairchain.prepare import Case, case_of, read_question, read_rows
 from fairchain.rechecking.contents import CertificateFile, Claim, Evidence, RowEvidence, evidence_of, read_certificate
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
@@ -26,11 +24,11 @@ from fairchain.rechecking.fresh import Fresh, fresh_run
 from fairchain.rechecking.labels import contradiction
 from fairchain.rechecking.replay import Replay, ReplayedRule, impossible
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample, worth_of
-from fairchain.rechecking.sources import Sources, fair_limit, sources_of
-from fairchain.spec import Marginals, Network, Spec, Table, Texts, load_spec, parse_spec
+from fairchain.spec import Marginals, Network, Spec, Table, Texts, parse_spec
+from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, meaning_of, seed_of
-from fairchain.statements import seed_phrase, table_name
+from fairchain.statements import seed_phrase
 from fairchain.tables import People
 
 # A re-run whose forecast is longer is replaced by a sample, unless everything is asked for.
@@ -186,7 +184,7 @@ def recheck(
     raw, file = read_certificate(path)
     inside = _asked(path, file)
     claims = [_file_claim(path, raw, file)]
-    own = None if spec is None else with_nodes(spec if isinstance(spec, Spec) else load_spec(spec))
+    own = None if spec is None else read_question(spec)
     if own is not None:
         differs = _differences(own, inside, table)
         if differs:
@@ -247,12 +245,7 @@ def _people(path: Path, file: CertificateFile, asked: Spec, table: Any) -> Peopl
         return None
     if table is None:
         raise CertificateError(f"{path}: speaks of rows of a table; name it with --data (table=... in Python)")
-    from fairchain.tables import people_of, read_table
-
-    people = people_of(read_table(table), asked)
-    if isinstance(asked.population, Marginals):
-        return replace(people, source=table_name(asked.population.path))
-    return people
+    return read_rows(asked, table)
 
 
 @dataclass(frozen=True)
@@ -279,23 +272,24 @@ class _Checker:
     def by_rounds(self, claims: list[Claim], effort: Effort) -> Recheck:
         """Replay the bets from the counts, and run the rounds again."""
         evidence = evidence_of(self.path, self.file, Evidence)
-        sources = sources_of(self.asked, self.people, self.model.dtype if self.model is not None else np.float32)
-        data_sha256 = sources.population.sha256 if self.people is None else self.people.sha256
+        case = case_of(self.asked, self.model, self.people)
+        data_sha256 = case.data_sha256
         if isinstance(self.asked.population, Texts):
             claims.append(_texts_claim(data_sha256, self.file))
+        # From the claimed hash: there is no model here if the one that was given is another.
         seed = seed_of(self.asked, str(self.file.claims.get("model_sha256")), data_sha256)
         claims.append(_seed_claim(seed, evidence))
-        question = _question(sources)
-        replay, layout = _replay(evidence, question, list(sources.comparison.rows))
+        question = _question(case)
+        replay, layout = _replay(evidence, question, list(case.comparison.rows))
         detail = f"{len(evidence.batches)} batches, each possible and in its place"
         if not layout:
-            layout = contradiction(evidence, sources.comparison, self.asked.model.labels)
+            layout = contradiction(evidence, case.comparison, self.asked.model.labels)
         claims.append(Claim("layout", not layout, layout or detail))
         result = Recheck(self.verdict, (), seed_origin=seed.origin)
         if not layout:
-            claims += self._claims_from_counts(replay, sources, evidence.labels, seed, data_sha256)
+            claims += self._claims_from_counts(replay, case, evidence.labels, seed, data_sha256)
             if self.model is not None:
-                result = self._run_again(self.model, claims, evidence, replay, sources, effort, result)
+                result = self._run_again(self.model, claims, evidence, replay, case, effort, result)
         return replace(result, claims=tuple(claims))
 
     def _run_again(
@@ -304,14 +298,14 @@ class _Checker:
         claims: list[Claim],
         evidence: Evidence,
         replay: Replay,
-        sources: Sources,
+        case: Case,
         effort: Effort,
         result: Recheck,
     ) -> Recheck:
         """The re-run, and the fresh run if one is wanted."""
         question = replay.question
         # Inputs are drawn from the seed that the counts claim: whether that is the right one is a claim of its own.
-        counter = Counter(model, sources, evidence.seed, coupled=not question.paper)
+        counter = Counter(model, case, evidence.seed, coupled=not question.paper)
         rerun = Rerun(counter, evidence.batches, full=effort.full, seconds=effort.seconds, seed=effort.seed)
         claim, cost = rerun.check(effort.report, effort.progress)
         claims.append(claim)
@@ -326,7 +320,7 @@ class _Checker:
             return result
         fresh = fresh_run(
             model,
-            sources,
+            case,
             question,
             claimed=self.decision,
             seed=effort.seed,
@@ -337,7 +331,7 @@ class _Checker:
         return replace(result, fresh=fresh)
 
     def _claims_from_counts(
-        self, replay: Replay, sources: Sources, labels: Sequence[int], seed: Seed, data_sha256: str | None
+        self, replay: Replay, case: Case, labels: Sequence[int], seed: Seed, data_sha256: str | None
     ) -> list[Claim]:
         """The question, the choices, the verdict and the intervals: what the counts, if true, allow to be said."""
         if replay.question.paper:
@@ -346,9 +340,7 @@ class _Checker:
                 Claim("intervals", False, "rule = paper gives no valid intervals"),
             ]
         said = self.file.claims
-        expected = expected_claims(
-            replay, sources, labels, str(said.get("model_sha256")), seed, str(said.get("stopped"))
-        )
+        expected = expected_claims(replay, case, labels, str(said.get("model_sha256")), seed, str(said.get("stopped")))
         expected["table_sha256"] = data_sha256
         wrong = differences(said, expected)
         question, verdict, intervals = self._sorted(wrong, expected, "the e-values computed again give")
@@ -380,7 +372,7 @@ class _Checker:
         others = [place for place in wrong if place not in of_question + of_verdict]
         verdict = f"{self.file.claims.get('verdict')}: {how} the same answer"
         if of_verdict:
-            verdict = f"{', '.join(of_verdict)} should read otherwise; the counts give {expected['verdict']}"
+            verdict = f"not what the counts give, which is {expected['verdict']}: {', '.join(of_verdict)}"
         intervals = f"not what the counts give: {', '.join(others[:5])}" if others else "every number computed again"
         return [
             _question_claim(self.asked, self.compared, of_question),
@@ -389,12 +381,12 @@ class _Checker:
         ]
 
 
-def _question(sources: Sources) -> ReplayedRule:
-    guarantee, comparison = sources.spec.guarantee, sources.comparison
+def _question(case: Case) -> ReplayedRule:
+    guarantee, comparison = case.spec.guarantee, case.comparison
     return ReplayedRule(
         groups=len(comparison.counted),
         outcomes=len(comparison.rows),
-        threshold=float(fair_limit(sources.spec)),
+        threshold=float(limit_of(case.spec)),
         delta=guarantee.delta,
         epsilon=guarantee.epsilon,
         paper=guarantee.rule == "paper",

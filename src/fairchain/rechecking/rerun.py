@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS
 from fairchain.errors import ModelError
 from fairchain.models import Model
+from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim, Look
 from fairchain.rechecking.forgery import escape_probability
 from fairchain.rechecking.replay import BatchRecord
-from fairchain.rechecking.sources import Sources
 
 # The fewest chunks of a sample, and how long the speed is measured for.
 LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
@@ -69,7 +69,7 @@ class Counter:
     """How chunks are counted: which network, which inputs, which seed."""
 
     model: Model
-    sources: Sources
+    case: Case
     seed: int
     coupled: bool = True
 
@@ -78,7 +78,7 @@ class Counter:
 
         A round is drawn once for all subgroups.
         """
-        population, shown = self.sources.population, list(subgroups)
+        population, shown = self.case.population, list(subgroups)
         found = []
         for copy, drawn in [(0, shown)] if self.coupled else [(1 + subgroup, [subgroup]) for subgroup in shown]:
             rounds = population.rounds(self.seed, chunk, count, copy, subgroups=drawn)
@@ -87,11 +87,11 @@ class Counter:
 
     def count(self, chunk: int, count: int, groups: Sequence[int]) -> list[NDArray[np.int64]]:
         """Count a chunk: for each outcome in how many rounds each two groups both got it."""
-        return self.tables(self.labels(chunk, count, self.sources.comparison.asks(groups)))
+        return self.tables(self.labels(chunk, count, self.case.comparison.asks(groups)))
 
     def tables(self, seen: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Count the labels of a chunk."""
-        comparison = self.sources.comparison
+        comparison = self.case.comparison
         if comparison.individual:
             seen = _changes(seen, comparison.outcomes)
         # Sums of at most 8192 ones are exact in single precision, whose products are fast.
@@ -100,7 +100,7 @@ class Counter:
 
     def evaluations(self, rounds: int, groups: Sequence[int]) -> int:
         """How often the network is evaluated for so many rounds."""
-        return rounds * len(self.sources.comparison.asks(groups))
+        return rounds * len(self.case.comparison.asks(groups))
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Rerun:
         if chunk in self._done:
             return ""
         batch = self._batches[chunk.batch]
-        subgroups = self._counter.sources.comparison.asks(batch.groups)
+        subgroups = self._counter.case.comparison.asks(batch.groups)
         seen = self._counter.labels(batch.chunk + chunk.place, batch.size(chunk.place), subgroups)
         again = self._counter.tables(seen)
         off = max(int(np.abs(a - b).max()) for a, b in zip(again, batch.tables(chunk.place), strict=True))
@@ -233,12 +233,12 @@ class Rerun:
     def look(self, look: Look) -> Claim:
         """Try the further inputs again, in which a second label was looked for."""
         given = {label for batch in self._batches for label in batch.labels}
-        sources = self._counter.sources
-        subgroups = range(len(sources.comparison.subgroups))
+        case = self._counter.case
+        subgroups = range(len(case.comparison.subgroups))
         for start in range(0, look.rounds, LOOK_ROUNDS):
             count = min(LOOK_ROUNDS, look.rounds - start)
             given |= set(np.unique(self._counter.labels(LOOK_CHUNK + start // LOOK_ROUNDS, count, subgroups)).tolist())
-        found = ", ".join(f'"{sources.spec.model.labels[label]}"' for label in sorted(given))
+        found = ", ".join(f'"{case.spec.model.labels[label]}"' for label in sorted(given))
         if sorted(given) != look.labels:
             return Claim("labels", False, f"the model gives {found}, the certificate says labels {look.labels}")
         return Claim(

@@ -6,9 +6,9 @@ promises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,10 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.edit.candidates import Prepared, Tunable
 from fairchain.models.edit.weights import Array
-from fairchain.populations import build_population
-from fairchain.populations.build import large_enough
-from fairchain.spec import Comparison, Spec, Table, comparison_of
-from fairchain.spec.conditions import predicate_of
+from fairchain.prepare import Case
+from fairchain.spec import Comparison
 from fairchain.statistics.rate_counts import gaps_of
-from fairchain.verification.counting import poll
-
-if TYPE_CHECKING:
-    from fairchain.tables import People
+from fairchain.verification.counting import count_rows
 
 # Rounds that are drawn at once.
 CHUNK = 4096
@@ -112,51 +107,37 @@ class DrawnInputs:
 class TableInputs:
     """Rows that are everybody there is."""
 
-    spec: Spec
-    people: People
+    case: Case
 
     @property
     def values(self) -> NDArray[np.floating]:
         """Everybody."""
-        return self.people.values
+        assert self.case.rows is not None
+        return self.case.rows.values
 
     def gap(self, labels: Labels) -> float:
         """Counted as the verdict counts them."""
-        found = poll(replace(self.people, recorded=labels.astype(np.int16)), self.spec, None)
-        return _largest(found.counts.rates, found.comparison)
+        return _largest(count_rows(self.case, labels).counts.rates, self.case.comparison)
 
 
 def _largest(rates: NDArray[np.float64], comparison: Comparison) -> float:
     return max(0.0, float(gaps_of(rates, rates, comparison.measure)[comparison.compared].max()))
 
 
-@dataclass(frozen=True)
-class RepairQuestion:
-    """What is asked, with everything that is needed to find people for it."""
-
-    spec: Spec
-    people: People | None = None
-    function: Callable[..., Any] | None = None
-
-    def inputs(self, dtype: np.dtype[Any], seed: int, count: int, rounds: int | None = None) -> Inputs:
-        """About so many inputs over all groups, or so many rounds, drawn with this seed; of a table all rows."""
-        spec, people = self.spec, self.people
-        if isinstance(spec.population, Table):
-            assert people is not None
-            return TableInputs(spec, people)
-        comparison = comparison_of(spec, large_enough(spec, people)[0])
-        population = build_population(
-            spec, comparison.subgroups, dtype, people=people, function=self.function, predicate=predicate_of(spec)
-        )
-        subgroups = range(len(comparison.subgroups))
-        rounds = rounds or max(1024, count // len(subgroups))
-        parts = [
-            population.rounds(seed, chunk, min(CHUNK, rounds - start)).inputs(subgroups)
-            for chunk, start in enumerate(range(0, rounds, CHUNK))
-        ]
-        width = parts[0].shape[1]
-        values = np.concatenate([part.reshape(len(subgroups), -1, width) for part in parts], axis=1)
-        return DrawnInputs(values.reshape(-1, width), comparison)
+def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> Inputs:
+    """Draw about so many inputs over all groups, or so many rounds, with this seed; of a table take all rows."""
+    if case.population is None:
+        return TableInputs(case)
+    comparison, population = case.comparison, case.population
+    subgroups = range(len(comparison.subgroups))
+    rounds = rounds or max(1024, count // len(subgroups))
+    parts = [
+        population.rounds(seed, chunk, min(CHUNK, rounds - start)).inputs(subgroups)
+        for chunk, start in enumerate(range(0, rounds, CHUNK))
+    ]
+    width = parts[0].shape[1]
+    values = np.concatenate([part.reshape(len(subgroups), -1, width) for part in parts], axis=1)
+    return DrawnInputs(values.reshape(-1, width), comparison)
 
 
 def _decided(network: Tunable, prepared: Prepared) -> Labels:

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from fairchain.errors import UnansweredError
 from fairchain.models import OnnxModel
 from fairchain.models.edit.weights import Weights
-from fairchain.repairing.evaluation import LabelledRows, Labels, RepairQuestion, is_empty
+from fairchain.prepare import Case, case_of
+from fairchain.repairing.evaluation import LabelledRows, Labels, is_empty
 from fairchain.repairing.parameters import Parameters
 from fairchain.repairing.price import accuracy_price, agreement_price, fresh_inputs, predicted
 from fairchain.repairing.result import Attempt, Price
 from fairchain.repairing.search import Tried
 from fairchain.repairing.seeds import CERTIFICATE, derived_seed
 from fairchain.spec import Spec, Table
-from fairchain.spec.seeds import seed_of
-from fairchain.verification import verify
+from fairchain.verification import verify_case
 from fairchain.verification.verdict import Verdict
 
 # Candidates that are put before the judge, at most, and the part of the limit that each of them leaves free.
@@ -55,13 +55,11 @@ class Judge:
 
     original: OnnxModel
     weights: Weights
-    question: RepairQuestion
+    case: Case
     held_out: LabelledRows | None
     most_lost: float | None
     seed: int
     workers: int | None = None
-    table: Any = None
-    data_sha256: str | None = None
 
     def all(self, candidates: Sequence[Tried], knobs: Parameters) -> list[Judged]:
         """One after another until one is accepted or somebody presses Ctrl-C."""
@@ -76,13 +74,14 @@ class Judge:
     def one(self, tried: Tried, knobs: Parameters, number: int) -> Judged:
         """Attempt `number`, counted from 1."""
         content = self.weights.network(knobs.weights(tried.point))
-        spec = attempt_spec(self.question.spec, number)
+        spec = attempt_spec(self.case.spec, number)
         model = OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits)
         # The original is asked first: an input that it has no decision for is an error, and no candidate's failure.
         values, before = self._shown
-        seed = None if self._everybody else seed_of(spec, model.sha256, self.data_sha256).value
+        case = case_of(spec, model, self.case.rows, function=self.case.function)
+        seed = None if self._everybody else case.seed.value
         try:
-            verdict = verify(model, spec, table=self.table, population=self.question.function, workers=self.workers)
+            verdict = verify_case(case, workers=self.workers)
             price = self._price(before, predicted(model, values), number)
         except UnansweredError as error:
             delta = 0.0 if self._everybody else spec.guarantee.delta
@@ -97,7 +96,7 @@ class Judge:
     @property
     def _everybody(self) -> bool:
         """Whether rows of a table are all there is, so that nothing is left to chance."""
-        return isinstance(self.question.spec.population, Table)
+        return isinstance(self.case.spec.population, Table)
 
     @cached_property
     def _shown(self) -> tuple[NDArray[Any], Labels]:
@@ -105,7 +104,7 @@ class Judge:
         if self.held_out is not None:
             values = self.held_out.values
         else:
-            values = fresh_inputs(self.question, self.original.dtype, self.seed)
+            values = fresh_inputs(self.case, self.seed)
         return values, predicted(self.original, values)
 
     def _price(self, before: Labels, after: Labels, number: int) -> Price:

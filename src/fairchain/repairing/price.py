@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fairchain.models import Model
 from fairchain.models.edit.candidates import ROWS_PER_CALL
-from fairchain.repairing.evaluation import DrawnInputs, Labels, RepairQuestion, usual_share
+from fairchain.prepare import Case
+from fairchain.repairing.evaluation import DrawnInputs, Labels, inputs_of, usual_share
 from fairchain.repairing.result import Price
 from fairchain.repairing.seeds import PRICE, derived_seed
 from fairchain.statistics import Interval
@@ -46,9 +47,9 @@ def agreement_price(old: Labels, new: Labels, delta: float, *, everybody: bool) 
     return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *usual)
 
 
-def fresh_inputs(question: RepairQuestion, dtype: np.dtype[Any], seed: int) -> NDArray[Any]:
+def fresh_inputs(case: Case, seed: int) -> NDArray[Any]:
     """Inputs that no search has seen, to measure agreement on; of a table all rows."""
-    inputs = question.inputs(dtype, derived_seed(seed, PRICE), 0, ROUNDS)
+    inputs = inputs_of(case, derived_seed(seed, PRICE), 0, ROUNDS)
     return _one_subgroup(inputs, seed) if isinstance(inputs, DrawnInputs) else inputs.values
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError, SpecError
-from fairchain.models import Limits, OnnxModel, load_model
+from fairchain.explaining import Explanation
+from fairchain.models import Limits, OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Array, Weights
-from fairchain.populations.build import with_nodes
-from fairchain.repairing.evaluation import CandidateTrial, LabelledRows, RepairQuestion
+from fairchain.prepare import Case, gather, read_question
+from fairchain.repairing.evaluation import CandidateTrial, LabelledRows, inputs_of
 from fairchain.repairing.judge import Judge, Judged, candidates_of
 from fairchain.repairing.labelled_rows import LEAST_ROWS, MOST_SEARCHED, divided, in_common, labelled_rows, shuffled
 from fairchain.repairing.parameters import NamedUnit, Parameters, Scales, last_layer, low_rank, unit_biases
@@ -26,14 +27,13 @@ from fairchain.repairing.seeds import OPTIMIZER, REFINE, SEARCH, derived_seed
 from fairchain.repairing.settings import Settings
 from fairchain.repairing.summary import changes_of, statement_of
 from fairchain.repairing.unit_choice import protected_units, ranked_units
-from fairchain.spec import Individual, Marginals, Spec, Table, load_spec, revise
-from fairchain.spec.seeds import seed_of
+from fairchain.spec import Individual, Spec, Table
+from fairchain.spec.properties import limit_of
 from fairchain.statements import NO_CERTIFICATE
 from fairchain.statistics import Decision
-from fairchain.tables import People, people_of, read_table
-from fairchain.verification import verify
+from fairchain.verification import verify_case
 from fairchain.verification.sampler import default_workers, thread_pool
-from fairchain.verification.verdict import Verdict, limit_of
+from fairchain.verification.verdict import Verdict
 
 # Inputs that a candidate is shown in the search, about, and those on which the front is measured again.
 SEARCHED, REFINED = 32_768, 131_072
@@ -65,6 +65,8 @@ def repair(
     workers: int | None = None,
     limits: Limits | None = None,
     progress: Callable[[RepairProgress], None] | None = None,
+    before: Verdict | None = None,
+    explanation: Explanation | None = None,
 ) -> Repair:
     """Change the weights of a network so that it treats the groups of a spec alike, and prove that it does.
 
@@ -99,6 +101,9 @@ def repair(
         network to the last bit.
     progress
         Called after each generation.
+    before, explanation
+        What `verify` and `explain` returned for the same model and spec, if that is known; then it is not computed
+        again, and units are ranked by that explanation.
 
     Returns
     -------
@@ -114,22 +119,20 @@ def repair(
     """
     settings = Settings(optimizer, change, units, keep_protected, max_accuracy_loss, iterations)
     start = time.perf_counter()
-    asked = spec if isinstance(spec, Spec) else load_spec(spec)
-    asked = with_nodes(revise(asked, guarantee__seed=seed))
+    asked = read_question(spec, guarantee__seed=seed)
     _must_be_possible(asked, data, held_out, named=model is not None)
-    network = load_model(
-        model if model is not None else asked.model.path, asked, limits, allow_python=model is not None
-    )
+    case = gather(model, asked, table=table, population=population, limits=limits)
+    network = case.model
     if not isinstance(network, OnnxModel):
+        assert network is not None
         raise ModelError(f"{network.name}: {network.note or 'is Python code'}; only an ONNX network can be repaired")
-    before = verify(network, asked, table=table, population=population, workers=workers)
+    before = verify_case(case, workers=workers) if before is None else before
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
-    seeded = seed_of(asked, network.sha256, before.table_sha256).value
     if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
-        return _not_needed(before, settings, seeded, start)
-    job = _Job(network, asked, settings, _question(asked, table, population), table, seeded, workers, progress)
-    return job.run(before, *_rows(data, held_out, label, asked, seeded), start)
+        return _not_needed(before, settings, case.seed.value, start)
+    job = _Job(network, case, settings, workers, explanation, progress)
+    return job.run(before, *_rows(data, held_out, label, case.spec, case.seed.value), start)
 
 
 def _must_be_possible(spec: Spec, data: Any, held_out: Any, *, named: bool) -> None:
@@ -151,14 +154,6 @@ def _must_be_possible(spec: Spec, data: Any, held_out: Any, *, named: bool) -> N
         raise SpecError(f"guarantee.delta: attempts share it, so a repair needs at least {LEAST_DELTA:g}")
     if held_out is not None and data is None:
         raise SpecError("held_out: labelled rows to judge on, and none to search on; give data too")
-
-
-def _question(spec: Spec, table: Any, function: Callable[..., Any] | None) -> RepairQuestion:
-    people: People | None = None
-    source = table if table is not None else getattr(spec.population, "path", None)
-    if isinstance(spec.population, Table | Marginals) and source is not None:
-        people = people_of(read_table(source), spec)
-    return RepairQuestion(spec, people, function)
 
 
 def _rows(
@@ -185,18 +180,24 @@ class _Job:
     """One repair, from the verdict to the result."""
 
     network: OnnxModel
-    spec: Spec
+    case: Case
     settings: Settings
-    question: RepairQuestion
-    table: Any
-    seed: int
     workers: int | None
+    explanation: Explanation | None
     progress: Callable[[RepairProgress], None] | None
+
+    @property
+    def spec(self) -> Spec:
+        return self.case.spec
+
+    @property
+    def seed(self) -> int:
+        return self.case.seed.value
 
     def run(self, before: Verdict, rows: LabelledRows | None, held_out: LabelledRows | None, start: float) -> Repair:
         settings, limit = self.settings, float(limit_of(self.spec))
         weights = Weights(self.network)
-        inputs = self.question.inputs(self.network.dtype, derived_seed(self.seed, SEARCH), self._count(SEARCHED, TEXTS))
+        inputs = inputs_of(self.case, derived_seed(self.seed, SEARCH), self._count(SEARCHED, TEXTS))
         shown = rows.values if rows is not None else inputs.values
         means = input_means(self.network, weights.blocks, _some(shown).astype(self.network.dtype))
         knobs = self._knobs(weights, means)
@@ -219,13 +220,11 @@ class _Job:
         judge = Judge(
             self.network,
             weights,
-            self.question,
+            self.case,
             held_out,
             settings.max_accuracy_loss,
             self.seed,
             self.workers,
-            self.table,
-            before.table_sha256,
         )
         judged = judge.all(candidates_of(front, limit, floor), knobs)
         evaluations = len(found.tried) * trial.inputs + len(front) * fine.inputs
@@ -239,7 +238,7 @@ class _Job:
 
     def _refined(self) -> Any:
         seed = derived_seed(self.seed, REFINE)
-        return self.question.inputs(self.network.dtype, seed, self._count(REFINED, TEXTS_REFINED))
+        return inputs_of(self.case, seed, self._count(REFINED, TEXTS_REFINED))
 
     def _change(self, protected: list[NamedUnit]) -> str:
         if self.settings.change != "auto":
@@ -264,15 +263,13 @@ class _Job:
                 )
             return low_rank(weights, protected, means)
         ranked = ranked_units(
-            self.network,
-            self.spec,
+            self.case,
             weights,
             settings.units,
             measure="sensitivity" if settings.paper else "effect",
             seed=derived_seed(self.seed, SEARCH, 1),
-            table=self.table,
-            population=self.question.function,
             workers=self.workers,
+            explanation=self.explanation,
         )
         if change == "biases":
             shifts = unit_biases(weights, ranked)

@@ -7,9 +7,15 @@ Nothing here searches or measures. `front` and `adjustments` come from the searc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import msgspec
+
+from fairchain.number_format import confidence
+from fairchain.records import Record
 from fairchain.statistics import Interval
+from fairchain.verification.record import VerdictRecord
 from fairchain.verification.verdict import Verdict
 
 
@@ -25,8 +31,7 @@ class RepairProgress:
     seconds: float
 
 
-@dataclass(frozen=True)
-class FrontPoint:
+class FrontPoint(Record, frozen=True):
     """One candidate that no other beats in both gap and accuracy, as the search data show it.
 
     `accuracy` is what the search looked at: the share of labelled rows that are right, or of drawn inputs that are
@@ -39,8 +44,7 @@ class FrontPoint:
     chosen: bool = False
 
 
-@dataclass(frozen=True)
-class Adjustment:
+class Adjustment(Record, frozen=True):
     """One number that the search was free to choose: what it is, and its value in the old and the new network."""
 
     name: str
@@ -48,8 +52,7 @@ class Adjustment:
     after: float
 
 
-@dataclass(frozen=True)
-class WeightChange:
+class WeightChange(Record, frozen=True):
     """One weight: its place in the tensor, and its value in the old and the new network."""
 
     index: tuple[int, ...]
@@ -57,8 +60,7 @@ class WeightChange:
     after: float
 
 
-@dataclass(frozen=True)
-class TensorChange:
+class TensorChange(Record, frozen=True):
     """What became of one tensor of weights.
 
     `changed` of its `size` numbers are different; `relative` is the length of the difference over that of the old
@@ -74,8 +76,7 @@ class TensorChange:
     largest: tuple[WeightChange, ...]
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(Record, frozen=True):
     """What a repair costs, on rows or draws that the search knows nothing of.
 
     `measure` is "accuracy" (then `change` is new minus old, from the rows that became right and those that became
@@ -96,19 +97,22 @@ class Price:
     usual_before: float
     usual_after: float
 
+    @property
+    def agreement(self) -> Interval:
+        """The share of inputs that are decided as before, if `measure` is "agreement"."""
+        return Interval(1 + self.change.estimate, 1 + self.change.low, 1 + self.change.high)
+
     def __str__(self) -> str:
-        sure = f"{1 - self.delta:.4g}" if self.delta >= 1e-3 else f"1 - {self.delta:g}"
+        sure = confidence(self.delta)
         if self.measure == "agreement":
-            same = Interval(1 + self.change.estimate, 1 + self.change.low, 1 + self.change.high)
-            return f"agreement with the original network {same:.4f} on {self.on} (confidence {sure})"
+            return f"agreement with the original network {self.agreement:.4f} on {self.on} (confidence {sure})"
         return (
             f"accuracy {self.before:.4f} -> {self.after:.4f}, change {self.change:+.4f} on {self.on} "
             f"(confidence {sure}; {self.gained:,} became right, {self.lost:,} wrong)"
         )
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(Record, frozen=True):
     """One candidate before the judge: the delta it was given, the seed of its fresh inputs, and the answer.
 
     A candidate without a decision for some input FAILED, and has neither a gap nor a price.
@@ -117,11 +121,36 @@ class Attempt:
     number: int
     delta: float
     seed: int | None
-    decision: str
+    decision: str = msgspec.field(name="verdict")
     gap: Interval | None
     price: Price | None
     accepted: bool
     why: str
+
+
+class RepairRecord(Record, frozen=True, kw_only=True):
+    """A repair as JSON has it; `adjustments` are those with another value than before."""
+
+    accepted: bool
+    needed: bool
+    before: VerdictRecord
+    after: VerdictRecord | None
+    original: FrontPoint | None
+    front: tuple[FrontPoint, ...]
+    adjustments: tuple[Adjustment, ...]
+    changes: tuple[TensorChange, ...]
+    price: Price | None
+    attempts: tuple[Attempt, ...]
+    optimizer: str
+    change: str
+    seed: int
+    iterations: int
+    candidates: int
+    evaluations: int
+    stopped: str
+    seconds: float = 0.0
+    statement: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,79 +191,17 @@ class Repair:
             return f"REPAIRED: {self.after.headline}; {self.price}"
         return "NOT REPAIRED: " + (self.after.headline if self.after is not None else self.before.headline)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain JSON values, without the network's bytes."""
-        return {
-            "accepted": self.accepted,
-            "needed": self.needed,
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict() if self.after is not None else None,
-            "original": _point(self.original) if self.original is not None else None,
-            "front": [_point(point) for point in self.front],
-            "adjustments": [
-                {"name": a.name, "before": a.before, "after": a.after} for a in self.adjustments if a.before != a.after
-            ],
-            "changes": [_tensor(change) for change in self.changes],
-            "price": _price(self.price),
-            "attempts": [
-                {
-                    "number": a.number,
-                    "delta": a.delta,
-                    "seed": a.seed,
-                    "verdict": a.decision,
-                    "gap": _interval(a.gap) if a.gap is not None else None,
-                    "price": _price(a.price),
-                    "accepted": a.accepted,
-                    "why": a.why,
-                }
-                for a in self.attempts
-            ],
-            "optimizer": self.optimizer,
-            "change": self.change,
-            "seed": self.seed,
-            "iterations": self.iterations,
-            "candidates": self.candidates,
-            "evaluations": self.evaluations,
-            "stopped": self.stopped,
-            "seconds": self.seconds,
-            "statement": self.statement,
-            "notes": list(self.notes),
+    @cached_property
+    def record(self) -> RepairRecord:
+        """The result as a typed record: what is written as JSON, without the network's bytes."""
+        same = {name: getattr(self, name) for name in RepairRecord.__struct_fields__}
+        changed = {
+            "before": self.before.record,
+            "after": self.after.record if self.after is not None else None,
+            "adjustments": tuple(each for each in self.adjustments if each.before != each.after),
         }
+        return RepairRecord(**{**same, **changed})
 
-
-def _point(point: FrontPoint) -> dict[str, Any]:
-    return {"gap": point.gap, "accuracy": point.accuracy, "change": point.change, "chosen": point.chosen}
-
-
-def _interval(interval: Interval) -> dict[str, float]:
-    return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
-
-
-def _price(price: Price | None) -> dict[str, Any] | None:
-    if price is None:
-        return None
-    return {
-        "measure": price.measure,
-        "on": price.on,
-        "inputs": price.inputs,
-        "before": price.before,
-        "after": price.after,
-        "change": _interval(price.change),
-        "delta": price.delta,
-        "gained": price.gained,
-        "lost": price.lost,
-        "usual_before": price.usual_before,
-        "usual_after": price.usual_after,
-    }
-
-
-def _tensor(change: TensorChange) -> dict[str, Any]:
-    return {
-        "tensor": change.tensor,
-        "operator": change.operator,
-        "shape": list(change.shape),
-        "changed": change.changed,
-        "size": change.size,
-        "relative": change.relative,
-        "largest": [{"index": list(w.index), "before": w.before, "after": w.after} for w in change.largest],
-    }
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
+        return self.record.to_dict()

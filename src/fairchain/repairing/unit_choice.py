@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from fairchain.errors import SpecError
-from fairchain.explaining import explain
-from fairchain.models import OnnxModel
+from fairchain.explaining import Explanation
+from fairchain.explaining.context import context_from
+from fairchain.explaining.explainer import explain_context
 from fairchain.models.edit.weights import Weights, WeightUnit
+from fairchain.prepare import Case, case_of
 from fairchain.repairing.parameters import NamedUnit
 from fairchain.spec import Spec
 
@@ -23,16 +27,37 @@ def protected_units(spec: Spec, weights: Weights) -> list[NamedUnit]:
 
 
 def ranked_units(
-    model: OnnxModel, spec: Spec, weights: Weights, count: int, *, measure: Any, seed: int, **asked: Any
+    case: Case,
+    weights: Weights,
+    count: int,
+    *,
+    measure: Any,
+    seed: int,
+    workers: int | None = None,
+    explanation: Explanation | None = None,
 ) -> list[NamedUnit]:
-    """The most important features and neurons that are not protected and that something can be changed about."""
+    """Return the most important features and neurons that are not protected and whose weights can be changed.
+
+    Parameters
+    ----------
+    case, weights, count, measure
+        What is repaired, its weights, how many units, and "effect" or "sensitivity".
+    seed, workers
+        Of the explanation that ranks the units.
+    explanation
+        One that is known already; then none is computed.
+    """
     if not count:
         return []
     found: list[NamedUnit] = []
-    try:
-        explanation = explain(model, spec, rounds=ROUNDS, seed=seed, **asked)
-    except SpecError as error:
-        raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--units 0)") from None
+    spec = case.spec
+    if explanation is None:
+        seeded = replace(spec, guarantee=replace(spec.guarantee, seed=seed))
+        try:
+            drawn = case_of(seeded, case.model, case.rows, function=case.function, draw="groups")
+            explanation = explain_context(context_from(drawn), rounds=ROUNDS, workers=workers)
+        except SpecError as error:
+            raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--units 0)") from None
     for influence in explanation.ranked(measure):
         if influence.tensor is None:
             name = spec.features[influence.place].name if influence.kind == "feature" else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from fairchain.report.findings import Plain
+from fairchain.report.certificate_contents import CertificateContents
 from fairchain.report.markdown import code, escape, groups_table, summary
+from fairchain.verification.record import VerdictRecord
 
 LIMITS = (
     "Small gaps between these groups are one notion of fairness among several. Groups that are not named here were not "
@@ -13,61 +14,61 @@ LIMITS = (
 )
 
 
-def model_card(certificate: Plain, *, source: str = "certificate.json") -> str:
+def model_card(certificate: CertificateContents, *, source: str = "certificate.json") -> str:
     """The section in Markdown.
 
     Parameters
     ----------
     certificate
-        As `make_certificate` gives it.
+        The contents, as `read_claims` or `contents_of` returns them.
     source
         The file's name, for the command with which a reader checks it.
     """
-    claims = certificate["claims"]
-    groups = [group for group in claims["groups"] if group["outcome"] == claims["gap"]["outcome"]]
+    claims = certificate.claims
+    groups = [group for group in claims.groups if group.outcome == claims.gap.outcome]
     parts = [
         "## Fairness",
         summary(claims),
         "\n".join(f"- {point}" for point in _points(certificate)),
         groups_table(groups) if groups else "",
-        f"{escape(claims['scope'])} {LIMITS.format(inputs=claims['inputs'])}",
-        f"Checked with fairchain {escape(certificate['software'].get('fairchain', '?'))}; to check it again: "
+        f"{escape(claims.scope)} {LIMITS.format(inputs=claims.inputs)}",
+        f"Checked with fairchain {escape(certificate.software.get('fairchain', '?'))}; to check it again: "
         f"{code(_command(certificate, source))}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _points(certificate: Plain) -> list[str]:
-    claims = certificate["claims"]
-    protected = " and ".join(escape(name) for name in certificate["spec"]["property"]["protected"])
-    left_out, constant = claims.get("left_out") or [], claims["constant"]
+def _points(certificate: CertificateContents) -> list[str]:
+    claims = certificate.claims
+    protected = " and ".join(escape(name) for name in certificate.spec["property"]["protected"])
+    left_out, constant = claims.left_out, claims.constant
     return [
         f"Protected: {protected}",
-        f"Question: {code(claims['property'])}",
-        f"{claims['inputs'].capitalize()}: {escape(claims['population'])}",
+        f"Question: {code(claims.question)}",
+        f"{claims.inputs.capitalize()}: {escape(claims.population)}",
         _wrong(claims),
-        f"Network: sha256 {code(claims['model_sha256'])}" if claims["model_sha256"] else "Decisions as recorded",
+        f"Network: sha256 {code(claims.model_sha256)}" if claims.model_sha256 else "Decisions as recorded",
         *([f"Groups too small to be compared: {len(left_out)}"] if left_out else []),
         *([f"Constant: every input that was tried got the decision {code(constant)}"] if constant is not None else []),
     ]
 
 
-def _wrong(claims: Plain) -> str:
-    if not claims["sound"]:
+def _wrong(claims: VerdictRecord) -> str:
+    if not claims.sound:
         return "Probability of a wrong verdict: not known, the rule is not sound"
-    if claims["delta"] == 0:
+    if claims.delta == 0:
         return "Probability of a wrong verdict: none, everybody was counted"
-    return f"Probability of a wrong verdict: at most {claims['delta']:g}"
+    return f"Probability of a wrong verdict: at most {claims.delta:g}"
 
 
-def _command(certificate: Plain, source: str) -> str:
+def _command(certificate: CertificateContents, source: str) -> str:
     """How a reader checks it; a file of theirs stands in capitals where its name is not known."""
-    claims, spec = certificate["claims"], certificate["spec"]
+    claims, spec = certificate.claims, certificate.spec
     words = ["fairchain", "recheck", source]
-    if claims["model_sha256"]:
+    if claims.model_sha256:
         words += ["--model", spec["model"].get("path") or "MODEL"]
     population = spec.get("population", {})
-    rows = population.get("kind") in ("table", "marginals") and claims.get("table_sha256")
+    rows = population.get("kind") in ("table", "marginals") and claims.table_sha256
     # Texts of a data set are fetched by the checker; those of a file must be handed over.
     if rows or (population.get("kind") == "text" and population.get("path")):
         words += ["--data", population.get("path") or "TABLE"]

@@ -1,62 +1,39 @@
-"""A certificate as it is read for showing: its claims have the right shape, and its digest fits.
+"""A certificate as it is read for display: its claims have the right types, and its digest fits.
 
-What it says is believed here; whether it is true is the business of `recheck`.
+Nothing is checked beyond that; `recheck` verifies the claims.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import msgspec
 
 from fairchain.certificate_format import digest
 from fairchain.errors import CertificateError, SpecError
 from fairchain.rechecking.contents import read_certificate
-from fairchain.report.findings import Plain
+from fairchain.records import Record
 from fairchain.spec import parse_spec
+from fairchain.verification.record import VerdictRecord
 
 
-class _Gap(msgspec.Struct, frozen=True):
-    estimate: float
-    low: float
-    high: float
-    more: str
-    less: str
-    outcome: str
+class CertificateContents(Record, frozen=True):
+    """What is shown of a certificate: its claims, the spec as plain values, and the versions of the software."""
+
+    claims: VerdictRecord
+    spec: dict[str, Any]
+    software: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _Group(msgspec.Struct, frozen=True):
-    name: str
-    outcome: str
-    probability: float
-    low: float
-    high: float
+def contents_of(certificate: Mapping[str, Any]) -> CertificateContents:
+    """Return the typed contents of a certificate as `make_certificate` writes it."""
+    return msgspec.convert(certificate, CertificateContents)
 
 
-class _Claims(msgspec.Struct, frozen=True):
-    """What is shown of the claims; others may stand beside them."""
-
-    verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
-    decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
-    constant: str | None
-    kind: Literal["difference", "ratio", "individual"]
-    inputs: Literal["people", "texts"]
-    gap: _Gap
-    threshold: float
-    delta: float
-    property: str
-    groups: list[_Group]
-    sound: bool
-    model_sha256: str
-    population: str
-    statement: str
-    scope: str
-    table_sha256: str | None = None
-
-
-def read_claims(path: Path) -> Plain:
-    """A whole certificate as plain values, or a CertificateError that says why it cannot be shown."""
+def read_claims(path: Path) -> CertificateContents:
+    """Read a certificate; raise a CertificateError that says why it cannot be shown."""
     raw, file = read_certificate(path)
     if digest(raw) != file.digest:
         raise CertificateError(
@@ -64,10 +41,9 @@ def read_claims(path: Path) -> Plain:
             "fairchain verify SPEC --certificate FILE"
         )
     try:
-        msgspec.convert(file.claims, _Claims)
         parse_spec(file.spec)
+        return contents_of(raw)
     except msgspec.ValidationError as error:
-        raise CertificateError(f"{path}: not a fairchain certificate: claims: {error}") from None
+        raise CertificateError(f"{path}: not a fairchain certificate: {error}") from None
     except SpecError as error:
         raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None
-    return raw

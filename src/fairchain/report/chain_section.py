@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairchain.chain import Chain
+from fairchain.number_format import share, with_interval
 from fairchain.report.chain_flow import ChainFlow, flow_of, groups_of, transitions_of
+from fairchain.report.elements import figure, not_possible, section, table
 from fairchain.report.findings import Findings
-from fairchain.report.html_tables import table
 from fairchain.report.markup import Child, Markup, el, name
-from fairchain.report.number_format import share, with_interval
 from fairchain.report.plots.flow import flow_picture
 from fairchain.report.plots.matrix import without_prefix
-from fairchain.report.verdict_section import figure, not_possible, section
 
 TITLE = "How the network gets there"
 MOST_STEPS = 24
@@ -23,7 +22,7 @@ def chain_section(findings: Findings) -> Markup | None:
     chain = findings.chain
     if chain is None:
         # People of a table are counted, not drawn: nobody would expect a chain of them.
-        return not_possible(findings, "chain", "chain", TITLE) if findings.verdict.get("rows") is None else None
+        return not_possible(findings, "chain", "chain", TITLE) if findings.verdict.rows is None else None
     groups = groups_of(chain)
     if len(groups) < 2:
         return None
@@ -42,10 +41,12 @@ def chain_section(findings: Findings) -> Markup | None:
 
 def _pair(findings: Findings, groups: Sequence[str]) -> tuple[str, str]:
     """Two groups of the chain: those with the largest gap, else those that are explained, else the first."""
-    explained = (findings.explanation or {}).get("pair", {})
-    for more, less in (findings.widest[:2], (explained.get("more"), explained.get("less"))):
+    pairs = [findings.widest[:2]]
+    if findings.explanation is not None:
+        pairs.append((findings.explanation.pair.more, findings.explanation.pair.less))
+    for more, less in pairs:
         if more in groups and less in groups:
-            return str(more), str(less)
+            return more, less
     return groups[0], groups[1]
 
 
@@ -85,7 +86,8 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
 
 def _at_the_end(findings: Findings, chain: Chain) -> str:
     """Of something that changes with every word one moment is drawn, and it must be said which."""
-    cells = {unit["name"] for unit in (findings.explanation or {}).get("units", ()) if unit["kind"] == "cell"}
+    units = findings.explanation.units if findings.explanation is not None else ()
+    cells = {unit.name for unit in units if unit.kind == "cell"}
     if cells.isdisjoint(map(str, chain.about.get("states", ()))):
         return ""
     return " Cells of a recurrent layer are drawn as they are after the last step."

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from fairchain.report.findings import Plain
-from fairchain.report.number_format import bounded
+from fairchain.number_format import Bounded, bounded
+from fairchain.records import Record
+from fairchain.report.certificate_contents import CertificateContents
 from fairchain.spec import parse_spec
 from fairchain.statements import measure
+from fairchain.statistics import Interval
+from fairchain.verification.record import VerdictRecord
 
 # Keys of a feature that say which inputs there are; the others say what the network gets, and belong to it. How many
 # words of a text are read, and what becomes of unknown ones, decides which terms it holds and so its group.
@@ -22,14 +26,13 @@ NO_DIFFERENCE = ("path", "name", "prediction", "pair_by")
 SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Record, frozen=True):
     """One group in both certificates; None where one has no such group. `moved` is up, down, same or unknown ("")."""
 
     name: str
     outcome: str
-    first: Plain | None
-    second: Plain | None
+    first: Interval | None
+    second: Interval | None
     moved: str
 
 
@@ -37,8 +40,8 @@ class Row:
 class CertificateComparison:
     """Two certificates: their claims, every group, and in what they are not about the same thing."""
 
-    first: Plain
-    second: Plain
+    first: VerdictRecord
+    second: VerdictRecord
     rows: tuple[Row, ...]
     differences: tuple[str, ...]
 
@@ -50,21 +53,21 @@ class CertificateComparison:
     @property
     def sound(self) -> bool:
         """Whether the numbers of both carry a guarantee."""
-        return bool(self.first["sound"] and self.second["sound"])
+        return self.first.sound and self.second.sound
 
     @property
     def delta(self) -> float:
         """With which probability something that is said of both is wrong, at most: by a union bound, the sum."""
-        return min(1.0, float(self.first["delta"] + self.second["delta"]))
+        return min(1.0, self.first.delta + self.second.delta)
 
     @property
     def sentence(self) -> str:
         """What can be said about the two gaps."""
         one, other = self.first, self.second
-        first, second = (measure(each["kind"], each["inputs"]) for each in (one, other))
-        told = f"{first} is {bounded(one['gap'])} in the first"
+        first, second = (measure(each.kind, each.inputs) for each in (one, other))
+        told = f"{first} is {bounded(one.gap)} in the first"
         second = f"{second} is " if first != second else ""
-        told += f" and {second}{bounded(other['gap'])} in the second"
+        told += f" and {second}{bounded(other.gap)} in the second"
         if self.differences:
             return f"{told}; they cannot be compared: the certificates differ in {_listed(self.differences)}"
         if not self.sound:
@@ -72,12 +75,12 @@ class CertificateComparison:
         return told + self._conclusion()
 
     def _conclusion(self) -> str:
-        moved = _moved(self.first["gap"], self.second["gap"])
+        moved = _moved(self.first.gap, self.second.gap)
         if moved == "same":
             return ", the same"
         if not moved:
             return "; the intervals overlap, so neither is known to be more even"
-        more_even = (moved == "up") == (self.first["kind"] == "ratio")
+        more_even = (moved == "up") == (self.first.kind == "ratio")
         return f"; the second is {'more' if more_even else 'less'} even"
 
     @property
@@ -94,27 +97,28 @@ class CertificateComparison:
             "and so, by itself, is what is said of all groups."
         )
 
-    def to_dict(self) -> Plain:
-        """As plain JSON values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        first, second = self.first.to_dict(), self.second.to_dict()
         return {
-            "first": {key: self.first[key] for key in SHOWN},
-            "second": {key: self.second[key] for key in SHOWN},
+            "first": {key: first[key] for key in SHOWN},
+            "second": {key: second[key] for key in SHOWN},
             "comparable": self.comparable,
             "differences": list(self.differences),
             "sentence": self.sentence,
             "delta": self.delta if self.comparable else None,
             "promise": self.promise,
-            "groups": [asdict(row) for row in self.rows],
+            "groups": [row.to_dict() for row in self.rows],
         }
 
 
-def compare(first: Plain, second: Plain) -> CertificateComparison:
+def compare(first: CertificateContents, second: CertificateContents) -> CertificateComparison:
     """Set two certificates side by side, as `read_claims` gives them.
 
     Each certificate's intervals fail with probability delta at most, so what is said of both fails with the sum of
     the two deltas at most, whether or not they saw the same people.
     """
-    one, other = first["claims"], second["claims"]
+    one, other = first.claims, second.claims
     found = CertificateComparison(one, other, (), _differences(first, second))
     mine, theirs = _by_group(one), _by_group(other)
     rows = tuple(
@@ -129,44 +133,37 @@ def compare(first: Plain, second: Plain) -> CertificateComparison:
     return CertificateComparison(one, other, rows, found.differences)
 
 
-def _by_group(claims: Plain) -> dict[tuple[str, str], Plain]:
-    return {
-        (group["name"], group["outcome"]): {
-            "estimate": group["probability"],
-            "low": group["low"],
-            "high": group["high"],
-        }
-        for group in claims["groups"]
-    }
+def _by_group(claims: VerdictRecord) -> dict[tuple[str, str], Interval]:
+    return {(group.name, group.outcome): Interval(group.estimate, group.low, group.high) for group in claims.groups}
 
 
-def _moved(one: Plain, other: Plain) -> str:
+def _moved(one: Bounded, other: Bounded) -> str:
     """What the intervals say: up, down, the same (both exact), or nothing."""
-    if other["low"] > one["high"]:
+    if other.low > one.high:
         return "up"
-    if other["high"] < one["low"]:
+    if other.high < one.low:
         return "down"
-    return "same" if one["low"] == one["high"] == other["low"] == other["high"] else ""
+    return "same" if one.low == one.high == other.low == other.high else ""
 
 
-def _differences(first: Plain, second: Plain) -> tuple[str, ...]:
+def _differences(first: CertificateContents, second: CertificateContents) -> tuple[str, ...]:
     """Where two certificates are not about the same thing; another network, threshold, delta or seed is no reason."""
     one, other = _question(first), _question(second)
     return tuple(word for word in one if one[word] != other[word])
 
 
-def _question(certificate: Plain) -> dict[str, object]:
+def _question(certificate: CertificateContents) -> dict[str, object]:
     # Through the struct, so that a key that is left out and one with its default value are the same.
-    spec, claims = msgspec.to_builtins(parse_spec(certificate["spec"])), certificate["claims"]
+    spec, claims = msgspec.to_builtins(parse_spec(certificate.spec)), certificate.claims
     question = {key: value for key, value in spec["property"].items() if key != "threshold"}
     people = {key: value for key, value in spec["population"].items() if key not in NO_DIFFERENCE}
     features = [{key: feature[key] for key in OF_PEOPLE if key in feature} for feature in spec["feature"]]
     return {
-        "the question": (claims["kind"], question),
+        "the question": (claims.kind, question),
         "the labels": sorted(spec["model"]["labels"]),
         "the features or groups": sorted(features, key=lambda feature: str(feature["name"])),
         "the people": people,
-        "the table": claims.get("table_sha256"),
+        "the table": claims.table_sha256,
     }
 
 

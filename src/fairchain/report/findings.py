@@ -1,51 +1,54 @@
-"""What a report is made from: the results of an audit as plain values, so that it can be written again at any time.
+"""The input of a report: the records of an audit, which are read from its files.
 
-What several parts of a report use is computed once: with hundreds of groups there are tens of thousands of pairs.
+What several sections use is computed once: with hundreds of groups there are tens of thousands of pairs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fairchain.chain import Chain
-
-Plain = dict[str, Any]
+if TYPE_CHECKING:
+    from fairchain.chain import Chain
+    from fairchain.explaining.result import Explanation, Influence
+    from fairchain.repairing.result import RepairRecord
+    from fairchain.verification.all_pairs import AllPairs, PairGap
+    from fairchain.verification.record import GroupRate, VerdictRecord
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Everything that a report says.
+    """The results that a report shows.
 
     Parameters
     ----------
     title
-        What the report is about: the name of the spec file.
+        The name of the spec file.
     verdict
-        `Verdict.to_dict()`.
-    survey
-        `Survey.to_dict()`: every group and every pair, from people of their own.
+        `Verdict.record`.
+    all_pairs
+        Estimates for every group and pair, from rounds of their own.
     chain
-        The learned chain, with the states that carry most of the gap.
+        The learned chain, with the units that have the largest effects as states.
     explanation, repair
-        `Explanation.to_dict()` and `Repair.to_dict()`, where there is something to explain and to repair.
+        The explanation and `Repair.record`, where there is something to explain and to repair.
     recheck
-        Commands with which somebody else can check it.
+        Commands that check the certificates.
     files
-        Names of the other files of the audit, and what each is.
+        Names of the other files of the audit with a description of each.
     versions
-        Of the software.
+        Versions of the software.
     left_out
-        Why there is no explanation, chain or repair, where one would have been expected.
+        Reasons why there is no explanation, chain or repair, where a reader expects one.
     """
 
     title: str
-    verdict: Plain
-    survey: Plain | None = None
+    verdict: VerdictRecord
+    all_pairs: AllPairs | None = None
     chain: Chain | None = None
-    explanation: Plain | None = None
-    repair: Plain | None = None
+    explanation: Explanation | None = None
+    repair: RepairRecord | None = None
     recheck: tuple[str, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -54,45 +57,43 @@ class Findings:
     @property
     def inputs(self) -> str:
         """What the network is shown: people or texts."""
-        return str(self.verdict["inputs"])
-
-    @property
-    def decision(self) -> str:
-        """FAIR, UNFAIR, UNDECIDED or CONSTANT."""
-        return str(self.verdict["verdict"])
+        return self.verdict.inputs
 
     @cached_property
     def widest(self) -> tuple[str, str, str]:
-        """The pair and outcome with the largest gap seen: who gets it more, who less, and what.
+        """The group with the higher rate, the group with the lower rate, and the outcome with the largest gap.
 
-        A verdict that no longer asks some groups may have seen less of them than the survey.
+        The all-pairs estimates are preferred: a verdict stops sampling groups that cannot change it.
         """
-        gap = self.verdict["gap"]
+        gap = self.verdict.gap
         if not self.pairs:
-            return gap["more"], gap["less"], gap["outcome"]
+            return gap.more, gap.less, gap.outcome
         widest = max(self.pairs, key=self.size)
-        shares = {each["name"]: each["probability"] for each in self.groups}
-        less, more = sorted((widest["second"], widest["first"]), key=shares.__getitem__)
-        return more, less, gap["outcome"]
+        shares = {each.name: each.estimate for each in self.groups}
+        less, more = sorted((widest.second, widest.first), key=shares.__getitem__)
+        return more, less, gap.outcome
 
     @cached_property
-    def pairs(self) -> list[Plain]:
-        """Every pair of the survey for the outcome with the largest gap; empty without a survey."""
-        outcome = self.verdict["gap"]["outcome"]
-        return [pair for pair in (self.survey or {}).get("pairs", ()) if pair["outcome"] == outcome]
+    def pairs(self) -> list[PairGap]:
+        """Every pair, for the outcome with the largest gap; empty without all-pairs estimates."""
+        outcome = self.verdict.gap.outcome
+        return [pair for pair in (self.all_pairs.pairs if self.all_pairs else ()) if pair.outcome == outcome]
 
-    def size(self, pair: Plain) -> float:
-        """How large the gap of a pair is, or how small its ratio: the larger, the less fair."""
-        estimate: float = pair["estimate"]
-        return -estimate if self.verdict["kind"] == "ratio" else abs(estimate)
+    def size(self, pair: PairGap) -> float:
+        """Return a number that is the larger, the larger the gap of a pair or the smaller its ratio."""
+        return -pair.estimate if self.verdict.kind == "ratio" else abs(pair.estimate)
+
+    @property
+    def all_groups(self) -> tuple[GroupRate, ...]:
+        """Every group and outcome, from the all-pairs estimates if there are any."""
+        return self.all_pairs.groups if self.all_pairs is not None else self.verdict.groups
 
     @cached_property
-    def groups(self) -> list[Plain]:
-        """Every group's probability of the outcome with the largest gap, from the survey if there is one."""
-        source = self.survey or self.verdict
-        return [group for group in source["groups"] if group["outcome"] == self.verdict["gap"]["outcome"]]
+    def groups(self) -> list[GroupRate]:
+        """The probability of the outcome with the largest gap, for every group."""
+        return [group for group in self.all_groups if group.outcome == self.verdict.gap.outcome]
 
 
-def unit_name(unit: Plain) -> str:
-    """A unit of an explanation, with the value that it is held at."""
-    return str(unit["name"]) if unit.get("held_as") is None else f"{unit['name']} = {unit['held_as']}"
+def unit_name(unit: Influence) -> str:
+    """Return the name of a unit, with the value at which the intervention holds it."""
+    return unit.name if unit.held_as is None else f"{unit.name} = {unit.held_as}"

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairchain.report.findings import Plain
-from fairchain.report.markdown import finding, word
+from fairchain.number_format import bounded
 from fairchain.report.markup import Markup, el
-from fairchain.report.number_format import bounded
+from fairchain.verification.record import GroupRate, VerdictRecord
 
 # An undecided one is an error and not a failure: nothing was found against the network, and nothing for it.
 PROBLEMS = {"UNFAIR": "failure", "UNDECIDED": "error", "CONSTANT": "failure"}
 
 
-def junit(verdicts: Mapping[str, Plain], *, suite: str = "fairchain") -> str:
-    """One test case for each verdict, by its name: the values are as `Verdict.to_dict` gives them.
+def junit(verdicts: Mapping[str, VerdictRecord], *, suite: str = "fairchain") -> str:
+    """Return one test case for each verdict, by its name.
 
     >>> print(junit({}).splitlines()[0])
     <?xml version="1.0" encoding="UTF-8"?>
     """
     cases = [_case(name, verdict, suite) for name, verdict in verdicts.items()]
-    problems = [PROBLEMS.get(verdict["verdict"]) for verdict in verdicts.values()]
-    seconds = sum(verdict.get("seconds", 0.0) for verdict in verdicts.values())
+    problems = [PROBLEMS.get(verdict.verdict) for verdict in verdicts.values()]
+    seconds = sum(verdict.seconds for verdict in verdicts.values())
     counts = {"tests": len(cases), "failures": problems.count("failure"), "errors": problems.count("error")}
     whole = el(
         "testsuites",
@@ -32,20 +31,20 @@ def junit(verdicts: Mapping[str, Plain], *, suite: str = "fairchain") -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{whole}\n'
 
 
-def _case(name: str, verdict: Plain, suite: str) -> Markup:
-    told = f"{word(verdict)}: {finding(verdict)}"
-    problem = PROBLEMS.get(verdict["verdict"])
-    first = [told, verdict["statement"], verdict["scope"], *verdict.get("notes", ())]
-    lines = [*first, *map(_group, verdict["groups"])]
+def _case(name: str, verdict: VerdictRecord, suite: str) -> Markup:
+    told = verdict.sentence
+    problem = PROBLEMS.get(verdict.verdict)
+    first = [told, verdict.statement, verdict.scope, *verdict.notes]
+    lines = [*first, *map(_group, verdict.groups)]
     return el(
         "testcase",
-        el(problem, "\n".join(first), message=told, type=verdict["verdict"]) if problem else None,
+        el(problem, "\n".join(first), message=told, type=verdict.verdict) if problem else None,
         el("system-out", "\n".join(lines)),
         name=name,
         classname=suite,
-        time=f"{verdict.get('seconds', 0.0):.3f}",
+        time=f"{verdict.seconds:.3f}",
     )
 
 
-def _group(group: Plain) -> str:
-    return f"P({group['outcome']} | {group['name']}) = {bounded({**group, 'estimate': group['probability']})}"
+def _group(group: GroupRate) -> str:
+    return f"P({group.outcome} | {group.name}) = {bounded(group)}"

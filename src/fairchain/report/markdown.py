@@ -6,11 +6,18 @@ Names and sentences are written so that nothing in them acts as Markdown, HTML, 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fairchain.messages import plain
-from fairchain.report.findings import Findings, Plain, unit_name
-from fairchain.report.number_format import bounded, confidence
-from fairchain.statements import CONSTANT, constant_headline, headline
+from fairchain.number_format import bounded, confidence
+from fairchain.report.findings import Findings, unit_name
+from fairchain.statements import CONSTANT
+
+if TYPE_CHECKING:
+    from fairchain.explaining.result import Explanation
+    from fairchain.repairing.result import Price, RepairRecord
+    from fairchain.verification.record import GroupRate, VerdictRecord
 
 MOST_ROWS = 40
 MOST_UNITS = 10
@@ -58,57 +65,37 @@ def table(headers: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rule, *rows))
 
 
-def summary(verdict: Plain) -> str:
+def summary(verdict: VerdictRecord) -> str:
     """A verdict in two lines: for the top of a comment on a pull request."""
-    return f"{MARKS[verdict['verdict']]} **{word(verdict)}**: {_told(verdict)}\n\n> {escape(verdict['statement'])}"
+    return f"{_told(verdict)}\n\n> {escape(verdict.statement)}"
 
 
-def word(verdict: Plain) -> str:
-    """FAIR, UNFAIR, UNDECIDED or CONSTANT, and whether that means anything."""
-    return str(verdict["verdict"]) + ("" if verdict["sound"] else " (NOT SOUND)")
+def _told(verdict: VerdictRecord) -> str:
+    """Return the sentence of a verdict with a mark; only that of a constant model holds a name to be escaped."""
+    told = escape(verdict.headline) if verdict.verdict == CONSTANT else verdict.headline
+    return f"{MARKS[verdict.verdict]} **{verdict.word}**: {told}"
 
 
-def finding(verdict: Plain) -> str:
-    """What was measured, against what: as the terminal says it."""
-    gap, threshold = verdict["gap"], verdict["threshold"]
-    told = headline(
-        verdict["decision"],
-        kind=verdict["kind"],
-        inputs=verdict["inputs"],
-        measured=bounded(gap),
-        threshold=threshold,
-        at_threshold=verdict["delta"] == 0
-        and verdict["decision"] == "FAIR"
-        and abs(gap["estimate"] - threshold) < 1e-12,
-    )
-    return constant_headline(verdict["constant"], told) if verdict["verdict"] == CONSTANT else told
-
-
-def _told(verdict: Plain) -> str:
-    """Return the finding with nothing in it that acts; only that of a constant model holds a name."""
-    return escape(finding(verdict)) if verdict["verdict"] == CONSTANT else finding(verdict)
-
-
-def for_pull_request(verdict: Plain, *, title: str, certificate: str | None = None) -> str:
+def for_pull_request(verdict: VerdictRecord, *, title: str, certificate: str | None = None) -> str:
     """One verdict as a section: for the summary page of a build, or a comment on a pull request.
 
     Parameters
     ----------
     verdict
-        `Verdict.to_dict()`.
+        `Verdict.record`.
     title
         What was asked: the name of the spec file.
     certificate
         The name of its certificate's file, if one was written.
     """
-    groups = [group for group in verdict["groups"] if group["outcome"] == verdict["gap"]["outcome"]]
+    groups = [group for group in verdict.groups if group.outcome == verdict.gap.outcome]
     parts = [
         f"### Fairness: {escape(title)}",
         summary(verdict),
-        f"Question: {code(verdict['property'])}",
+        f"Question: {code(verdict.question)}",
         groups_table(groups) if groups else "",
-        *(escape(note) for note in verdict["notes"]),
-        escape(verdict["scope"]),
+        *(escape(note) for note in verdict.notes),
+        escape(verdict.scope),
         f"Certificate: {code(certificate)}; anybody can check it with {code('fairchain recheck')}."
         if certificate
         else "",
@@ -121,8 +108,8 @@ def markdown(findings: Findings) -> str:
     parts = [
         f"# Fairness audit: {escape(findings.title)}",
         summary(findings.verdict),
-        escape(findings.verdict["scope"]),
-        *(escape(note) for note in findings.verdict["notes"]),
+        escape(findings.verdict.scope),
+        *(escape(note) for note in findings.verdict.notes),
         _groups(findings),
         _why(findings.explanation),
         _repair(findings.repair),
@@ -133,43 +120,42 @@ def markdown(findings: Findings) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def groups_table(groups: list[Plain]) -> str:
+def groups_table(groups: Sequence[GroupRate]) -> str:
     """Every group with its interval."""
-    rows = [[escape(g["name"]), bounded({**g, "estimate": g["probability"]})] for g in groups[:MOST_ROWS]]
+    rows = [[escape(g.name), bounded(g)] for g in groups[:MOST_ROWS]]
     more = f"\n\n... and {len(groups) - MOST_ROWS} more groups." if len(groups) > MOST_ROWS else ""
-    return table(["group", f"P({escape(groups[0]['outcome'])})"], rows) + more
+    return table(["group", f"P({escape(groups[0].outcome)})"], rows) + more
 
 
 def _groups(findings: Findings) -> str:
     return f"## What each group gets\n\n{groups_table(findings.groups)}" if findings.groups else ""
 
 
-def _why(explanation: Plain | None) -> str:
-    if explanation is None or not explanation["units"]:
+def _why(explanation: Explanation | None) -> str:
+    if explanation is None or not explanation.units:
         return ""
     rows = [
-        [escape(unit_name(unit)), bounded(unit["effect"]), bounded(unit["sensitivity"])]
-        for unit in explanation["units"][:MOST_UNITS]
+        [escape(unit_name(unit)), bounded(unit.effect), bounded(unit.sensitivity)]
+        for unit in explanation.units[:MOST_UNITS]
     ]
     told = table(["unit", "smaller gap without it", "sensitivity"], rows)
-    return f"## Why\n\n{told}\n\n{escape(explanation['statement'])}"
+    return f"## Why\n\n{told}\n\n{escape(explanation.statement)}"
 
 
-def _repair(repair: Plain | None) -> str:
-    if repair is None or not repair["needed"]:
+def _repair(repair: RepairRecord | None) -> str:
+    if repair is None or not repair.needed:
         return ""
-    after, price = repair["after"], repair["price"]
-    title = "The repaired network" if repair["accepted"] else "The repair: none was accepted"
-    found = "" if after is None else f"{MARKS[after['verdict']]} **{word(after)}**: {_told(after)}"
+    after, price = repair.after, repair.price
+    title = "The repaired network" if repair.accepted else "The repair: none was accepted"
+    found = "" if after is None else _told(after)
     changes = [
-        [escape(each["name"]), f"{each['before']:.4g}", f"{each['after']:.4g}"]
-        for each in repair["adjustments"][:MOST_UNITS]
+        [escape(each.name), f"{each.before:.4g}", f"{each.after:.4g}"] for each in repair.adjustments[:MOST_UNITS]
     ]
-    more = len(repair["adjustments"]) - len(changes)
+    more = len(repair.adjustments) - len(changes)
     parts = [
         f"## {title}",
         found,
-        f"> {escape(repair['statement'])}",
+        f"> {escape(repair.statement)}",
         _price(price) if price is not None else "",
         table(["what changed", "from", "to"], changes) if changes else "",
         f"... and {more} more." if more > 0 else "",
@@ -177,17 +163,15 @@ def _repair(repair: Plain | None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _price(price: Plain) -> str:
+def _price(price: Price) -> str:
     """What the repair costs, with its interval."""
-    sure = f" (confidence {confidence(price['delta'])})" if price["delta"] else ""
-    on, change = f"on {escape(price['on'])}{sure}.", price["change"]
-    if price["measure"] == "agreement":
+    sure = f" (confidence {confidence(price.delta)})" if price.delta else ""
+    on, change = f"on {escape(price.on)}{sure}.", price.change
+    if price.measure == "agreement":
         # Against the network as it was: what is missing to 1 is decided otherwise.
-        return (
-            f"Price: {bounded({key: 1 + change[key] for key in ('estimate', 'low', 'high')})} decided as before, {on}"
-        )
-    told = f"{price['before']:.4f} before, {price['after']:.4f} after, change {bounded(change)}"
-    return f"Price: {escape(price['measure'])} {told}, {on}"
+        return f"Price: {bounded(price.agreement)} decided as before, {on}"
+    told = f"{price.before:.4f} before, {price.after:.4f} after, change {bounded(change)}"
+    return f"Price: {escape(price.measure)} {told}, {on}"
 
 
 def _left_out(findings: Findings) -> str:
@@ -197,10 +181,10 @@ def _left_out(findings: Findings) -> str:
 
 def _people(findings: Findings) -> str:
     verdict = findings.verdict
-    seed = "" if verdict["seed"] is None else f" Seed {verdict['seed']} ({verdict['seed_origin']})."
-    asked = f" {verdict['evaluations']:,} evaluations of the network." if verdict["evaluations"] else ""
-    who, question = escape(verdict["population"]), code(verdict["property"])
-    return f"## Which {verdict['inputs']}\n\n{who}. The question: {question}.{seed}{asked}"
+    seed = "" if verdict.seed is None else f" Seed {verdict.seed} ({verdict.seed_origin})."
+    asked = f" {verdict.evaluations:,} evaluations of the network." if verdict.evaluations else ""
+    who, question = escape(verdict.population), code(verdict.question)
+    return f"## Which {verdict.inputs}\n\n{who}. The question: {question}.{seed}{asked}"
 
 
 def _recheck(findings: Findings) -> str:

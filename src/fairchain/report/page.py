@@ -5,17 +5,12 @@ from __future__ import annotations
 from importlib.resources import files
 
 from fairchain.report.chain_section import chain_section
+from fairchain.report.elements import section
 from fairchain.report.explanation_section import why_section, witnesses_section
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Markup, el, join, name
 from fairchain.report.repair_section import repair_section
-from fairchain.report.verdict_section import (
-    groups_section,
-    limits_paragraph,
-    pairs_section,
-    section,
-    verdict_panel,
-)
+from fairchain.report.verdict_section import groups_section, limits_paragraph, pairs_section, verdict_panel
 
 # Nothing may be loaded from anywhere, whatever should stand in the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -53,7 +48,7 @@ def page(findings: Findings) -> str:
         el("meta", charset="utf-8"),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("title", f"{findings.decision}: {findings.title}"),
+        el("title", f"{findings.verdict.verdict}: {findings.title}"),
         el("style", Markup(_asset("style.css"))),
     )
     return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
@@ -65,15 +60,15 @@ def _asset(filename: str) -> str:
 
 def _people_section(findings: Findings) -> Markup:
     verdict = findings.verdict
-    left_out = ", ".join(f"{each['name']} ({each['size']:g})" for each in verdict["left_out"])
+    left_out = ", ".join(f"{each.name} ({each.size:g})" for each in verdict.left_out)
     return section(
         "people",
         f"Which {findings.inputs}, and what is assumed",
-        el("p", f"The {findings.inputs}: ", name(verdict["population"]), "."),
-        el("p", "The question: ", el("code", verdict["property"])),
+        el("p", f"The {findings.inputs}: ", name(verdict.population), "."),
+        el("p", "The question: ", el("code", verdict.question)),
         el("p", f"Left out as too small: {left_out}.") if left_out else None,
         limits_paragraph(findings),
-        *(el("p", note, class_="note") for note in verdict["notes"]),
+        *(el("p", note, class_="note") for note in verdict.notes),
     )
 
 
@@ -93,16 +88,16 @@ def _recheck_section(findings: Findings) -> Markup | None:
 def _details_section(findings: Findings) -> Markup:
     verdict = findings.verdict
     rows: list[tuple[str, str]] = [
-        ("threshold", f"{verdict['threshold']:g}"),
-        ("probability of a wrong verdict", f"at most {verdict['delta']:g}" if verdict["delta"] else "none"),
-        ("rule", verdict["rule"]),
-        ("seed", "–" if verdict["seed"] is None else f"{verdict['seed']} ({verdict['seed_origin']})"),
-        ("rounds", f"{verdict['rounds']:,}") if verdict.get("rows") is None else ("rows", f"{verdict['rows']:,}"),
-        ("evaluations of the network", f"{verdict['evaluations']:,}"),
-        ("network, sha256", verdict["model_sha256"] or "–"),
+        ("threshold", f"{verdict.threshold:g}"),
+        ("probability of a wrong verdict", f"at most {verdict.delta:g}" if verdict.delta else "none"),
+        ("rule", verdict.rule),
+        ("seed", "–" if verdict.seed is None else f"{verdict.seed} ({verdict.seed_origin})"),
+        ("rounds", f"{verdict.rounds:,}") if verdict.rows is None else ("rows", f"{verdict.rows:,}"),
+        ("evaluations of the network", f"{verdict.evaluations:,}"),
+        ("network, sha256", verdict.model_sha256 or "–"),
     ]  # fmt: skip
-    if verdict["table_sha256"]:
-        rows.append(("table, sha256", verdict["table_sha256"]))
+    if verdict.table_sha256:
+        rows.append(("table, sha256", verdict.table_sha256))
     rows += [(f"version of {key}", value) for key, value in findings.versions.items()]
     pairs = [join(el("dt", key), el("dd", value)) for key, value in rows]
     listed = [el("li", el("code", key), f": {value}") for key, value in findings.files.items()]

@@ -4,86 +4,48 @@ from __future__ import annotations
 
 from itertools import chain as chained
 
-from fairchain.report.findings import Findings, Plain
-from fairchain.report.html_tables import table
+from fairchain.number_format import bounded, confidence
+from fairchain.report.elements import figure, section, table
+from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, join, name
-from fairchain.report.number_format import bounded, confidence
-from fairchain.report.plots.frame import scrolled
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix
 from fairchain.spec.subgroups import EVERYBODY
-from fairchain.statements import CONSTANT
+from fairchain.verification.record import GroupRate, VerdictRecord
 
-# What a verdict means, by what is measured.
-MEANING = {
-    "difference": {"FAIR": "No gap is above the threshold.", "UNFAIR": "Some gap is above the threshold."},
-    "ratio": {"FAIR": "No ratio is below the threshold.", "UNFAIR": "Some ratio is below the threshold."},
-    "individual": {"FAIR": "The share is not above the threshold.", "UNFAIR": "The share is above the threshold."},
-}
-UNDECIDED = "There is not enough evidence for either answer."
-MEASURED = {"difference": "Largest gap", "ratio": "Smallest ratio"}
 # Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
 MOST_IN_MATRIX = 40
-CHANGES = "Share of {} whose decision changes"
 
 
-def section(key: str, title: str, *children: Child) -> Markup:
-    """A part of the page that can be linked to."""
-    return el("section", el("h2", title, id=key), *children, aria_labelledby=key)
-
-
-def figure(content: Markup, label: str, *caption: Child) -> Markup:
-    """A picture with its caption, which can be scrolled where the page is narrow."""
-    return el("figure", scrolled(content, label), el("figcaption", *caption))
-
-
-def not_possible(findings: Findings, what: str, key: str, title: str) -> Markup | None:
-    """A part that was left out, with the reason; None where nobody would expect it."""
-    reason = findings.left_out.get(what)
-    return None if reason is None else section(key, title, el("p", f"Not possible here: {reason}."))
-
-
-def verdict_panel(verdict: Plain) -> Markup:
+def verdict_panel(verdict: VerdictRecord) -> Markup:
     """The verdict and its sentence."""
     return el(
         "div",
-        el("span", verdict["verdict"] + ("" if verdict["sound"] else " (NOT SOUND)"), class_="word"),
-        el("p", headline(verdict), class_="headline"),
-        el("p", verdict["statement"]),
-        el("p", verdict["scope"], class_="note"),
-        *(el("p", note) for note in verdict["notes"] if verdict["constant"] is not None),
-        class_=f"verdict {verdict['verdict']}",
+        el("span", verdict.word, class_="word"),
+        el("p", verdict.headline, class_="headline"),
+        el("p", verdict.statement),
+        el("p", verdict.scope, class_="note"),
+        *(el("p", note) for note in verdict.notes if verdict.constant is not None),
+        class_=f"verdict {verdict.verdict}",
     )
-
-
-def headline(verdict: Plain) -> str:
-    """What was measured, against what."""
-    kind = verdict["kind"]
-    limit = f"{'at least' if kind == 'ratio' else 'at most'} {verdict['threshold']:g}"
-    meaning = MEANING[kind].get(verdict["decision"], UNDECIDED)
-    if verdict["verdict"] == CONSTANT:
-        meaning = f'Every input that was tried got the decision "{verdict["constant"]}", so groups cannot differ.'
-    measured = MEASURED.get(kind, CHANGES.format(verdict["inputs"]))
-    return f"{meaning} {measured} {bounded(verdict['gap'])}; allowed: {limit}."
 
 
 def groups_section(findings: Findings) -> Markup | None:
     """Every group's probability against the band that is allowed."""
     groups = findings.groups
-    if findings.verdict["kind"] == "individual" or not groups:
+    if findings.verdict.kind == "individual" or not groups:
         return None
     more, less, outcome = findings.widest
     tones = {more: "more", less: "less"}
     lines = [
-        Line(group["name"], group["probability"], group["low"], group["high"], tones.get(group["name"], "plain"))
-        for group in groups
+        Line(group.name, group.estimate, group.low, group.high, tones.get(group.name, "plain")) for group in groups
     ]
     title = f"Probability of {outcome} for each group"
     estimates = [line.estimate for line in lines]
     about = f"{len(lines)} groups, from {min(estimates):.3f} to {max(estimates):.3f}."
     band = _band(findings, lines)
     allowed = f" Where all dots lie inside the green band, {band.meaning}." if band is not None else ""
-    answers = "the network answers" if findings.verdict["model_sha256"] else "the decision was"
+    answers = "the network answers" if findings.verdict.model_sha256 else "the decision was"
     return section(
         "groups",
         "What each group gets",
@@ -99,24 +61,24 @@ def groups_section(findings: Findings) -> Markup | None:
 
 def _from_where(findings: Findings) -> str:
     """Which intervals these are, and what they rest on."""
-    verdict, survey = findings.verdict, findings.survey
-    if verdict["delta"] == 0:
+    verdict, all_pairs = findings.verdict, findings.all_pairs
+    if verdict.delta == 0:
         return "Everybody was counted: these numbers are exact."
-    if survey is None and not verdict["sound"]:
+    if all_pairs is None and not verdict.sound:
         return "They come from the rule of the paper, and carry no guarantee."
-    sure = f"The intervals of all groups hold together with probability at least {confidence(verdict['delta'])}"
-    if survey is None:
+    sure = f"The intervals of all groups hold together with probability at least {confidence(verdict.delta)}"
+    if all_pairs is None:
         return f"{sure}. Groups that could no longer change the verdict were asked less often."
-    if not survey["rounds"]:
+    if not all_pairs.rounds:
         return f"{sure}, if the rows are a fair draw."
     return (
-        f"{sure}. They come from {survey['rounds']:,} rounds of their own, in each of which every group is asked once."
+        f"{sure}. They come from {all_pairs.rounds:,} rounds of their own, in each of which every group is asked once."
     )
 
 
 def _band(findings: Findings, lines: list[Line]) -> Band | None:
     """Where the groups may lie: around the middle of them, around everybody, or nowhere if not all are compared."""
-    threshold, ratio = findings.verdict["threshold"], findings.verdict["kind"] == "ratio"
+    threshold, ratio = findings.verdict.threshold, findings.verdict.kind == "ratio"
     everybody = [line.estimate for line in lines if line.name == EVERYBODY]
     if everybody and len(lines) > 2:
         middle = everybody[0]
@@ -135,44 +97,43 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
 
 def _other_outcomes(findings: Findings) -> Markup | None:
     """The numbers of all outcomes, where there are more than the two that say the same."""
-    source = findings.survey or findings.verdict
-    outcomes = list(dict.fromkeys(group["outcome"] for group in source["groups"]))
-    if len(outcomes) < 2 or (len(outcomes) == 2 and findings.verdict["kind"] == "difference"):
+    outcomes = list(dict.fromkeys(group.outcome for group in findings.all_groups))
+    if len(outcomes) < 2 or (len(outcomes) == 2 and findings.verdict.kind == "difference"):
         return None
-    by_name: dict[str, dict[str, Plain]] = {}
-    for group in source["groups"]:
-        by_name.setdefault(group["name"], {})[group["outcome"]] = group
+    by_name: dict[str, dict[str, GroupRate]] = {}
+    for group in findings.all_groups:
+        by_name.setdefault(group.name, {})[group.outcome] = group
     rows: list[list[Child]] = [
         [name(each), *(_probability(have.get(outcome)) for outcome in outcomes)] for each, have in by_name.items()
     ]
     return table("Every outcome", ["group", *outcomes], rows)
 
 
-def _probability(group: Plain | None) -> str:
-    return "–" if group is None else bounded({**group, "estimate": group["probability"]})
+def _probability(group: GroupRate | None) -> str:
+    return "–" if group is None else bounded(group)
 
 
 def pairs_section(findings: Findings) -> Markup | None:
     """The gap of each pair, or its ratio."""
-    outcome, ratio = findings.widest[2], findings.verdict["kind"] == "ratio"
+    outcome, ratio = findings.widest[2], findings.verdict.kind == "ratio"
     pairs = findings.pairs
     if not pairs:
         return None
-    every = list(dict.fromkeys(chained.from_iterable((pair["first"], pair["second"]) for pair in pairs)))
+    every = list(dict.fromkeys(chained.from_iterable((pair.first, pair.second) for pair in pairs)))
     names = every if len(every) <= MOST_IN_MATRIX else _of_the_widest(findings, every)
     gaps: dict[tuple[str, str], Gap] = {}
     for pair in pairs:
-        gap = pair["estimate"], pair["low"], pair["high"]
-        gaps[pair["first"], pair["second"]] = gap
-        gaps[pair["second"], pair["first"]] = gap if ratio else (-gap[0], -gap[2], -gap[1])
-    threshold = findings.verdict["threshold"]
+        gap = pair.estimate, pair.low, pair.high
+        gaps[pair.first, pair.second] = gap
+        gaps[pair.second, pair.first] = gap if ratio else (-gap[0], -gap[2], -gap[1])
+    threshold = findings.verdict.threshold
     side = "below" if ratio else "above"
-    beyond = sum(p["high"] < threshold if ratio else max(p["low"], -p["high"]) > threshold for p in pairs)
+    beyond = sum(p.high < threshold if ratio else max(p.low, -p.high) > threshold for p in pairs)
     told = {0: f"No pair is known to be {side} it.", 1: f"One pair is known to be {side} it: it is underlined."}.get(
         beyond, f"{beyond} pairs are known to be {side} it: they are underlined."
     )
     what = "the smaller of the two over the larger" if ratio else "row minus column"
-    together = "" if findings.verdict["delta"] == 0 else "; the intervals of all pairs hold together"
+    together = "" if findings.verdict.delta == 0 else "; the intervals of all pairs hold together"
     return section(
         "pairs",
         "The ratio of each pair" if ratio else "The gap of each pair",
@@ -190,18 +151,18 @@ def _of_the_widest(findings: Findings, names: list[str]) -> list[str]:
     for pair in sorted(findings.pairs, key=findings.size, reverse=True):
         if len(chosen) >= MOST_IN_MATRIX:
             break
-        chosen |= {pair["first"], pair["second"]}
+        chosen |= {pair.first, pair.second}
     return [each for each in names if each in chosen]
 
 
 def limits_paragraph(findings: Findings) -> Markup:
     """What a verdict does not say."""
     verdict, inputs = findings.verdict, findings.inputs
-    what = f"the network, shown the {inputs} described here" if verdict["model_sha256"] else "the decisions on record"
+    what = f"the network, shown the {inputs} described here" if verdict.model_sha256 else "the decisions on record"
     judged = "what it will really be shown" if inputs == "texts" else "those who will really be judged"
     return join(
         el("p", f"This is about {what}. It is not about {judged}, unless they are such {inputs}; and it says nothing "
            "about whether the decisions are right."),
         el("p", "The rule of the paper was used, which carries no valid guarantee.", class_="note")
-        if not verdict["sound"] else None,
+        if not verdict.sound else None,
     )  # fmt: skip

@@ -209,7 +209,7 @@ def _points(where: str, whole: Domain, values: tuple[float, ...]) -> Domain:
                 f"{where}: {value:g} is not a whole number in the feature's range [{whole.low:g}, {whole.high:g}]"
             )
     if len(set(values)) != len(values):
-        raise SpecError(f"{where}: a value stands twice")
+        raise SpecError(f"{where}: a value occurs twice")
     return _compact(values)
 
 
@@ -222,7 +222,7 @@ def _named_values(feature: CategoryFeature, where: str, expr: GroupExpr) -> Doma
         if name not in index:
             raise SpecError(f'{where}: "{name}" is not one of the feature\'s values {_some(feature.values)}')
     if len(set(names)) != len(names):
-        raise SpecError(f"{where}: a value stands twice")
+        raise SpecError(f"{where}: a value occurs twice")
     return _compact(tuple(index[name] for name in names))  # type: ignore[index]  # each is a key, see above
 
 

@@ -1,6 +1,6 @@
 """Who is compared with whom: the subgroups of a question and the pairs of them that must be alike.
 
-An subgroup is a part of the people whose rates are looked at: a group, everybody, or, where the true label is known,
+A subgroup is a part of the people whose rates are looked at: a group, everybody, or, where the true label is known,
 those of a group who have the same true label. A property becomes a `Comparison`, and that is all the evidence needs.
 """
 

@@ -121,7 +121,7 @@ def _unique(where: str, names: Sequence[object]) -> None:
     seen: set[object] = set()
     for name in names:
         if name in seen:
-            raise SpecError(f'{where}: "{name}" stands twice; every name must be different')
+            raise SpecError(f'{where}: "{name}" occurs twice; every name must be different')
         seen.add(name)
 
 

@@ -5,17 +5,17 @@ from fairchain.statistics.estimate import EstimateRule
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.paper import PaperRule
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
-from fairchain.statistics.rules import Answer, BatchPlan, Decision, Rule
+from fairchain.statistics.rules import BatchPlan, Decision, Inference, Rule
 from fairchain.statistics.tally import Tally, count_together
 
 __all__ = [
     "DIFFERENCE",
     "RATIO",
-    "Answer",
     "BatchPlan",
     "BettingRule",
     "Decision",
     "EstimateRule",
+    "Inference",
     "Interval",
     "PaperRule",
     "Payoff",

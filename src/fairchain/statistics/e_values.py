@@ -39,6 +39,8 @@ def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
 
 # Pairs whose stakes are computed at once: as many as stay in the cache.
 PAIRS_AT_ONCE = 2**12
+# Up to so many pairs it is quicker to look at all stakes at once.
+FEW_AT_ONCE = 2**8
 
 
 def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.bool_]:
@@ -52,7 +54,7 @@ def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.boo
     found = np.zeros(len(cells), bool)
     for start in range(0, len(cells), PAIRS_AT_ONCE):
         places = np.arange(start, min(start + PAIRS_AT_ONCE, len(cells)))
-        if growths.ndim == 2 and len(places) > len(BETS):
+        if growths.ndim == 2 and len(places) > FEW_AT_ONCE:
             likely = int((_weigh(cells[places[:: len(BETS)]], growths) + LOG_SHARES).sum(axis=0).argmax())
             found[places] = cells[places] @ growths[:, likely] + LOG_SHARES[likely] >= log_bar
             places = places[~found[places]]

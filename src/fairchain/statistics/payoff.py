@@ -36,10 +36,9 @@ class Payoff:
     def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
         """(3,): the cells of one pair (i, j, outcome)."""
         i, j, outcome = pair
-        two = np.ix_((i, j), (i, j))
-        alone = Tally(tally.asked[two], tally.both[outcome][two][None], tally.only[outcome][two][None])
-        cells: Counts = self.cells(alone)[0, 0, 1]
-        return cells
+        more, less = tally.only[outcome, i, j], tally.only[outcome, j, i]
+        middle = tally.both[outcome, i, j] if self.relative else tally.asked[i, j] - more - less
+        return np.array([more, middle, less], np.int64)
 
     def values(self, gap: ArrayLike) -> Floats:
         """(..., 3): the payoff in each of the cells."""

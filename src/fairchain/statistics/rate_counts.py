@@ -49,7 +49,7 @@ class SubgroupCounts:
     got
         (outcomes, columns): how many of them got the outcome.
     weights
-        (subgroups, columns): where an subgroup is a mean over several columns; None where subgroups and columns are
+        (subgroups, columns): where a subgroup is a mean over several columns; None where subgroups and columns are
         the same.
     """
 

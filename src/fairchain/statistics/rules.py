@@ -1,4 +1,4 @@
-"""What every answer offers, and every stopping rule, so that one loop in `verify` serves them all.
+"""What every inference from counts offers, and every stopping rule, so that one loop in `verify` serves them all.
 
 A rule says what to sample next from what it has seen (`plan`), takes what came of it (`observe`), and can say at
 any time what is known (`decision`, `gap`, `probabilities`, `forecast`).
@@ -52,8 +52,8 @@ class BatchPlan:
     phase: int = 0
 
 
-class Answer(Protocol):
-    """What is known, with every number that it can vouch for."""
+class Inference(Protocol):
+    """What the counts imply: the decision, and every number with its bounds."""
 
     @property
     def sound(self) -> bool:
@@ -86,7 +86,7 @@ class Answer(Protocol):
         """About how many more rounds are needed; None if that cannot be said."""
 
 
-class Rule(Answer, Protocol):
+class Rule(Inference, Protocol):
     """A way of going from rounds to an answer."""
 
     @property

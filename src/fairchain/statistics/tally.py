@@ -62,6 +62,9 @@ class Tally:
         return cls(asked, both, only)
 
     def __add__(self, other: Tally) -> Tally:
+        # Tables of many groups and outcomes are large: nothing is copied to add zeros.
+        if not self.asked.any():
+            return other
         return Tally(self.asked + other.asked, self.both + other.both, self.only + other.only)
 
     def __eq__(self, other: object) -> bool:
@@ -128,15 +131,24 @@ def count_together(labels: NDArray[np.integer], outcomes: Sequence[int]) -> Coun
     `labels` is (groups, rounds). One bit for each round: exact integers, and faster than a matrix product, which
     would also start threads of its own.
     """
-    groups, rounds = labels.shape
-    counts = np.empty((len(outcomes), groups, groups), np.int64)
-    bits = np.zeros((groups, -(-rounds // 64) * 8), np.uint8)
-    packed = bits.view(np.uint64)
-    # As many rows at once as stay in the cache.
-    rows = max(1, 2**17 // packed.size)
+    groups = len(labels)
+    counts = np.zeros((len(outcomes), groups, groups), np.int64)
     for place, outcome in enumerate(outcomes):
-        bits[:, : -(-rounds // 8)] = np.packbits(labels == outcome, axis=1)
+        got = labels == outcome
+        # Groups of a round mostly agree, so that of many labels each occurs in few rounds.
+        occurs = got.any(axis=0)
+        if 2 * np.count_nonzero(occurs) < len(occurs):
+            got = got[:, occurs]
+        if not got.size:
+            continue
+        bits = np.packbits(got, axis=1)
+        packed = np.zeros((groups, -(-bits.shape[1] // 8)), np.uint64)
+        packed.view(np.uint8)[:, : bits.shape[1]] = bits
+        # As many rows at once as stay in the cache.
+        rows = max(1, 2**17 // packed.size)
         for start in range(0, groups, rows):
-            common = packed[start : start + rows, None] & packed
-            counts[place, start : start + rows] = np.bitwise_count(common).sum(axis=2, dtype=np.int64)
+            common = packed[start : start + rows, None] & packed[start:]
+            part = np.bitwise_count(common).sum(axis=2, dtype=np.int64)
+            counts[place, start : start + rows, start:] = part
+            counts[place, start:, start : start + rows] = part.T
     return counts

@@ -76,7 +76,8 @@ class user_code:  # noqa: N801  # a context manager that reads as a verb phrase:
 
 def described(raised: BaseException) -> str:
     """Return the type of an exception and the first line of its message, short enough for one line."""
-    return f"{type(raised).__name__}: {first_line(raised)}"
+    name, line = type(raised).__name__, first_line(raised)
+    return name if line == name else f"{name}: {line}"
 
 
 def first_line(raised: BaseException) -> str:

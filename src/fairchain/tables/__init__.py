@@ -6,6 +6,6 @@ own package, and a Parquet file is unpacked by polars in a process of its own.
 """
 
 from fairchain.tables.read import RawTable, TableLimits, read_table
-from fairchain.tables.rows import People, frequencies_from, people_of
+from fairchain.tables.rows import People, people_of
 
-__all__ = ["People", "RawTable", "TableLimits", "frequencies_from", "people_of", "read_table"]
+__all__ = ["People", "RawTable", "TableLimits", "people_of", "read_table"]

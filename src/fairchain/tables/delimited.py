@@ -78,7 +78,9 @@ def _whole_lines(path: Path, stream: IO[bytes], most: int) -> Iterator[str]:
             block = block.removeprefix(BOM)
         size += len(block)
         if size > most:
-            raise DataError(f"{path}: holds more than {most:,} bytes; raise Limits.file_bytes if you trust the file")
+            raise DataError(
+                f"{path}: holds more than {most:,} bytes; raise TableLimits.file_bytes if you trust the file"
+            )
         if len(rest) > MOST_LINE:
             raise DataError(f"{path}: line {lines + 1} is longer than {MOST_LINE:,} bytes; this is no table of people")
         end = block.rfind(b"\n") + 1
@@ -131,7 +133,9 @@ def _columns(
             column.append(SEPARATOR.join(cells))
         count += len(block)
         if count * len(names) > most_cells:
-            raise DataError(f"{path}: more than {most_cells:,} cells; raise Limits.cells if there is memory for them")
+            raise DataError(
+                f"{path}: more than {most_cells:,} cells; raise TableLimits.cells if there is memory for them"
+            )
     return {name: TextCells(tuple(_joined(column)), count) for name, column in zip(names, packed, strict=True)}
 
 

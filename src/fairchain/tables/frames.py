@@ -227,4 +227,6 @@ def _polars_column(series: Any, where: str, most_bytes: int) -> Column:
 def refuse_large(where: str, found: int, most: int) -> None:
     """Refuse cells of too many bytes. Lengths of texts must be summed in 64 bits: in 32, four gigabytes are none."""
     if found > most:
-        raise DataError(f"{where}: holds more than {most:,} bytes unpacked; raise Limits.file_bytes if you trust it")
+        raise DataError(
+            f"{where}: holds more than {most:,} bytes unpacked; raise TableLimits.file_bytes if you trust it"
+        )

@@ -94,7 +94,7 @@ def _count(path: Path, file: IO[bytes], columns: int, most_cells: int) -> int:
     if count * columns > most_cells:
         raise DataError(
             f"{path}: more than {most_cells:,} cells; leave out columns that no feature needs, "
-            "or raise Limits.cells if there is memory for them"
+            "or raise TableLimits.cells if there is memory for them"
         )
     return count
 

@@ -44,11 +44,11 @@ def read_parquet(path: Path, *limits: int) -> tuple[int, dict[str, Column | str]
             pass
     if late.is_set():
         raise DataError(
-            f"{path}: unpacking takes more than {seconds:,} seconds; save it again, or raise Limits.seconds"
+            f"{path}: unpacking takes more than {seconds:,} seconds; save it again, or raise TableLimits.seconds"
         )
     raise DataError(
         f"{path}: damaged, or too large for the memory allowed; save it again, or as .csv, "
-        "or raise Limits.memory_bytes if you trust the file"
+        "or raise TableLimits.memory_bytes if you trust the file"
     )
 
 

@@ -168,7 +168,7 @@ def _from_mapping(source: Mapping[Any, Any], limits: TableLimits) -> RawTable:
         try:
             counts.append(len(values))
         except TypeError:  # also of an array without dimensions
-            raise DataError(f"the table: column {shown(name)} is no list, array or series; make it one") from None
+            raise DataError(f"the table: column {shown(name)} is not a list, array or series; make it one") from None
     if len(set(counts)) > 1:
         short, long = min(counts), max(counts)
         raise DataError(

@@ -13,7 +13,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
 from fairchain.spec.schema import Marginals, Spec, Table
 from fairchain.tables.encoding import feature_values, label_values, missing_cells
-from fairchain.tables.read import RawTable, read_table
+from fairchain.tables.read import RawTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +139,3 @@ def _sha256(values: NDArray[np.float64], truth: NDArray[np.int16] | None, record
         if labels is not None:
             digest.update(labels.astype("<i2", copy=False).data)
     return digest.hexdigest()
-
-
-def frequencies_from(spec: Spec) -> People | None:
-    """The rows whose frequencies a spec with `kind = "marginals"` takes; None if it names no table."""
-    if not isinstance(spec.population, Marginals) or spec.population.path is None:
-        return None
-    return people_of(read_table(spec.population.path), spec)

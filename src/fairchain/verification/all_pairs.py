@@ -8,57 +8,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairchain.models import Limits, Model, load_model
-from fairchain.populations import build_population
-from fairchain.populations.build import large_enough, with_nodes
-from fairchain.spec import Comparison, Spec, comparison_of, load_spec, revise
-from fairchain.spec.conditions import predicate_of
-from fairchain.spec.seeds import seed_of
+from fairchain.models import Limits
+from fairchain.number_format import Bounded
+from fairchain.prepare import Case, prepare
+from fairchain.records import Record
+from fairchain.spec import Comparison, Spec, comparison_of
+from fairchain.spec.properties import outcome_names
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally
 from fairchain.statistics.intervals import pair_bounds, probability_any_time
-from fairchain.tables import frequencies_from
+from fairchain.verification.record import GroupRate
 from fairchain.verification.sampler import Sampler, default_workers, thread_pool
-from fairchain.verification.verdict import Verdict, kind_of, outcome_names
+from fairchain.verification.verdict import Verdict
 
 ROUNDS, BATCH = 20_000, 4096
 # Far from the people of a verdict, of a chain and of an explanation.
 FIRST_CHUNK = 2**44
-Plain = dict[str, Any]
 # By number of the outcome and of two groups.
 Between = dict[tuple[int, int, int], Interval]
 
 
-@dataclass(frozen=True)
-class GroupRate:
-    """P(outcome | group)."""
-
-    name: str
-    outcome: str
-    probability: Interval
-
-
-@dataclass(frozen=True)
-class PairGap:
-    """P(outcome | first) - P(outcome | second); of a ratio the smaller of the two over the larger."""
+class PairGap(Record, frozen=True):
+    """P(outcome | first) - P(outcome | second) with its interval; of a ratio the smaller of the two over the larger."""
 
     first: str
     second: str
     outcome: str
-    gap: Interval
+    estimate: float
+    low: float
+    high: float
 
 
-@dataclass(frozen=True)
-class AllPairs:
-    """Groups and pairs; the intervals of groups hold together with probability 1 - delta, and so do those of pairs.
+class AllPairs(Record, frozen=True):
+    """Estimates for every group and pair; those of groups hold together with probability 1 - delta, as do the pairs'.
 
-    `measure` is how pairs are compared: "difference" or "ratio". `rounds` is 0 where every row of a table was asked.
+    `measure` is how pairs are compared: "difference" or "ratio". `rounds` is 0 where all rows of a table were counted.
     """
 
     groups: tuple[GroupRate, ...]
@@ -66,16 +55,6 @@ class AllPairs:
     measure: str
     rounds: int
     delta: float
-
-    def to_dict(self) -> Plain:
-        """As plain JSON values."""
-        return {
-            "groups": [_flat(asdict(group), "probability", "probability") for group in self.groups],
-            "pairs": [_flat(asdict(pair), "gap", "estimate") for pair in self.pairs],
-            "measure": self.measure,
-            "rounds": self.rounds,
-            "delta": self.delta,
-        }
 
 
 def survey(
@@ -106,22 +85,22 @@ def survey(
     >>> len(found.groups), len(found.pairs)
     (10, 20)
     """
-    asked = spec if isinstance(spec, Spec) else load_spec(spec)
-    asked = with_nodes(revise(asked, guarantee__seed=seed))
-    if kind_of(asked) == "individual" or getattr(asked.property, "compare", "") != "groups":
+    case = prepare(model, spec, seed=seed, limits=limits)
+    return survey_case(case, rounds=rounds, workers=workers, progress=progress)
+
+
+def survey_case(
+    case: Case,
+    *,
+    rounds: int = ROUNDS,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> AllPairs | None:
+    """Estimate every group and pair of a case; None where groups are not compared side by side, or rows are counted."""
+    if case.population is None or getattr(case.spec.property, "compare", "") != "groups":
         return None
-    source = model if model is not None else asked.model.path
-    loaded = load_model(source, asked, limits, allow_python=model is not None)
-    people = frequencies_from(asked)
-    groups, _ = large_enough(asked, people)
-    comparison = comparison_of(asked, groups)
-    population = build_population(
-        asked, comparison.subgroups, loaded.dtype, people=people, predicate=predicate_of(asked)
-    )
-    data_sha256 = people.sha256 if people is not None else population.sha256
-    seeded = seed_of(asked, loaded.sha256, data_sha256).value
-    tally = _counted(loaded, population, seeded, comparison, rounds, workers or default_workers(), progress)
-    return _survey(asked, comparison, tally, rounds)
+    tally = _counted(case, rounds, workers or default_workers(), progress)
+    return _survey(case.spec, case.comparison, tally, rounds)
 
 
 def survey_of_rows(verdict: Verdict) -> AllPairs:
@@ -129,33 +108,29 @@ def survey_of_rows(verdict: Verdict) -> AllPairs:
 
     Where the groups' intervals hold, so do those of the pairs: both hold together.
     """
-    groups = tuple(GroupRate(group.name, group.outcome, group.probability) for group in verdict.groups)
+    groups = tuple(GroupRate(group.name, group.outcome, *_numbers(group.probability)) for group in verdict.groups)
     comparison = comparison_of(verdict.spec)
     side_by_side = not comparison.individual and getattr(verdict.spec.property, "compare", "") == "groups"
     truths = {subgroup.name: subgroup.truth for subgroup in comparison.subgroups}
     between = _ratio_between if comparison.measure == "ratio" else _difference
     pairs = [
-        PairGap(one.name, other.name, one.outcome, between(one.probability, other.probability))
+        PairGap(one.name, other.name, one.outcome, *_numbers(between(one, other)))
         for one, other in combinations(groups if side_by_side else (), 2)
         if one.outcome == other.outcome and truths[one.name] == truths[other.name]
     ]
     return AllPairs(groups, tuple(pairs), comparison.measure, verdict.rounds, verdict.delta)
 
 
-def _counted(
-    model: Model,
-    population: Any,
-    seed: int,
-    comparison: Comparison,
-    rounds: int,
-    workers: int,
-    progress: Callable[[int, int], None] | None,
-) -> Tally:
+def _counted(case: Case, rounds: int, workers: int, progress: Callable[[int, int], None] | None) -> Tally:
+    comparison = case.comparison
+    assert case.model is not None
     everybody = tuple(range(len(comparison.counted)))
     tally = Tally.empty(len(everybody), len(comparison.rows))
     done, chunk = 0, FIRST_CHUNK
     with thread_pool(workers) as pool:
-        sampler = Sampler(model, population, seed, comparison, coupled=True, pool=pool, workers=workers)
+        sampler = Sampler(
+            case.model, case.population, case.seed.value, comparison, coupled=True, pool=pool, workers=workers
+        )
         while done < rounds:
             batch = sampler.run(chunk, min(BATCH, rounds - done), everybody, lambda: False)
             tally += Tally.of_batch(batch.rounds, batch.together, everybody, len(everybody))
@@ -170,20 +145,20 @@ def _survey(spec: Spec, comparison: Comparison, tally: Tally, rounds: int) -> Al
     trials = np.broadcast_to(tally.trials, tally.successes.shape)
     low, high = probability_any_time(tally.successes, trials, delta / tally.successes.size)
     groups = [
-        GroupRate(name, outcome, Interval(*(float(side[row, i]) for side in (tally.rates, low, high))))
+        GroupRate(name, outcome, *(float(side[row, i]) for side in (tally.rates, low, high)))
         for row, outcome in enumerate(outcomes)
         for i, name in enumerate(names)
     ]
     between = _ratios(tally, delta) if comparison.measure == "ratio" else _differences(tally, delta)
     gaps = [
-        PairGap(names[i], names[j], outcome, between[row, i, j])
+        PairGap(names[i], names[j], outcome, *_numbers(between[row, i, j]))
         for row, outcome in enumerate(outcomes)
         for i, j in combinations(range(len(names)), 2)
     ]
     if comparison.measure == "difference" and len(spec.model.labels) == 2 and len(outcomes) == 1:
         other = spec.model.labels[1 - spec.model.labels.index(outcomes[0])]
-        groups += [GroupRate(g.name, other, _turned(g.probability, 1.0)) for g in groups]
-        gaps += [PairGap(p.first, p.second, other, _turned(p.gap, 0.0)) for p in gaps]
+        groups += [GroupRate(g.name, other, *_complement(g, 1.0)) for g in groups]
+        gaps += [PairGap(p.first, p.second, other, *_complement(p, 0.0)) for p in gaps]
     return AllPairs(tuple(groups), tuple(gaps), comparison.measure, rounds, delta)
 
 
@@ -220,7 +195,7 @@ def _at_most_one(ratio: float, low: float, high: float) -> Interval:
     return Interval(min(ratio, 1.0), min(low, 1 / high if high > 1 else low), min(high, 1.0))
 
 
-def _ratio_between(one: Interval, other: Interval) -> Interval:
+def _ratio_between(one: Bounded, other: Bounded) -> Interval:
     """The smaller over the larger of two numbers, each known within its bounds; two that are 0 are alike."""
     less, more = (one, other) if one.estimate <= other.estimate else (other, one)
     if more.high == 0:
@@ -229,14 +204,13 @@ def _ratio_between(one: Interval, other: Interval) -> Interval:
     return _at_most_one(ratio, less.low / more.high, less.high / more.low if more.low > 0 else math.inf)
 
 
-def _difference(one: Interval, other: Interval) -> Interval:
+def _difference(one: Bounded, other: Bounded) -> Interval:
     return Interval(one.estimate - other.estimate, one.low - other.high, one.high - other.low)
 
 
-def _turned(interval: Interval, whole: float) -> Interval:
-    return Interval(whole - interval.estimate, whole - interval.high, whole - interval.low)
+def _complement(value: Bounded, whole: float) -> tuple[float, float, float]:
+    return whole - value.estimate, whole - value.high, whole - value.low
 
 
-def _flat(values: Plain, key: str, estimate: str) -> Plain:
-    interval = values.pop(key)
-    return {**values, estimate: interval["estimate"], "low": interval["low"], "high": interval["high"]}
+def _numbers(value: Bounded) -> tuple[float, float, float]:
+    return value.estimate, value.low, value.high

@@ -1,6 +1,6 @@
-"""Rows of a table, each asked once: who belongs to which subgroup, what is decided about them, and the counts.
+"""Counting engine: every row of a table is evaluated once, and the decisions are counted by subgroup.
 
-The decisions come from the network or, for recorded ones, from a column. Nothing here is random.
+The decisions come from the model or, for recorded ones, from a column. Nothing here is random.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.models import Model
-from fairchain.spec import Comparison, Group, Spec, Subgroup, Table, comparison_of, groups_of
-from fairchain.spec.conditions import predicate_of
-from fairchain.statements import rows_phrase
+from fairchain.prepare import Case
+from fairchain.spec import Comparison, Group, Spec, Subgroup, Table
+from fairchain.spec.properties import limit_of
 from fairchain.statistics import Decision
 from fairchain.statistics.fixed_sample import RowsAnswer
 from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.tables import People
-from fairchain.verification.progress import Progress, Report, notes_on
+from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import labels_in, thread_pool
-from fairchain.verification.verdict import Inquiry, RowRecord, Verdict, assemble, limit_of
+from fairchain.verification.verdict import RowRecord
 from fairchain.verification.witnesses import changed_rows
 
 Mask = NDArray[np.bool_]
@@ -33,100 +34,108 @@ ROWS_PER_CALL = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class Poll:
-    """Everything that was asked: the comparison, the rows of each subgroup, and the decision about each row.
+class RowCounts:
+    """The decision about each row, counted by subgroup.
 
-    `labels` has one row for each subgroup of an individual comparison, else a single one; `rows` are those that were
-    asked, as numbers into `people.values`. `left_out` names groups that are too small, with their size.
+    `labels` has one row for each subgroup of an individual comparison, else a single one; `rows` are the numbers of the
+    rows in `case.rows.values` that were evaluated.
     """
 
-    comparison: Comparison
     counts: SubgroupCounts
     labels: NDArray[np.integer]
     rows: NDArray[np.int64]
-    left_out: tuple[tuple[str, int], ...]
     evaluations: int
 
 
-def group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
-    """(groups, rows): who belongs to which group."""
-    names = [feature.name for feature in spec.features]
-    masks = np.ones((len(groups), len(values)), bool)
-    for place, protected in enumerate(spec.property.protected):
-        column = values[:, names.index(protected)]
-        inside = {domain: domain.holds(column) for domain in {group.domains[place] for group in groups}}
-        masks &= [inside[group.domains[place]] for group in groups]
-    return masks
+@dataclass(frozen=True)
+class CountingEngine:
+    """Evaluate every row once: exact for a whole population, with exact bounds for a sample of one."""
+
+    partial: bool = False
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:  # noqa: ARG002
+        """Answer a case about the rows of a table; it cannot be cancelled, as a part of the rows has no answer."""
+        spec, comparison, rows = case.spec, case.comparison, case.rows
+        assert rows is not None
+        assert isinstance(spec.population, Table)
+        start = time.perf_counter()
+        exact = spec.population.reading == "population"
+
+        def report(done: int, total: int) -> None:
+            if progress is not None:
+                progress(Progress(0, done, time.perf_counter() - start, None, total))
+
+        with thread_pool(workers) as pool:
+            found = count_rows(case, pool=pool, progress=report)
+        inference = RowsAnswer(
+            found.counts,
+            comparison.compared,
+            comparison.measure,
+            limit_of(spec),
+            0.0 if exact else spec.guarantee.delta,
+            comparison.overall,
+            disjoint=comparison.disjoint,
+            single=comparison.individual,
+        )
+        record = RowRecord(
+            len(rows.values),
+            comparison.rows,
+            tuple(found.counts.asked.tolist()),
+            tuple(tuple(row) for row in found.counts.got.tolist()),
+            tuple(sorted(labels_in(found.labels))),
+        )
+        return answer_from(
+            case,
+            inference,
+            record,
+            rounds=0,
+            evaluations=found.evaluations,
+            tried=found.labels.size,
+            stopped="rows" if inference.decision is Decision.UNDECIDED else "decided",
+            witnesses=changed_rows(spec, comparison, rows.values[found.rows], found.labels),
+            ratio=inference.ratio(),
+            exact_gap=inference.exact_gap if exact else None,
+        )
 
 
-def poll(
-    people: People,
-    spec: Spec,
-    model: Model | None,
+def count_rows(
+    case: Case,
+    decisions: NDArray[np.integer] | None = None,
     *,
     pool: ThreadPoolExecutor | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Poll:
-    """Ask every row that matters and count what each subgroup gets."""
-    concerned = _concerned(people, spec)
-    groups = groups_of(spec)
-    masks = group_masks(spec, groups, people.values) & concerned
-    groups, masks, left_out = _large_enough(people, spec, groups, masks)
-    comparison = comparison_of(spec, groups)
+) -> RowCounts:
+    """Count the decisions about the rows of each subgroup.
+
+    Parameters
+    ----------
+    case
+        About the rows of a table.
+    decisions
+        (rows,): the label of each row, where it is known; by default the recorded ones, or those of the model.
+    pool, progress
+        Threads for the model, and what is called with the rows done and wanted.
+    """
+    rows, comparison = case.rows, case.comparison
+    assert rows is not None
+    assert case.concerned is not None
+    assert case.members is not None
     if comparison.individual:
-        return _poll_changes(people, spec, model, comparison, concerned, left_out, pool, progress)
-    columns, weights = _columns(comparison, groups, masks, concerned, people.truth)
-    _none_empty(people, spec, columns)
+        return _count_changes(case, rows, case.concerned, pool, progress)
+    columns, weights = _columns(comparison, case.groups, case.members, case.concerned, rows.truth)
+    _none_empty(rows, case.spec, columns)
     needed = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
-    labels = np.zeros(len(people.values), np.int64)
-    if people.recorded is not None:
-        labels[:] = people.recorded
-        evaluations = 0
+    known = rows.recorded if decisions is None else decisions
+    labels = np.zeros(len(rows.values), np.int64)
+    if known is not None:
+        labels[:] = known
     else:
-        assert model is not None
-        labels[needed] = _decide(model, people.values[needed], pool, progress, len(needed))
-        evaluations = len(needed)
+        assert case.model is not None
+        labels[needed] = _decide(case.model, rows.values[needed], pool, progress, len(needed))
     got = np.array([[np.count_nonzero(mask & (labels == out)) for _, mask in columns] for out in comparison.outcomes])
     asked = np.array([np.count_nonzero(mask) for _, mask in columns])
     counts = SubgroupCounts(asked.astype(np.int64), got.astype(np.int64), weights)
-    return Poll(comparison, counts, labels[None, needed], needed, left_out, evaluations)
-
-
-def _concerned(people: People, spec: Spec) -> Mask:
-    """Who the question is about: everybody, or those for whom the predicate holds."""
-    predicate = predicate_of(spec)
-    if predicate is None:
-        return np.ones(len(people.values), bool)
-    holds: Mask = predicate.holds(people.values)
-    if not holds.any():
-        raise DataError(
-            f'{people.source}: property.given "{spec.property.given}" is true for none of the {len(holds):,} rows; '
-            "widen it"
-        )
-    return holds
-
-
-def _large_enough(
-    people: People, spec: Spec, groups: tuple[Group, ...], masks: Mask
-) -> tuple[tuple[Group, ...], Mask, tuple[tuple[str, int], ...]]:
-    """Leave out groups below the least size; with true labels, those that are too small for one of them."""
-    sizes = masks.sum(axis=1)
-    truths = {subgroup.truth for subgroup in comparison_of(spec, groups).subgroups if subgroup.truth is not None}
-    if truths and people.truth is not None:
-        sizes = np.min([(masks & (people.truth == truth)).sum(axis=1) for truth in truths], axis=0)
-    least = spec.property.min_size
-    if least is None:
-        return groups, masks, ()
-    least = least if least >= 1 else least * len(people.values)
-    kept = sizes >= least
-    left_out = tuple((group.name, int(size)) for group, size in zip(groups, sizes, strict=True) if size < least)
-    if kept.sum() < 2:
-        largest = int(sizes.max())
-        raise DataError(
-            f"{people.source}: property.min_size leaves {int(kept.sum())} of {len(groups)} groups, and two are needed; "
-            f"the largest has {largest:,} rows, so lower min_size"
-        )
-    return tuple(group for group, keep in zip(groups, kept, strict=True) if keep), masks[kept], left_out
+    return RowCounts(counts, labels[None, needed], needed, 0 if known is not None else len(needed))
 
 
 def _columns(
@@ -172,17 +181,15 @@ def _none_empty(people: People, spec: Spec, columns: Sequence[tuple[str, Mask]])
         )
 
 
-def _poll_changes(
+def _count_changes(
+    case: Case,
     people: People,
-    spec: Spec,
-    model: Model | None,
-    comparison: Comparison,
     concerned: Mask,
-    left_out: tuple[tuple[str, int], ...],
     pool: ThreadPoolExecutor | None,
     progress: Callable[[int, int], None] | None,
-) -> Poll:
-    """Show every person as each group, with only the protected features changed."""
+) -> RowCounts:
+    """Evaluate every row as each group, with only the protected features changed."""
+    spec, comparison, model = case.spec, case.comparison, case.model
     assert model is not None
     names = [feature.name for feature in spec.features]
     places = [names.index(name) for name in spec.property.protected]
@@ -203,7 +210,7 @@ def _poll_changes(
         row[:] = _decide(model, shown, pool, report, len(rows))
     changes = comparison.fold(labels)
     counts = SubgroupCounts(np.full(2, len(rows), np.int64), changes.sum(axis=1, dtype=np.int64)[None])
-    return Poll(comparison, counts, labels, rows, left_out, total)
+    return RowCounts(counts, labels, rows, total)
 
 
 def _shifted(progress: Callable[[int, int], None], done: int, total: int) -> Callable[[int, int], None]:
@@ -229,55 +236,3 @@ def _decide(
         if progress is not None:
             progress(min(start + ROWS_PER_CALL, total), total)
     return np.concatenate(answers) if answers else np.empty(0, np.int64)
-
-
-def verify_rows(model: Model | None, spec: Spec, people: People, workers: int, progress: Report | None) -> Verdict:
-    """Every row asked once: exact for everybody, with exact bounds for a sample."""
-    population = spec.population
-    assert isinstance(population, Table)
-    start = time.perf_counter()
-    exact = population.reading == "population"
-
-    def report(done: int, total: int) -> None:
-        if progress is not None:
-            progress(Progress(0, done, time.perf_counter() - start, None, total))
-
-    with thread_pool(workers) as pool:
-        found = poll(people, spec, model, pool=pool, progress=report)
-    comparison = found.comparison
-    delta = 0.0 if exact else spec.guarantee.delta
-    answer = RowsAnswer(
-        found.counts,
-        comparison.compared,
-        comparison.measure,
-        limit_of(spec),
-        delta,
-        comparison.overall,
-        disjoint=comparison.disjoint,
-        single=comparison.individual,
-    )
-    inquiry = Inquiry(
-        spec=spec,
-        comparison=comparison,
-        ledger=RowRecord(
-            len(people.values),
-            comparison.rows,
-            tuple(found.counts.asked.tolist()),
-            tuple(tuple(row) for row in found.counts.got.tolist()),
-            tuple(sorted(labels_in(found.labels))),
-        ),
-        rounds=0,
-        evaluations=found.evaluations,
-        tried=found.labels.size,
-        stopped="rows" if answer.decision is Decision.UNDECIDED else "decided",
-        population=rows_phrase(
-            len(people.values), population.path, exact=exact, given=spec.property.given, dropped=people.dropped
-        ),
-        model_sha256=model.sha256 if model is not None else "",
-        table_sha256=people.sha256,
-        witnesses=changed_rows(spec, comparison, people.values[found.rows], found.labels),
-        left_out=found.left_out,
-        notes=notes_on(model, people.dropped),
-        certifiable=model is None or model.certifiable,
-    )
-    return assemble(inquiry, answer, start)

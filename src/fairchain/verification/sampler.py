@@ -27,7 +27,7 @@ from fairchain.statistics.tally import Counts, count_together
 # Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
 ROWS_PER_CALL = 4096
 # What a worker returns for one chunk: its counts, and the labels that it saw.
-Done = tuple[Counts, set[int]]
+Done = tuple[NDArray[np.integer], set[int]]
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,15 @@ class Batch:
     size: int
     rounds: int
     chunks: int
-    parts: tuple[Counts, ...]
+    parts: tuple[NDArray[np.integer], ...]
     labels: tuple[int, ...]
 
     @property
     def together(self) -> Counts:
         """The counts of the whole batch."""
-        total: Counts = np.sum(self.parts, axis=0)
+        total: Counts = np.zeros(self.parts[0].shape, np.int64)
+        for part in self.parts:
+            total += part
         return total
 
 
@@ -145,7 +147,9 @@ class Sampler:
 
         def work(place: int) -> Done:
             labels = self.labels(first + place, sizes[place], asked)
-            return count_together(self._comparison.fold(labels), self._comparison.rows), labels_in(labels)
+            counts = count_together(self._comparison.fold(labels), self._comparison.rows)
+            # Every chunk of a run is kept, and no count is above its rounds.
+            return counts.astype(np.min_scalar_type(sizes[place])), labels_in(labels)
 
         done = list(self._in_order(work, len(sizes), halted))
         parts = tuple(counts for counts, _ in done)

@@ -1,36 +1,35 @@
-"""By rounds: sample, count, bet, stop (the paper's Algorithm 1, lines 1-6, with a rule that keeps its promise).
+"""Sampling engine: sample, count, bet, stop (the paper's Algorithm 1, lines 1-6, with a sound stopping rule).
 
-One loop serves every rule. It decides nothing itself: it asks the rule what to sample, samples it, and hands back
-the counts, until the rule has its answer, the budget is spent, or somebody presses Ctrl-C.
+One loop serves every rule. It decides nothing itself: it takes from the rule what to sample, samples it, and hands back
+the counts, until the rule has its answer, the budget is spent, or the run is cancelled.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from threading import Event
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED
-from fairchain.errors import SpecError
-from fairchain.models import Model
-from fairchain.populations import build_population
-from fairchain.populations.build import large_enough
-from fairchain.spec import Comparison, Spec, comparison_of
-from fairchain.spec.conditions import predicate_of
-from fairchain.spec.schema import Callable as CallablePopulation
-from fairchain.spec.seeds import seed_of
-from fairchain.statistics import DIFFERENCE, RATIO, BatchPlan, BettingRule, EstimateRule, PaperRule, Rule, Tally
+from fairchain.prepare import Case
+from fairchain.spec import Comparison, Spec
+from fairchain.spec.properties import in_own_unit, limit_of
+from fairchain.statistics import (
+    DIFFERENCE,
+    RATIO,
+    BatchPlan,
+    BettingRule,
+    EstimateRule,
+    Interval,
+    PaperRule,
+    Rule,
+    Tally,
+)
 from fairchain.statistics.paper import DEFAULT_EPSILON
-from fairchain.system.interrupts import first_interrupt
-from fairchain.verification.progress import Progress, Report, notes_on
+from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
-from fairchain.verification.verdict import Inquiry, Look, RunRecord, Verdict, assemble, in_own_unit, limit_of
+from fairchain.verification.verdict import Look, RunRecord
 from fairchain.verification.witnesses import find_witnesses
-
-if TYPE_CHECKING:
-    from fairchain.tables import People
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
 REPORT_EVERY = 0.2
@@ -38,59 +37,39 @@ REPORT_EVERY = 0.2
 SECONDS_PER_PAIR, LOOKS_AFTER = 5e-8, 3
 
 
-def verify_rounds(
-    model: Model,
-    spec: Spec,
-    people: People | None,
-    function: Callable[..., Any] | None,
-    workers: int,
-    progress: Report | None,
-) -> Verdict:
-    """People drawn in coupled rounds until the rule has its answer."""
-    if (function is not None) != isinstance(spec.population, CallablePopulation):
-        raise SpecError(
-            'population.kind: "callable" goes with a Python function, given as population=... or --population; '
-            "give both or neither"
-        )
-    groups, left_out = large_enough(spec, people)
-    comparison = comparison_of(spec, groups)
-    population = build_population(
-        spec, comparison.subgroups, model.dtype, people=people, function=function, predicate=predicate_of(spec)
-    )
-    data_sha256 = people.sha256 if people is not None else population.sha256
-    seed = seed_of(spec, model.sha256, data_sha256)
-    rule = _rule(spec, comparison)
-    start = time.perf_counter()
-    interrupted = threading.Event()
-    # From here to the verdict: what is known when Ctrl-C comes is never lost.
-    with first_interrupt(interrupted.set):
+@dataclass(frozen=True)
+class SamplingEngine:
+    """Draw coupled rounds until the stopping rule has its answer, or the budget is spent."""
+
+    partial: bool = True
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer a case whose inputs are drawn."""
+        model, spec, comparison = case.model, case.spec, case.comparison
+        assert model is not None
+        rule = _rule(spec, comparison)
+        start = time.perf_counter()
         with thread_pool(workers) as pool:
             sampler = Sampler(
-                model, population, seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
+                model, case.population, case.seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
             )
-            entries, stopped = _sample(rule, sampler, spec, start, interrupted, progress)
-            ledger = RunRecord(seed, rule.coupled, comparison.rows, tuple(entries))
-            if len(ledger.labels) == 1:
+            entries, stopped = _sample(rule, sampler, spec, start, cancel, progress)
+            record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
+            if len(record.labels) == 1:
                 deadline = start + spec.guarantee.budget.seconds
-                ledger = replace(ledger, look=_second_look(sampler, spec, comparison, ledger, deadline, interrupted))
+                record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
         evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
-        inquiry = Inquiry(
-            spec=spec,
-            comparison=comparison,
-            ledger=ledger,
+        looked = record.look.rounds * len(comparison.subgroups) if record.look is not None else 0
+        return answer_from(
+            case,
+            rule,
+            record,
             rounds=sum(batch.rounds for _, batch in entries),
             evaluations=evaluations,
-            tried=evaluations + (ledger.look.rounds * len(comparison.subgroups) if ledger.look is not None else 0),
+            tried=evaluations + looked,
             stopped=stopped,
-            population=str(population),
-            model_sha256=model.sha256,
-            table_sha256=data_sha256,
-            witnesses=find_witnesses(model, population, spec, comparison, rule, ledger),
-            left_out=left_out,
-            notes=population.notes + notes_on(model, people.dropped if people is not None else 0),
-            certifiable=model.certifiable and function is None and rule.sound,
+            witnesses=find_witnesses(case, rule, record),
         )
-        return assemble(inquiry, rule, start)
 
 
 def _rule(spec: Spec, comparison: Comparison) -> Rule:
@@ -111,10 +90,10 @@ def _sample(
     sampler: Sampler,
     spec: Spec,
     start: float,
-    interrupted: threading.Event,
+    cancel: Event,
     progress: Report | None,
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
-    """The loop: plan, sample, observe. Returns the ledger's entries and why it ended."""
+    """The loop: plan, sample, observe. Return the entries of the run record and why it ended."""
     budget = spec.guarantee.budget
     most, deadline = int(budget.rounds), start + budget.seconds
     entries: list[tuple[BatchPlan, Batch]] = []
@@ -125,10 +104,10 @@ def _sample(
     look = rule.tally.both.size * SECONDS_PER_PAIR
 
     def halted() -> bool:
-        return interrupted.is_set() or time.perf_counter() > deadline - LOOKS_AFTER * look
+        return cancel.is_set() or time.perf_counter() > deadline - LOOKS_AFTER * look
 
     while (plan := rule.plan()) is not None:
-        if interrupted.is_set():
+        if cancel.is_set():
             return entries, "interrupted"
         if rounds >= most:
             return entries, "rounds"
@@ -144,7 +123,7 @@ def _sample(
         now = time.perf_counter()
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now
-            progress(Progress(rounds, evaluations, now - start, in_own_unit(spec, rule)))
+            progress(Progress(rounds, evaluations, now - start, Interval(*in_own_unit(spec, rule.gap()))))
     # Estimate mode ends where everything is within epsilon, whatever that says about the threshold.
     return entries, "epsilon" if isinstance(rule, EstimateRule) else "decided"
 
@@ -153,19 +132,19 @@ def _second_look(
     sampler: Sampler,
     spec: Spec,
     comparison: Comparison,
-    ledger: RunRecord,
+    record: RunRecord,
     deadline: float,
-    interrupted: threading.Event,
+    cancel: Event,
 ) -> Look:
     """Show more inputs to a model that gave one label so far, until it gives another or enough were tried.
 
     A verdict can take a few hundred inputs, and a model with a rare outcome may give it to none of them. The budget
     holds here too. Nothing is counted, so the guarantee is not touched.
     """
-    subgroups, done, found = range(len(comparison.subgroups)), 0, set(ledger.labels)
-    left = int(spec.guarantee.budget.rounds) - sum(batch.rounds for _, batch in ledger.entries)
+    subgroups, done, found = range(len(comparison.subgroups)), 0, set(record.labels)
+    left = int(spec.guarantee.budget.rounds) - sum(batch.rounds for _, batch in record.entries)
     most = min(-(-LOOKED // len(subgroups)), left)
-    while done < most and len(found) < 2 and not interrupted.is_set() and time.perf_counter() < deadline:
+    while done < most and len(found) < 2 and not cancel.is_set() and time.perf_counter() < deadline:
         count = min(LOOK_ROUNDS, most - done)
         found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, subgroups))
         done += count

@@ -5,28 +5,30 @@ from __future__ import annotations
 import html
 import time
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairchain.spec import Comparison, Ratio, Spec, Table
+from fairchain.prepare import Case
+from fairchain.spec import Spec, Table
+from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
-    CONSTANT,
     conclusion,
-    constant_headline,
     constant_note,
     exact_statement,
-    headline,
     rows_scope,
     scope,
     statement,
 )
-from fairchain.statistics import Answer, Decision, Interval
+from fairchain.statistics import Decision, Interval
 from fairchain.statistics.rules import BatchPlan
+from fairchain.verification.record import EvaluatedGroup, Gap, Pair, SmallGroup, VerdictRecord, Witness
 from fairchain.verification.sampler import Batch
+
+if TYPE_CHECKING:
+    from fairchain.verification.answers import Answer
 
 
 @dataclass(frozen=True)
@@ -41,24 +43,6 @@ class GroupProbability:
     outcome: str
     probability: Interval
     evaluations: int
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two groups and the outcome on which they differ; the first gets it more often."""
-
-    more: str
-    less: str
-    outcome: str
-
-
-@dataclass(frozen=True)
-class Witness:
-    """One person, two groups, two decisions: an input that changes its class with the protected feature alone."""
-
-    groups: tuple[str, str]
-    labels: tuple[str, str]
-    input: dict[str, str | float]
 
 
 @dataclass(frozen=True)
@@ -137,28 +121,15 @@ class Verdict:
     ledger: RunRecord | RowRecord = field(repr=False)
 
     def __str__(self) -> str:
-        mark = "" if self.sound else " (NOT SOUND)"
-        return f"{self.conclusion}{mark}: {self.headline}"
+        return self.record.sentence
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion")
 
     @property
     def headline(self) -> str:
-        """The verdict in a line, after its name."""
-        told = headline(
-            self.decision.name,
-            kind=kind_of(self.spec),
-            inputs=self.spec.inputs,
-            measured=f"{self.gap.estimate:.4f}" if self.exact else f"{self.gap:.4f}",
-            threshold=self.spec.property.threshold,
-            at_threshold=self.exact
-            and self.decision is Decision.FAIR
-            and abs(self.gap.estimate - self.spec.property.threshold) < 1e-12,
-        )
-        if self.conclusion == CONSTANT and self.constant is not None:
-            return constant_headline(self.constant, told)
-        return told
+        """What was measured against which threshold, in a line."""
+        return self.record.headline
 
     @property
     def conclusion(self) -> str:
@@ -190,230 +161,164 @@ class Verdict:
             return self.spec.guarantee.rule
         return "exact" if self.exact else "fixed sample"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain JSON values."""
-        ledger = self.ledger
-        return {
-            "verdict": self.conclusion,
-            "decision": self.decision.name,
-            "constant": self.constant,
-            "kind": kind_of(self.spec),
-            "inputs": self.spec.inputs,
-            "gap": {
-                "estimate": self.gap.estimate,
-                "low": self.gap.low,
-                "high": self.gap.high,
-                "more": self.widest.more,
-                "less": self.widest.less,
-                "outcome": self.widest.outcome,
-            },
-            "threshold": self.spec.property.threshold,
-            "delta": self.delta,
-            "epsilon": self.spec.guarantee.epsilon,
-            "property": str(self.spec.property),
-            "groups": [
-                {
-                    "name": group.name,
-                    "outcome": group.outcome,
-                    "probability": group.probability.estimate,
-                    "low": group.probability.low,
-                    "high": group.probability.high,
-                    "evaluations": group.evaluations,
-                }
+    @cached_property
+    def record(self) -> VerdictRecord:
+        """The verdict as a typed record: what is written as JSON and shown by every report."""
+        ledger, gap, widest = self.ledger, self.gap, self.widest
+        return VerdictRecord(
+            verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
+            decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
+            constant=self.constant,
+            kind=kind_of(self.spec),  # type: ignore[arg-type]  # the tag of the property
+            inputs=self.spec.inputs,  # type: ignore[arg-type]  # people or texts
+            gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
+            threshold=self.spec.property.threshold,
+            delta=self.delta,
+            epsilon=self.spec.guarantee.epsilon,
+            question=str(self.spec.property),
+            groups=tuple(
+                EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
                 for group in self.groups
-            ],
-            "left_out": [{"name": name, "size": size} for name, size in self.left_out],
-            "violators": [{"more": p.more, "less": p.less, "outcome": p.outcome} for p in self.violators],
-            "witnesses": [{"groups": w.groups, "labels": w.labels, "input": w.input} for w in self.witnesses],
-            "rounds": self.rounds,
-            "rows": ledger.rows if isinstance(ledger, RowRecord) else None,
-            "evaluations": self.evaluations,
-            "seconds": self.seconds,
-            "stopped": self.stopped,
-            "forecast": self.forecast,
-            "seed": ledger.seed.value if isinstance(ledger, RunRecord) else None,
-            "seed_origin": ledger.seed.origin if isinstance(ledger, RunRecord) else None,
-            "rule": self.rule,
-            "sound": self.sound,
-            "model_sha256": self.model_sha256,
-            "table_sha256": self.table_sha256,
-            "population": self.population,
-            "statement": self.statement,
-            "scope": self.scope,
-            "notes": list(self.notes),
-        }
+                for p in [group.probability]
+            ),
+            left_out=tuple(SmallGroup(name, size) for name, size in self.left_out),
+            violators=self.violators,
+            witnesses=self.witnesses,
+            rounds=self.rounds,
+            rows=ledger.rows if isinstance(ledger, RowRecord) else None,
+            evaluations=self.evaluations,
+            seconds=self.seconds,
+            stopped=self.stopped,
+            forecast=self.forecast,
+            seed=ledger.seed.value if isinstance(ledger, RunRecord) else None,
+            seed_origin=ledger.seed.origin if isinstance(ledger, RunRecord) else None,
+            rule=self.rule,
+            sound=self.sound,
+            model_sha256=self.model_sha256,
+            table_sha256=self.table_sha256,
+            population=self.population,
+            statement=self.statement,
+            scope=self.scope,
+            notes=self.notes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
+        return self.record.to_dict()
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
+        """Return a small table for notebooks."""
         rows = "".join(
             f"<tr><td>{html.escape(group.name)}</td><td>{html.escape(group.outcome)}</td>"
             f"<td>{group.probability}</td></tr>"
             for group in self.groups
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        mark = "" if self.sound else " (NOT SOUND)"
         return (
-            f"<p><b>{self.conclusion}{mark}</b>: {html.escape(self.headline)}<br>"
+            f"<p><b>{self.record.word}</b>: {html.escape(self.headline)}<br>"
             f"{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
             f"{notes}<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inquiry:
-    """What was asked of whom, and how that is said: everything of a verdict that is not the answer.
-
-    `tried` is the number of decisions that were looked at: of the network, or recorded ones, counted or not.
-    """
-
-    spec: Spec
-    comparison: Comparison
-    ledger: RunRecord | RowRecord
-    rounds: int
-    evaluations: int
-    tried: int
-    stopped: str
-    population: str
-    model_sha256: str
-    table_sha256: str | None = None
-    witnesses: tuple[Witness, ...] = ()
-    left_out: tuple[tuple[str, float], ...] = ()
-    notes: tuple[str, ...] = ()
-    certifiable: bool = True
-
-
-def kind_of(spec: Spec) -> str:
-    """difference, ratio or individual."""
-    return str(type(spec.property).__struct_config__.tag)
-
-
-def assemble(inquiry: Inquiry, answer: Answer, started: float) -> Verdict:
-    """The verdict that an answer comes to, with every number it can vouch for."""
-    spec, comparison = inquiry.spec, inquiry.comparison
-    names = comparison.counted
+def assemble(case: Case, answer: Answer, started: float) -> Verdict:
+    """Return the verdict that an answer comes to; `started` is the time at which the work began."""
+    spec, comparison, seen = case.spec, case.comparison, answer.record.labels
+    names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
     def pair(i: int, j: int, outcome: int) -> Pair:
-        return Pair(names[i], names[j], outcome_names(spec, comparison)[outcome])
+        return Pair(names[i], names[j], outcomes[outcome])
 
-    gap, seen = in_own_unit(spec, answer), inquiry.ledger.labels
     constant = spec.model.labels[seen[0]] if len(seen) == 1 else None
     verdict = Verdict(
         decision=answer.decision,
-        gap=gap,
-        widest=pair(*answer.widest()),
-        groups=_probabilities(answer, gap, spec, comparison),
-        violators=tuple(pair(*violator) for violator in answer.violators()),
-        witnesses=inquiry.witnesses,
-        rounds=inquiry.rounds,
-        evaluations=inquiry.evaluations,
+        gap=answer.gap,
+        widest=pair(*answer.widest),
+        groups=_probabilities(case, answer),
+        violators=tuple(pair(*violator) for violator in answer.violators),
+        witnesses=answer.witnesses,
+        rounds=answer.rounds,
+        evaluations=answer.evaluations,
         seconds=0.0,
-        stopped=inquiry.stopped,
-        forecast=answer.forecast() if answer.decision is Decision.UNDECIDED else None,
+        stopped=answer.stopped,
+        forecast=answer.forecast,
         sound=answer.sound,
-        statement=_statement(inquiry, answer),
-        scope=_scope(inquiry),
-        population=inquiry.population,
-        model_sha256=inquiry.model_sha256,
-        table_sha256=inquiry.table_sha256,
-        left_out=inquiry.left_out,
-        notes=inquiry.notes + (() if constant is None else (_constant_note(inquiry, constant),)),
-        certifiable=inquiry.certifiable,
+        statement=_statement(case, answer),
+        scope=_scope(case, answer.record),
+        population=case.described_population,
+        model_sha256=case.model_sha256,
+        table_sha256=case.data_sha256,
+        left_out=case.left_out,
+        notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
+        certifiable=case.certifiable,
         constant=constant,
         spec=spec,
-        ledger=inquiry.ledger,
+        ledger=answer.record,
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
 
 
-def _constant_note(inquiry: Inquiry, label: str) -> str:
-    population = inquiry.spec.population
-    recorded = isinstance(population, Table) and population.prediction is not None
-    allowed = inquiry.spec.guarantee.allow_constant
-    return constant_note(label, inquiry.tried, allowed=allowed, recorded=recorded)
+def _constant_note(spec: Spec, label: str, tried: int) -> str:
+    recorded = isinstance(spec.population, Table) and spec.population.prediction is not None
+    return constant_note(label, tried, allowed=spec.guarantee.allow_constant, recorded=recorded)
 
 
-def limit_of(spec: Spec) -> Fraction:
-    """The largest fair gap as the evidence has it: of a ratio, what may be missing to 1. Decimals are exact."""
-    threshold = Fraction(repr(spec.property.threshold))
-    return 1 - threshold if isinstance(spec.property, Ratio) else threshold
-
-
-def in_own_unit(spec: Spec, answer: Answer) -> Interval:
-    """A gap as the property measures it; of counted rows the ratio is one rate over the other, to the last digit."""
-    estimate, low, high = answer.gap()
-    if not isinstance(spec.property, Ratio):
-        return Interval(estimate, low, high)
-    ratio: float = answer.ratio() if hasattr(answer, "ratio") else 1 - estimate
-    return Interval(ratio, ratio, ratio) if low == high else Interval(ratio, 1 - high, 1 - low)
-
-
-def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
-    """What each table of the tally counts, in words."""
-    if comparison.individual:
-        return ("changes" if spec.property.outcome is None else f"{spec.property.outcome} changes",)
-    return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)
-
-
-def _statement(inquiry: Inquiry, answer: Answer) -> str:
-    spec, population = inquiry.spec, inquiry.spec.population
-    kind, threshold = kind_of(spec), spec.property.threshold
-    decision = answer.decision.name
-    if isinstance(population, Table) and population.reading == "population":
+def _statement(case: Case, answer: Answer) -> str:
+    spec, kind = case.spec, kind_of(case.spec)
+    if answer.exact_gap is not None:
         # From the fraction: a sentence must not depend on how floating numbers were rounded on the way.
-        gap: Fraction = answer.exact_gap  # type: ignore[attr-defined]  # rows answer for a table
         return exact_statement(
-            decision,
+            answer.decision.name,
             kind=kind,
-            measured=float(1 - gap if kind == "ratio" else gap),
-            threshold=threshold,
-            population=inquiry.population,
-            left_out=len(inquiry.left_out),
+            measured=float(1 - answer.exact_gap if kind == "ratio" else answer.exact_gap),
+            threshold=spec.property.threshold,
+            population=case.described_population,
+            left_out=len(case.left_out),
         )
     return statement(
-        decision,
-        threshold=threshold,
+        answer.decision.name,
+        threshold=spec.property.threshold,
         delta=spec.guarantee.delta,
-        population=inquiry.population,
+        population=case.described_population,
         sound=answer.sound,
-        within=spec.guarantee.epsilon if inquiry.stopped == "epsilon" else None,
+        within=spec.guarantee.epsilon if answer.stopped == "epsilon" else None,
         kind=kind,
         inputs=spec.inputs,
-        run="sample" if isinstance(population, Table) else "run",
-        left_out=len(inquiry.left_out),
+        run="sample" if isinstance(spec.population, Table) else "run",
+        left_out=len(case.left_out),
     )
 
 
-def _scope(inquiry: Inquiry) -> str:
-    ledger, population = inquiry.ledger, inquiry.spec.population
-    if isinstance(ledger, RunRecord):
-        return scope(inquiry.model_sha256, ledger.seed.value, ledger.seed.origin)
+def _scope(case: Case, record: RunRecord | RowRecord) -> str:
+    population = case.spec.population
+    if isinstance(record, RunRecord):
+        return scope(case.model_sha256, record.seed.value, record.seed.origin)
     assert isinstance(population, Table)
-    exact, sha256 = population.reading == "population", inquiry.table_sha256 or ""
-    return rows_scope(inquiry.model_sha256, sha256, exact=exact, recorded=population.prediction)
+    exact, sha256 = population.reading == "population", case.data_sha256 or ""
+    return rows_scope(case.model_sha256, sha256, exact=exact, recorded=population.prediction)
 
 
-def _probabilities(answer: Answer, gap: Interval, spec: Spec, comparison: Comparison) -> tuple[GroupProbability, ...]:
+def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
     """Return every subgroup and outcome that is compared; of two labels the other one follows.
 
     Of individual discrimination the one rate is the gap itself, so that it has the gap's interval and no other.
     """
+    spec, comparison = case.spec, case.comparison
+    names, outcomes = comparison.counted, outcome_names(spec, comparison)
     if comparison.individual:
-        (outcome,) = outcome_names(spec, comparison)
-        return (GroupProbability(comparison.counted[0], outcome, gap, int(answer.trials[0])),)
-    low, high = answer.probabilities()
-    rates: NDArray[np.float64] = answer.rates()
-    names = comparison.counted
+        return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.trials[0])),)
+    used = np.asarray(comparison.compared.any(axis=2))
     found = [
         GroupProbability(
             name,
             outcome,
-            Interval(float(rates[row, column]), float(low[row, column]), float(high[row, column])),
+            Interval(*(float(side[row, column]) for side in (answer.rates, answer.low, answer.high))),
             int(answer.trials[column]),
         )
-        for row, outcome in enumerate(outcome_names(spec, comparison))
+        for row, outcome in enumerate(outcomes)
         for column, name in enumerate(names)
-        if comparison.compared[row, column].any()
+        if used[row, column]
     ]
     if len(spec.model.labels) == 2 and spec.property.outcome is None and comparison.outcomes == (1,):
         found = [_complement(each, spec.model.labels[0]) for each in found] + found

@@ -1,27 +1,25 @@
-"""The front door: what is given becomes a spec, people and a model, and goes by rounds or by rows."""
+"""Verification: prepare a case, choose an engine, and return its answer as a verdict."""
 
 from __future__ import annotations
 
-import dataclasses
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from threading import Event
+from typing import Any
 
 from fairchain.errors import CertificateError, SpecError
-from fairchain.models import Limits, Model, load_model
-from fairchain.populations.build import with_nodes
-from fairchain.spec import Marginals, Spec, Table, Texts, load_spec, revise
-from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, table_name
+from fairchain.models import Limits
+from fairchain.prepare import Case, gather, read_question
+from fairchain.spec import Spec, Table
+from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE
+from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
-from fairchain.verification.progress import Report
+from fairchain.verification.answers import AnswerEngine, Report
 from fairchain.verification.sampler import default_workers
-from fairchain.verification.sampling import verify_rounds
-from fairchain.verification.verdict import Verdict
-
-if TYPE_CHECKING:
-    from fairchain.tables import People
+from fairchain.verification.sampling import SamplingEngine
+from fairchain.verification.verdict import Verdict, assemble
 
 
 def verify(
@@ -96,77 +94,38 @@ def verify(
         given = {"table": table, "population": population, "seed": seed, "workers": workers, "limits": limits}
         given["allow_constant"] = allow_constant
         return isolated(verify, model, spec, weights=weights, certify=certify, progress=progress, **given)  # type: ignore[no-any-return]
-    asked = spec if isinstance(spec, Spec) else load_spec(spec)
-    asked = with_nodes(revise(asked, guarantee__seed=seed, guarantee__allow_constant=allow_constant))
-    if certify and asked.guarantee.rule == "paper":
-        raise CertificateError(NO_PAPER_CERTIFICATE)
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
-    asked = _with_table(asked, table)
-    people = _people(asked, table)
-    loaded = _model(model, asked, limits, weights)
-    if certify and (population is not None or not (loaded is None or loaded.certifiable)):
+    question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    if certify and question.guarantee.rule == "paper":
+        raise CertificateError(NO_PAPER_CERTIFICATE)
+    case = gather(model, question, weights=weights, table=table, population=population, limits=limits)
+    if certify and not case.certifiable:
         raise CertificateError(NO_CERTIFICATE)
-    workers = workers or default_workers()
-    if isinstance(asked.population, Table):
-        from fairchain.verification.counting import verify_rows
-
-        assert people is not None
-        return verify_rows(loaded, asked, people, workers, progress)
-    assert loaded is not None
-    return verify_rounds(loaded, asked, people, population, workers, progress)
+    return verify_case(case, workers=workers, progress=progress)
 
 
-def _with_table(spec: Spec, table: Any) -> Spec:
-    """The spec with the given table's file in place of its own, or what rows that were handed over are called."""
-    if isinstance(spec.population, Texts) and isinstance(table, str | Path):
-        corpus = msgspec.structs.replace(spec.population, path=str(table), dataset=None)
-        return msgspec.structs.replace(spec, population=corpus)
-    if table is None or not isinstance(spec.population, Table | Marginals):
-        return spec
-    path = str(table) if isinstance(table, str | Path) else table_name(None)
-    return msgspec.structs.replace(spec, population=msgspec.structs.replace(spec.population, path=path))
+def verify_case(case: Case, *, workers: int | None = None, progress: Report | None = None) -> Verdict:
+    """Return the verdict on a case: the engine's answer, in words.
+
+    Parameters
+    ----------
+    case
+        As `prepare` makes it.
+    workers, progress
+        As for `verify`.
+    """
+    engine, cancel, start = engine_for(case), Event(), time.perf_counter()
+    # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
+    with first_interrupt(cancel.set) if engine.partial else nullcontext():
+        answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)
+        return assemble(case, answer, start)
 
 
-def _people(spec: Spec, table: Any) -> People | None:
-    """The rows that the population speaks of, if it speaks of any."""
-    population = spec.population
-    if isinstance(population, Texts):
-        if table is not None and not isinstance(table, str | Path):
-            raise SpecError("population.path: texts are read from a file; give its path, not a table")
-        return None
-    if not isinstance(population, Table | Marginals):
-        if table is not None:
-            raise SpecError('population.kind: a table was given, and only kind = "table" or "marginals" reads one')
-        return None
-    source = table if table is not None else population.path
-    if source is None and isinstance(population, Marginals):
-        return None
-    if source is None:
-        raise SpecError(
-            'population.path: missing; name the table, path = "people.csv", or give it: --data (table=... in Python)'
-        )
-    from fairchain.tables import people_of, read_table
+def engine_for(case: Case) -> AnswerEngine:
+    """Return the engine that answers a case: counting for the rows of a table, else sampling."""
+    if isinstance(case.spec.population, Table):
+        from fairchain.verification.counting import CountingEngine
 
-    people = people_of(read_table(source), spec)
-    if isinstance(population, Marginals):
-        # Their frequencies go into the statement, which names no folders.
-        return dataclasses.replace(people, source=table_name(population.path))
-    return people
-
-
-def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None) -> Model | None:
-    """The network that is asked; None where the decisions are recorded."""
-    if isinstance(spec.population, Table) and spec.population.prediction is not None:
-        if model is not None:
-            raise SpecError(
-                "population.prediction: decisions are recorded in the table, so no model can be asked; remove one"
-            )
-        return None
-    source = model if model is not None else spec.model.path
-    if source is None:
-        raise SpecError(
-            'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
-            'decisions: prediction = "..." in [population]'
-        )
-    return load_model(source, spec, limits, allow_python=model is not None, weights=weights)
+        return CountingEngine()
+    return SamplingEngine()

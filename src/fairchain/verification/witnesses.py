@@ -8,34 +8,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.models import Model
-from fairchain.populations import Population
+from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
 from fairchain.statistics import Rule
-from fairchain.verification.verdict import RunRecord, Witness
+from fairchain.verification.record import Witness
+from fairchain.verification.verdict import RunRecord
 
 # How many witnesses to keep, and among how many rounds to look for them.
 WITNESSES, SEARCH = 3, 4096
 
 
-def find_witnesses(
-    model: Model, population: Population, spec: Spec, comparison: Comparison, rule: Rule, ledger: RunRecord
-) -> tuple[Witness, ...]:
-    """A few people of the first rounds who are decided differently as two of the subgroups that are compared.
+def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, ...]:
+    """Return a few inputs of the first rounds with different decisions in two of the subgroups that are compared.
 
     The rounds are drawn again rather than kept: memory stays flat, and a run without flips costs nothing.
     """
+    spec, comparison, model = case.spec, case.comparison, case.model
     i, j, outcome = rule.widest()
-    if not ledger.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_person(spec):
+    if model is None or not record.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_person(spec):
         return ()
     asked = tuple(comparison.asks((i, j)))
     if any(comparison.subgroups[subgroup].group is None for subgroup in asked):
         return ()
     found: list[Witness] = []
-    for rounds, first, drawn in _first_rounds(ledger, comparison):
+    for rounds, first, drawn in _first_rounds(record, comparison):
         if not set(asked) <= set(drawn):
             continue
-        shown = population.rounds(ledger.seed.value, first, rounds, subgroups=drawn).inputs(asked)
+        shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(asked)
         labels = model.predict(shown).reshape(len(asked), rounds)
         people = shown.reshape(len(asked), rounds, -1)
         found += _flips(spec, comparison, [comparison.subgroups[subgroup].name for subgroup in asked], labels, people)
@@ -92,10 +91,10 @@ def _flips(
     return found
 
 
-def _first_rounds(ledger: RunRecord, comparison: Comparison) -> Iterator[tuple[int, int, Sequence[int]]]:
+def _first_rounds(record: RunRecord, comparison: Comparison) -> Iterator[tuple[int, int, Sequence[int]]]:
     """(rounds, chunk, subgroups drawn) of the beginning of a run."""
     searched = 0
-    for plan, batch in ledger.entries:
+    for plan, batch in record.entries:
         rounds = min(batch.rounds, batch.size)
         if not rounds or searched > SEARCH:
             return

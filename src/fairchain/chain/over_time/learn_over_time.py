@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fairchain.chain.build import ChainPlan
 from fairchain.chain.chain import Chain
 from fairchain.chain.context import FRESH, PILOT, PILOT_CHUNK, ChainContext
+from fairchain.chain.fidelity import fidelity_over_time
 from fairchain.chain.over_time.probes import LastSteps, inside_of, recurrent_layers
-from fairchain.chain.over_time.time_chain import ChainLayout, TimePlan, View, blocks_of, build_over_time
+from fairchain.chain.over_time.time_chain import TimePlan, View, blocks_of, build_over_time, layout_of
 from fairchain.chain.over_time.time_counts import Passages, TimeCounts, TimeShape, check_lengths, count_passed
-from fairchain.chain.over_time.time_fidelity import fidelity_over_time
 from fairchain.chain.state_units import StateUnit, fit_units
 from fairchain.chain.stopping import ROUNDS, Effort, needed_by_paper
 from fairchain.chain.trace_counter import TraceCounter
@@ -68,7 +68,7 @@ def is_over_time(subject: ChainContext, view: str | None) -> bool:
         )
     if subject.wishes[0].tensor not in recurrent:
         raise ChainError(
-            f"{subject.wishes[0].text}: stands before {timed[0]}, which begins with the first step; name units behind "
+            f"{subject.wishes[0].text}: comes before {timed[0]}, which begins with the first step; name units behind "
             'it after it, or ask for view = "last"'
         )
     return True
@@ -104,7 +104,7 @@ def learn_over_time(
 def learn_family_over_time(
     subject: ChainContext, plan: ChainPlan, effort: Effort, pool: ThreadPoolExecutor | None
 ) -> dict[str, Chain]:
-    """A folded chain for every unit of a subject, all from the same people in one pass; all must be over time."""
+    """A folded chain for every unit of a subject, all from the same inputs in one pass; all must be over time."""
     for wish in subject.wishes:
         if wish.tensor not in _recurrent(subject):
             raise ChainError(f'{wish.text}: has one state and none over time; ask for it without view = "folded"')
@@ -147,7 +147,7 @@ def fit_over_time(subject: ChainContext) -> tuple[StateUnit, ...]:
 
 
 class TimeCounter(TraceCounter):
-    """Counts the traces of a subject over time; several chains from the same people."""
+    """Counts the traces of a subject over time; several chains from the same inputs."""
 
     def __init__(
         self, subject: ChainContext, chains: Sequence[TimeUnits], pool: ThreadPoolExecutor | None, *, moments: bool
@@ -191,7 +191,7 @@ def _sums(parts: Iterable[tuple[TimeCounts, ...]]) -> tuple[TimeCounts, ...]:
 
 def enough_over_time(counts: TimeCounts, plan: TimePlan, epsilon: float, rule: str) -> bool:
     """Whether every state that was ever seen has been seen often enough, as `stopping.enough` for other chains."""
-    layout = ChainLayout(plan)
+    layout = layout_of(plan)
     blocks = blocks_of(counts, plan, layout)
     if rule == "paper":
         needed = needed_by_paper(len(layout.names), epsilon, plan.plan.delta)
@@ -200,7 +200,7 @@ def enough_over_time(counts: TimeCounts, plan: TimePlan, epsilon: float, rule: s
     level = plan.plan.delta / sum(block.taken.size for block in blocks)
     for block in blocks:
         visits = block.taken.sum(axis=1, keepdims=True)
-        low, high = block.bounds(level, plan)
+        low, high = block.bounds(level, plan.plan)
         rate = block.taken / np.maximum(visits, 1)
         off = np.maximum(rate - low, high - rate)[visits[:, 0] > 0]
         if off.size and off.max() > epsilon:

@@ -42,7 +42,7 @@ def folded_bounds(taken: NDArray[np.int64], moments: Moments, steps: int, level:
     # One trace takes a transition between states at most once less than it has steps, and leaves time once.
     most = np.ones(taken.shape[2])
     most[: taken.shape[1]] = max(steps - 1, 1)
-    stakes = STAKES[:, None, None, None] / steps
+    stakes = STAKES.reshape(-1, *[1] * (taken.ndim + 1)) / steps
 
     def too_small(value: Floats) -> NDArray[np.bool_]:
         gain, spread = seen - value * visits, square - 2 * value * cross + value**2 * both

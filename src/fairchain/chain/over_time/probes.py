@@ -66,7 +66,7 @@ class LastSteps:
     def _last(self, name: str, hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
         last: Hidden = hidden[np.arange(len(hidden)), lengths - 1]
         if self._layers[name].direction == "bidirectional":
-            # Who reads backwards has come to the first word last.
+            # The backward direction reaches the first word last.
             half = hidden.shape[2] // 2
             last[:, half:] = hidden[:, 0, half:]
         return last

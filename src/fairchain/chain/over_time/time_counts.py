@@ -235,37 +235,3 @@ def _moments(pair: Counts, been: Counts, passages: Passages, following: int) -> 
         square += np.einsum("rpq,rpq->pq", taken, taken)
         cross += np.einsum("rpq,rp->pq", taken, been[start:end])
     return Moments(square, cross, np.einsum("rp,rp->p", been, been)[None])
-
-
-def count_cells(
-    states: States, lengths: States, labels: States, *, width: int, classes: int, steps: int | None = None
-) -> Counts:
-    """How often a cell was in a state after a step, by the label in which its trace ended, for many cells at once.
-
-    Parameters
-    ----------
-    states
-        (rows, steps, cells): states of every cell after every step.
-    lengths
-        (rows,): how many steps each trace has.
-    labels
-        (rows,): in which label each trace ended.
-    width, classes
-        How many states and labels there are.
-    steps
-        How many steps to keep, if traces of other calls may be longer.
-
-    Returns
-    -------
-    (cells, steps, width, classes). A trace is in one state of a cell after each of its steps, so each of these is a
-    count of traces; summed over steps it is a count of visits, of which one trace has several.
-    """
-    found, cells = states.shape[1:]
-    inside = np.arange(found) < lengths[:, None]
-    base = np.arange(found) * (width * classes) + labels.astype(np.int64)[:, None]
-    base = base[inside]
-    size = (steps or found) * width * classes
-    total = np.empty((cells, size), np.int64)
-    for cell in range(cells):
-        total[cell] = np.bincount(base + states[:, :, cell][inside].astype(np.int64) * classes, minlength=size)
-    return total.reshape(cells, steps or found, width, classes)

@@ -9,7 +9,6 @@ import io
 import logging
 import sys
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
@@ -93,7 +92,7 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     if version < SAFE_VERSION:
         raise ModelError(f"{path}: torch {torch.__version__} can be made to run code by such a file; update torch")
     content = read_file(path, limits.file_bytes, "the file of a state dict")
-    if not zipfile.is_zipfile(io.BytesIO(content)):
+    if not content.startswith(b"PK"):
         raise ModelError(
             f"{path}: not a state dict that torch reads without running code (not an archive of torch 1.6 or later); "
             "save it with torch.save(module.state_dict(), path)"

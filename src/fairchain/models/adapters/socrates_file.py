@@ -80,7 +80,8 @@ class SocratesFile:
             raise ModelError(f"{where}: {ascii(name)[:120]} is no path inside the JSON's folder")
         for start in range(len(parts)):
             target = folder.joinpath(*parts[start:])
-            if target.is_file():
+            # A name that is too long for the file system is the name of no file.
+            if max(map(len, parts)) < 255 and target.is_file():
                 if not target.resolve().is_relative_to(folder):
                     break
                 if target not in self._texts:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
+from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
@@ -253,7 +254,7 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
     own: dict[Key, FunctionProto] = {}
     for function in model.functions:
         key = function.domain, function.name, function.overload
-        shown, domain = _plain(function.name), _plain(function.domain)
+        shown, domain = _shown(function.name), _shown(function.domain)
         if not domain or f"{domain}.".startswith(BUILT_IN):
             raise ModelError(
                 f'{path}: function {shown} is in the domain "{domain}" of built-in operators; export '
@@ -262,12 +263,32 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
         if key in own:
             raise ModelError(f"{path}: function {shown} is defined twice; export the network again")
         own[key] = function
+    versions = _versions(path, model, "the network")
+    for function in model.functions:
+        shown = f"function {_plain(function.name)}"
+        for name, version in _versions(path, function, shown).items():
+            # The runtime takes the network's version for the operators in functions as well.
+            if versions.get(name, version) != version:
+                raise ModelError(
+                    f'{path}: {shown} has version {version} of the operators "{_plain(name)}" and the network '
+                    f"{versions[name]}; export both with the same version"
+                )
     return own
+
+
+def _versions(path: Path, part: ModelProto | FunctionProto, shown: str) -> dict[str, int]:
+    """Return the version of each set of operators; operators of two versions would have two meanings."""
+    versions: dict[str, int] = {}
+    for each in part.opset_import:
+        name = "" if each.domain == "ai.onnx" else each.domain
+        if versions.setdefault(name, each.version) != each.version:
+            raise ModelError(f"{path}: {shown} names two versions of its operators; export the network again")
+    return versions
 
 
 def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
     """Raise a ModelError for an operator that is not on the list, that is random, or that has a graph inside."""
-    name = _plain(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+    name = _shown(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
     if _key(node) not in own:
         if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
             raise ModelError(f"{path}: Dropout with a training mode is random; export the network for inference")
@@ -310,7 +331,7 @@ def _expanded(path: Path, model: ModelProto, own: dict[Key, FunctionProto], most
             inner = [call for call in called if call in own]
             missing = [call for call in inner if call not in sizes]
             if missing and key in open_calls:
-                raise ModelError(f"{path}: function {_plain(key[1])} calls itself; export the network again")
+                raise ModelError(f"{path}: function {_shown(key[1])} calls itself; export the network again")
             if missing:
                 open_calls.add(key)
                 pending.extend(dict.fromkeys(missing))
@@ -348,6 +369,12 @@ def _with_external_data(
 def _plain(text: str | bytes) -> str:
     """Return a name from the file as text; protobuf hands out bytes where they are not UTF-8."""
     return text if isinstance(text, str) else ascii(text)
+
+
+def _shown(name: str | bytes) -> str:
+    """Return a name from the file for a message: on one line, without control characters, at most 80 characters."""
+    text = in_a_line(_plain(name))
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _beside(path: Path, location: str, most: int) -> bytes:

@@ -35,7 +35,11 @@ Size = tuple[int, tuple[str, ...]] | None
 MOST_ENTRIES = 64
 TOO_LARGE = 2**31 - 1
 # Numbers of ONNX for types: whole numbers, and fractions that hold them.
-INT32, INT64, FRACTIONS = 6, 7, (1, 11)
+INT32, INT64 = 6, 7
+# How many bits of a whole number each type keeps: int32, int64, float and double.
+BITS = {INT32: 31, INT64: 63, 1: 24, 11: 53}
+# Bits of the largest size: of the batch and of the axes of inputs, and of an axis that is computed.
+SIZE_BITS, COMPUTED_BITS = 20, 31
 
 ELEMENTWISE = frozenset(
     """
@@ -81,6 +85,8 @@ class Followed:
         The name of the permutation that it holds, if it holds one.
     alike
         Whether all of its elements are the same number.
+    bits
+        How large its whole numbers can be, and those that they were computed from.
     """
 
     axes: tuple[Axis, ...] | None
@@ -89,6 +95,7 @@ class Followed:
     order: str | None = None
     permutation: str = ""
     alike: bool = False
+    bits: int = 63
 
     @property
     def batch(self) -> int | None:
@@ -205,6 +212,8 @@ class _Walk:
             made = [Followed(None, taint=str(reason))]
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             made = [Followed(None, taint=f"{label} does not fit its inputs")]
+        bits = min((each.bits for each in inputs if each is not None), default=63)
+        made = [_within(each, min(bits, each.bits)) for each in made]
         return [made[place] if place < len(made) else made[-1] for place in range(outputs)]
 
     def _rule(self, operator: str) -> Rule | None:
@@ -222,10 +231,7 @@ class _Walk:
         """Follow the operators of a function, with these attributes or its own defaults."""
         given = {each.name: each for each in function.attribute_proto} | attributes
         inner = {name: each for name, each in zip(function.input, inputs, strict=False) if each is not None}
-        opset = self._opset
-        self._opset = next((each.version for each in function.opset_import if each.domain in ("", "ai.onnx")), opset)
         self.run(function.node, inner, given)
-        self._opset = opset
         lost = Followed(None, taint=f"function {function.name} has an output that nothing makes")
         return [inner.get(name, lost) for name in function.output]
 
@@ -255,10 +261,11 @@ class _Walk:
 
     def _elementwise(self, node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         given = [each for each in inputs if each is not None]
-        if node.op_type == "Cast" and self._int("to", 0) in (INT32, INT64):
-            return [given[0]]
-        if node.op_type == "Cast" and self._int("to", 0) in FRACTIONS:
-            return [replace(given[0], permutation="")]
+        if node.op_type == "Cast" and self._int("to", 0) in BITS:
+            to = self._int("to", 0)
+            # A permutation has fewer numbers than 32 bits can count, but not than a fraction can.
+            kept = given[0].permutation if to in (INT32, INT64) else ""
+            return [replace(given[0], permutation=kept, bits=BITS[to])]
         if node.op_type in ("Clip", "Dropout"):
             # Limits and rates are single numbers, and may be computed.
             if any(each.batch is not None for each in given[1:]):
@@ -266,7 +273,7 @@ class _Walk:
             return [replace(given[0], taint=_taint(given), entries=None, permutation="")]
         entries = _computed(node.op_type, given)
         if entries is not None:
-            return [_whole(entries, self._joined(given).axes, any(each.taint for each in given))]
+            return [_whole(entries, self._joined(given).axes, tainted=any(each.taint for each in given))]
         made = self._joined(given)
         same = node.op_type == "Identity"
         return [given[0] if same else made]
@@ -303,10 +310,11 @@ class _Walk:
         data = _axed(inputs[0])
         axes = self._axes_of(inputs, 1)
         if not axes and self._int("noop_with_empty_axes", 0):
-            return [data]
+            return [self._across(data, ())]
         places = [_place(axis, data.rank) for axis in axes] if axes else list(range(data.rank))
         if _node.op_type == "ReduceProd" and data.entries is not None and len(data.axes or ()) == 1:
-            return [_whole((_product(data.entries),), ((),) if self._int("keepdims", 1) else (), bool(data.taint))]
+            kept = ((),) if self._int("keepdims", 1) else ()
+            return [_whole((_product(data.entries),), kept, tainted=bool(data.taint))]
         return [self._without(data, places, keep=bool(self._int("keepdims", 1)))]
 
     def _without(self, data: Followed, places: Sequence[int], *, keep: bool) -> Followed:
@@ -359,7 +367,8 @@ class _Walk:
         count = inputs[1].entries if len(inputs) > 1 and inputs[1] is not None else None
         if data.batch == place:
             whole = count is not None and len(count) == 1 and count[0] == _size((BATCH,), self._batch)
-            if data.axes == ((BATCH,),) and data.permutation and whole and not self._int("largest", 1):
+            ascending = self._int("sorted", 1) and not self._int("largest", 1)
+            if data.axes == ((BATCH,),) and data.permutation and whole and ascending:
                 # The places of 0, 1, 2 ... in a permutation are its inverse.
                 numbers = replace(data, permutation="")
                 return [numbers, replace(data, permutation=_inverse(data.permutation))]
@@ -372,6 +381,8 @@ class _Walk:
                 Followed(data.axes, taint=taint, permutation=str(name)),
             ]
         known = count[0] if count is not None and len(count) == 1 else None
+        # The runtime keeps 32 bits of the number.
+        known = known if known is not None and _largest(known) < BITS[INT32] else None
         if known is not None and BATCH in known[1]:
             raise _TaintedError("chooses as many elements as there are rows")
         taint = data.taint or (inputs[1].taint if len(inputs) > 1 and inputs[1] is not None and known is None else "")
@@ -383,10 +394,11 @@ class _Walk:
         """Multiply matrices, as numpy does."""
         chosen = (inputs[0], inputs[3]) if node.op_type == "QLinearMatMul" else (inputs[0], inputs[1])
         first, second = (_axed(each) for each in chosen)
-        rest = [each for each in inputs if each is not None and each not in chosen]
-        if any(each.batch is not None for each in rest):
-            raise _TaintedError("has parameters that differ between rows")
+        rest = [each for each in inputs if each is not None and not any(each is one for one in chosen)]
         one, other = list(first.axes or ()), list(second.axes or ())
+        columns = len(other) > 1 and BATCH in other[-1]
+        if any(any(_axed(each).axes or ()) and (each.rank > 1 or columns) for each in rest):
+            raise _TaintedError("has parameters that differ between rows")
         if not one or not other:
             raise _TaintedError("multiplies a single number")
         contracted = (one[-1], other[-2] if len(other) > 1 else other[-1])
@@ -431,7 +443,8 @@ class _Walk:
             raise _TaintedError("has parameters that differ between rows")
         if data.batch not in (None, 0) or (data.batch == 0 and data.rank < 2):
             raise _TaintedError("takes the rows of a batch for channels or places")
-        if node.op_type == "BatchNormalization" and self._int("training_mode", 0):
+        # Before version 14 a second output asked for training.
+        if node.op_type == "BatchNormalization" and (self._int("training_mode", 0) or len(node.output) > 1):
             raise _TaintedError("normalises by the rows of a batch, as in training")
         axes = data.axes or ()
         if node.op_type not in SAME_SHAPE:
@@ -465,10 +478,10 @@ class _Walk:
 
     def _by_row(self, node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
-        # A list of numbers would be read as one row.
-        if data.batch is not None and (data.batch != 0 or data.rank != 2):
+        # A list of numbers is read as one row.
+        if data.rank != 2 or data.batch not in (None, 0):
             raise _TaintedError("takes the rows of a batch for columns")
-        rows = data.axes[:1] if data.axes else ()
+        rows = (data.axes or ())[:1]
         scores = _followed((*rows, self._columns(node.op_type)), data.order, data.taint)
         labels = _followed(rows, data.order, data.taint)
         return [labels, scores] if "Classifier" in node.op_type else [scores]
@@ -516,7 +529,7 @@ class _Walk:
                 if axes is None or len(axes) != rank or axes[at] != batch:
                     raise _TaintedError("begins in states, or has lengths, that do not belong to its rows")
         order, taint = _order(optional), _taint(optional)
-        steps, size = (data.axes or ())[time], (self._int("hidden_size", 0),)
+        steps, size = (data.axes or ())[time], _axis(self._int("hidden_size", 0))
         both = (2,) if self._attributes.get("direction") and self._attributes["direction"].s == b"bidirectional" else ()
         every = (batch, steps, both, size) if first else (steps, both, batch, size)
         last = (batch, both, size) if first else (both, batch, size)
@@ -526,22 +539,29 @@ class _Walk:
         data = inputs[0]
         if data is None or data.axes is None:
             return [Followed((self._new(),), taint=data.taint if data is not None else "")]
-        sizes = tuple(_size(axis, self._batch) for axis in data.axes)
-        end = self._int("end", data.rank)
-        return [_whole(sizes[slice(self._int("start", 0), end)])]
+        sizes = self._sizes(data)[self._int("start", 0) : self._int("end", data.rank)]
+        return [_whole(sizes, tainted=bool(data.taint))]
+
+    def _sizes(self, data: Followed) -> tuple[Size, ...]:
+        """Return the size of each axis; one that was computed from tainted numbers may depend on the batch itself."""
+        sizes = (_size(axis, self._batch) for axis in data.axes or ())
+        return tuple(
+            None if data.taint and size is not None and any(_is_computed(symbol) for symbol in size[1]) else size
+            for size in sizes
+        )
 
     def _count(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
-        return [_whole((_product([_size(axis, self._batch) for axis in data.axes or ()]),), ())]
+        return [_whole((_product(self._sizes(data)),), (), tainted=bool(data.taint))]
 
     def _constant_node(self, _node: NodeProto, _inputs: list[Followed | None]) -> list[Followed]:
         given = self._attributes
         if "value" in given:
             return [_constant(given["value"].t)]
         if "value_int" in given:
-            return [_whole(((int(given["value_int"].i), ()),), ())]
+            return [_whole(((int(given["value_int"].i), ()),), (), tainted=False)]
         if "value_ints" in given:
-            return [_whole(tuple((int(each), ()) for each in given["value_ints"].ints))]
+            return [_whole(tuple((int(each), ()) for each in given["value_ints"].ints), tainted=False)]
         if "value_floats" in given:
             return [Followed((_axis(len(given["value_floats"].floats)),))]
         if "value_strings" in given:
@@ -585,7 +605,7 @@ class _Walk:
     def _turned(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
         order = self._ints("perm") or list(range(data.rank))[::-1]
-        return [replace(data, axes=tuple((data.axes or ())[place] for place in order))]
+        return [_regarded(data, tuple((data.axes or ())[place] for place in order))]
 
     def _flattened(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
@@ -593,18 +613,21 @@ class _Walk:
         cut = cut + data.rank if cut < 0 else cut
         axes = data.axes or ()
         two = (tuple(f for axis in axes[:cut] for f in axis), tuple(f for axis in axes[cut:] for f in axis))
-        return [replace(data, axes=two, entries=None)]
+        return [_regarded(replace(data, entries=None), two)]
 
     def _squeezed(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
         axes = self._axes_of(inputs, 1)
         own = data.axes or ()
+        if axes is None and any(isinstance(factor, str) for axis in own for factor in axis):
+            # An axis of a free size is removed too whenever it happens to be 1.
+            raise _TaintedError("removes the batch dimension, or another free one, if its size is 1; give it axes")
         places = (
             [_place(axis, data.rank) for axis in axes] if axes is not None else [i for i, a in enumerate(own) if not a]
         )
         if data.batch in places:
             raise _TaintedError("removes the batch dimension")
-        return [replace(data, axes=tuple(axis for place, axis in enumerate(own) if place not in places))]
+        return [_regarded(data, tuple(axis for place, axis in enumerate(own) if place not in places))]
 
     def _unsqueezed(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
@@ -612,7 +635,7 @@ class _Walk:
         rank = data.rank + len(places)
         new = {_place(place, rank) for place in places}
         rest = iter(data.axes or ())
-        return [replace(data, axes=tuple(() if place in new else next(rest) for place in range(rank)))]
+        return [_regarded(data, tuple(() if place in new else next(rest) for place in range(rank)))]
 
     def _reshaped(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data, wanted = inputs[0], inputs[1]
@@ -633,7 +656,7 @@ class _Walk:
             ]
         factors = [factor for axis in data.axes for factor in axis]
         axes = self._regrouped(factors, sizes)
-        return [replace(data, axes=axes, entries=data.entries if len(axes) <= 1 else None)]
+        return [_regarded(replace(data, entries=data.entries if len(axes) <= 1 else None), axes)]
 
     def _regrouped(self, factors: list[Factor], sizes: list[Size]) -> tuple[Axis, ...]:
         """Split factors into axes of these sizes, or as far as the axis with the rows."""
@@ -663,8 +686,9 @@ class _Walk:
             return parts
         if any(part.batch == place for part in parts):
             raise _TaintedError("puts rows of several batches one after the other")
-        if all(part.entries is not None for part in parts):
-            return [_whole(tuple(entry for part in parts for entry in part.entries or ()))]
+        if all(part.entries is not None and part.rank == 1 for part in parts):
+            joined = tuple(entry for part in parts for entry in part.entries or ())
+            return [_whole(joined, tainted=bool(_taint(parts)))]
         if any(part.rank != parts[0].rank for part in parts):
             raise _TaintedError("joins tensors of different ranks")
         axes = []
@@ -741,14 +765,14 @@ class _Walk:
             made[place] = self._cut(size, start, end, step)
         kept = self._cut_entries(data, bounds, steps)
         if kept is not None:
-            return [_whole(kept)]
+            return [_whole(kept, tainted=bool(_taint(inputs)))]
         return [_followed(tuple(made), data.order, taint, alike=data.alike)]
 
     def _cut(self, size: Size, start: Size, end: Size, step: int) -> Axis:
         """Return the axis that a slice leaves of one of a known size."""
         if size is None or start is None or end is None or size[1] or start[1] or end[1] or not step:
             return self._new()
-        return _axis(len(range(size[0])[slice(start[0], end[0] if abs(end[0]) < TOO_LARGE else None, step)]))
+        return _axis(len(range(size[0])[start[0] : end[0] : step]))
 
     @staticmethod
     def _cut_entries(data: Followed, bounds: Sequence[Any], steps: Sequence[int]) -> tuple[Size, ...] | None:
@@ -757,8 +781,6 @@ class _Walk:
         start, end = bounds[0]
         if start is None or end is None or start[1] or end[1]:
             return None
-        if steps[0] < 0:
-            return data.entries[:: steps[0]] if abs(end[0]) >= TOO_LARGE else None
         return data.entries[start[0] : end[0] : steps[0]]
 
     def _gathered(self, node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
@@ -770,12 +792,13 @@ class _Walk:
         if data.entries is not None and index.entries is not None and data.rank == 1:
             places = _numbers(index, "with places that are computed")
             if all(-len(data.entries) <= at < len(data.entries) for at in places):
-                return [_whole(tuple(data.entries[at] for at in places), index.axes)]
-        if data.batch == place and data.order is not None:
+                return [_whole(tuple(data.entries[at] for at in places), index.axes, tainted=bool(data.taint))]
+        # Rows that are all alike may be chosen from, unless something else comes before them in their axis.
+        if data.batch == place and (data.order is not None or (data.axes or ())[place][0] != BATCH):
             if not index.permutation or index.axes != ((BATCH,),) or (data.axes or ())[place] != (BATCH,):
                 raise _TaintedError("chooses some rows of a batch")
-            order = _reordered(data.order, index.permutation)
-            return [replace(data, order=order, entries=None)]
+            order = _reordered(data.order or "", index.permutation)
+            return [replace(data, order=order, entries=None, permutation="")]
         axes = (*(data.axes or ())[:place], *(index.axes or ()), *(data.axes or ())[place + 1 :])
         return [_followed(axes, _order(inputs), _taint(inputs))]
 
@@ -786,7 +809,7 @@ class _Walk:
         updates = inputs[2] if node.op_type == "ScatterElements" else None
         if place in (data.batch, index.batch):
             inverted = updates is not None and updates.permutation == "rows" and updates.axes == index.axes
-            if inverted and index.permutation and index.axes == ((BATCH,),):
+            if inverted and index.permutation and index.axes == data.axes == ((BATCH,),) and not self._adds():
                 return [replace(index, permutation=_inverse(index.permutation))]
             raise _TaintedError("chooses some rows of a batch")
         parts = [data, index, *([updates] if updates is not None else [])]
@@ -796,6 +819,11 @@ class _Walk:
             raise _TaintedError("joins the rows with something of another kind at the same axis")
         axes = data.axes if updates is not None else index.axes
         return [_followed(axes or (), _order(inputs), _taint(inputs))]
+
+    def _adds(self) -> bool:
+        """Whether a scatter combines what it puts in a place with what was there."""
+        reduction = self._attributes.get("reduction")
+        return reduction is not None and reduction.s != b"none"
 
     def _by_position(self, node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         """Gather by tuples of positions; if the first counts the rows, each row picks from itself."""
@@ -855,7 +883,7 @@ class _Walk:
             raise _TaintedError("adds rows to a batch")
         grown = [bool(pads[place] or pads[place + data.rank]) for place in range(data.rank)]
         axes = tuple(self._new() if more else axis for more, axis in zip(grown, data.axes or (), strict=True))
-        return [_followed(axes, data.order, data.taint)]
+        return [_followed(axes, data.order, _taint(inputs))]
 
     def _one_hot(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
@@ -874,7 +902,8 @@ class _Walk:
 
     def _triangle(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
-        return [self._across(data, range(max(0, data.rank - 2), data.rank))]
+        made = self._across(data, range(max(0, data.rank - 2), data.rank))
+        return [replace(made, taint=_taint(inputs))]
 
     def _reversed(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
@@ -887,8 +916,10 @@ class _Walk:
 
     def _quantised(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
         data = _axed(inputs[0])
-        if any(each.batch is not None for each in inputs[1:] if each is not None):
-            raise _TaintedError("has parameters that differ between rows")
+        along = _place(self._int("axis", 1), max(data.rank, 2))
+        for each in inputs[1:]:
+            if each is not None and any(_axed(each).axes or ()) and (each.rank > 1 or along == data.batch):
+                raise _TaintedError("has parameters that differ between rows")
         return [_followed(data.axes or (), data.order, _taint(inputs))]
 
     def _like(self, _node: NodeProto, inputs: list[Followed | None]) -> list[Followed]:
@@ -1032,8 +1063,11 @@ def _followed(axes: tuple[Axis, ...], order: str | None, taint: str, *, alike: b
     return Followed(axes, taint=taint, order=order, alike=alike)
 
 
-def _whole(entries: tuple[Size, ...], axes: tuple[Axis, ...] | None = None, tainted: bool = False) -> Followed:
-    """Return what is known of a tensor of whole numbers, which is tainted if one of them depends on the batch."""
+def _whole(entries: tuple[Size, ...], axes: tuple[Axis, ...] | None = None, *, tainted: bool) -> Followed:
+    """Return what is known of a tensor of whole numbers, which is tainted if one of them depends on the batch.
+
+    `tainted` says whether something that it was made from is; then a number that is not known may depend on the batch.
+    """
     depends = any(BATCH in entry[1] if entry is not None else tainted for entry in entries)
     taint = "the number of rows is used as a value" if depends else ""
     kept = entries if len(entries) <= MOST_ENTRIES else None
@@ -1051,7 +1085,32 @@ def _constant(tensor: TensorProto) -> Followed:
     numbers = list(tensor.int64_data if tensor.data_type == INT64 else tensor.int32_data)
     if raw:
         numbers = np.frombuffer(raw, "<i8" if tensor.data_type == INT64 else "<i4").tolist()
-    return Followed(axes, entries=tuple((int(number), ()) for number in numbers), alike=len(set(numbers)) == 1)
+    entries = tuple((int(number), ()) for number in numbers)
+    return Followed(axes, entries=entries, alike=len(set(numbers)) == 1, bits=BITS[tensor.data_type])
+
+
+def _is_computed(symbol: str) -> bool:
+    """Whether a symbol is the size of an axis that an operator made, as those of `_Walk._new` are."""
+    return symbol.startswith("?")
+
+
+def _within(given: Followed, bits: int) -> Followed:
+    """Return what is known of a tensor without the numbers that may have been rounded or have overflowed."""
+    if given.entries is None:
+        return replace(given, bits=bits)
+    kept = tuple(entry if entry is None or _largest(entry) < bits else None for entry in given.entries)
+    return replace(given, entries=kept, bits=bits)
+
+
+def _largest(size: tuple[int, tuple[str, ...]]) -> int:
+    """Return how many bits a number may need."""
+    symbols = sum(COMPUTED_BITS if _is_computed(symbol) else SIZE_BITS for symbol in size[1])
+    return abs(size[0]).bit_length() + symbols
+
+
+def _regarded(data: Followed, axes: tuple[Axis, ...]) -> Followed:
+    """Return the same elements in the same order, with other axes around them."""
+    return replace(data, axes=axes, permutation="" if data.permutation == "rows first" else data.permutation)
 
 
 def _axed(given: Followed | None) -> Followed:
@@ -1137,9 +1196,9 @@ def _equal(one: Size, other: Size) -> Size:
         return None
     if one == other:
         return 1, ()
-    # A size is at least 1, so it is no negative number.
-    negative = any(size[0] < 0 and not size[1] for size in (one, other))
-    return (0, ()) if negative or (not one[1] and not other[1]) else None
+    # A size is not negative, so it differs from a negative number.
+    apart = one[0] * other[0] < 0 and not (one[1] and other[1])
+    return (0, ()) if apart or (not one[1] and not other[1]) else None
 
 
 def _either(test: Size, one: Size, other: Size) -> Size:
@@ -1152,7 +1211,8 @@ def _modulo(one: Size, other: Size) -> Size:
 
 
 def _over(one: Size, other: Size) -> Size:
-    return _quotient(one, other)
+    # A size that is computed may be 0.
+    return _quotient(one, other) if other is not None and not any(map(_is_computed, other[1])) else None
 
 
 ARITHMETIC: dict[str, Callable[..., Size]] = {

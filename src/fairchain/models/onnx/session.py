@@ -32,7 +32,7 @@ from fairchain.models.base import (
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.file_checks import Limits, Network, check_bytes, read_network
 from fairchain.models.onnx.inputs import Feed, plan_feed
-from fairchain.models.onnx.row_independence import Followed, check_row_independence, follow
+from fairchain.models.onnx.row_independence import SIZE_BITS, Followed, check_row_independence, follow
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.models.onnx.time_limit import Watchdog
 from fairchain.spec import Spec
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 Hidden = NDArray[np.floating]
+# Most rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
+MOST_ROWS = 2**SIZE_BITS - 1
 
 
 class OnnxModel:
@@ -195,6 +197,9 @@ class OnnxModel:
         """
         if not len(values):
             return np.empty(0, np.uint16)
+        if len(values) > MOST_ROWS:
+            starts = range(0, len(values), MOST_ROWS)
+            return np.concatenate([self.predict(values[start : start + MOST_ROWS]) for start in starts])
         try:
             if self._feed.batch is not None:
                 return self._predict_in_batches(values, self._feed.batch)

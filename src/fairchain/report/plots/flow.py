@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fairchain.number_format import share, with_interval
 from fairchain.report.chain_flow import ChainFlow, Strand
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.number_format import share, with_interval
 from fairchain.report.plots.frame import label, picture
 
 WIDTH, NODE, GAP, TOP, BOTTOM = 860, 14, 26, 48, 14

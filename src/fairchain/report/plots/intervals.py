@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairchain.number_format import with_interval
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.number_format import with_interval
 from fairchain.report.plots.frame import AxisScale, around, axis, label, picture, text_width
 
 LINE, TOP, BOTTOM, WIDTH, NUMBERS = 26, 12, 44, 760, 190

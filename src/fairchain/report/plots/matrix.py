@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fairchain.number_format import with_interval
 from fairchain.report.markup import Markup, el, name
-from fairchain.report.number_format import with_interval
 from fairchain.report.plots.frame import scrolled
 
 # Above so many groups a cell has room for the longer side of its interval only.

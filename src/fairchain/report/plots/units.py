@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from fairchain.number_format import with_interval
 from fairchain.report.markup import Markup, el, join
-from fairchain.report.number_format import with_interval
 from fairchain.report.plots.frame import AxisScale, label, picture
 
 WIDTH, LEFT, ROW, SPACE, TOP, BOTTOM = 760, 150, 64, 20, 14, 8

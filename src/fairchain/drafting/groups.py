@@ -1,4 +1,4 @@
-"""Who is compared: the features that a law may protect, and groups of them that have enough rows to speak of.
+"""Groups to compare: the features that a law may protect, and ranges of them that have enough rows.
 
 A category has one group for each value. Numbers are put into ranges whose ends are round, in the user's own units,
 with neighbours joined until each has enough rows.
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.drafting.draft_result import Guess
-from fairchain.drafting.name_hints import is_quantity, like_protected
+from fairchain.drafting.columns import PROTECTED_WORDS, like_protected, words_of
+from fairchain.drafting.guesses import Guess, listed
 from fairchain.errors import SpecError
-from fairchain.messages import MOST_LISTED, near, shown
+from fairchain.messages import near, shown
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
 from fairchain.spec.schema import GroupExpr
 from fairchain.tables.columns import number_text
@@ -29,25 +28,15 @@ MOST_RANGES = 10
 
 
 class NobodyProtectedError(SpecError):
-    """No name tells which feature is protected; `candidates` are those that have groups."""
+    """No name shows which feature is protected; `candidates` are the features."""
 
     def __init__(self, message: str, candidates: tuple[str, ...]) -> None:
         super().__init__(message)
         self.candidates = candidates
 
 
-@dataclass(frozen=True)
-class Protection:
-    """The features with groups written into those that are protected, and what the property says about them."""
-
-    features: tuple[Feature, ...]
-    protected: tuple[str, ...]
-    min_size: float | None
-    guesses: tuple[Guess, ...]
-
-
 def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> list[tuple[str, ...]]:
-    """What may be protected, the likeliest first: what is given and nothing else, or one by its name.
+    """Return the possible protected features, the likeliest first: those given, or one by its name.
 
     `names` are features, `others` columns of the table that the model does not take.
     """
@@ -55,34 +44,29 @@ def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str]
     for name in given:
         if name not in every:
             raise SpecError(f"protected: {source} has no column {shown(name)} ({near(name, every)})")
-    if given:
-        return [tuple(dict.fromkeys(given))]
-    likely = like_protected(every)
-    if likely:
-        return [(name,) for name in likely]
-    listed = ", ".join(shown(name) for name in names[:MOST_LISTED])
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    raise NobodyProtectedError(
-        f"{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): "
-        f"{listed}{more}",
-        tuple(names),
+    likely: list[tuple[str, ...]] = (
+        [tuple(dict.fromkeys(given))] if given else [(name,) for name in like_protected(every)]
     )
+    if not likely:
+        raise NobodyProtectedError(
+            f"{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): "
+            f"{listed(names)}",
+            tuple(names),
+        )
+    return likely
 
 
-def protect(
-    features: Sequence[Feature],
-    values: NDArray[np.float64],
-    protected: Sequence[str],
-    likely: Sequence[str],
-    source: str,
-) -> Protection:
-    """Write groups into the protected features, and leave out groups that are too small to speak of.
+def with_groups(
+    features: Sequence[Feature], values: NDArray[np.float64], protected: Sequence[str], source: str
+) -> tuple[tuple[Feature, ...], float | None, tuple[Guess, ...]]:
+    """Return the features with groups, the smallest size of a group that is compared, and the guesses about both.
 
-    Features that are likely protected too get groups as well, so that one may ask about them without more ado.
+    Features that are likely protected too get groups as well, so that a later run may compare them.
     """
-    grouped = list(features)
-    guesses: list[Guess] = []
+    grouped, guesses = list(features), []
     members = {}
+    total = 1
+    likely = like_protected([feature.name for feature in features if not feature.unseen])
     for place, feature in enumerate(features):
         if feature.name not in (*protected, *likely):
             continue
@@ -90,19 +74,35 @@ def protect(
         if len(np.unique(member)) < 2:
             if feature.name in protected:
                 raise SpecError(
-                    f"protected: {shown(feature.name)} has a single value in {source}, so there is nobody to compare; "
-                    "name another feature with --protected (protected=[...])"
+                    f"protected: {shown(feature.name)} has a single value in {source}, so there are no groups to "
+                    "compare; name another feature with --protected (protected=[...])"
                 )
             continue
         grouped[place], members[feature.name] = made, member
         if made.groups:
             guesses.append(Guess(f"feature.{feature.name}.groups", _about_groups(made)))
-    least, guess = _least_size(grouped, protected, [members[name] for name in protected])
-    return Protection(tuple(grouped), tuple(protected), least, (*guesses, *guess))
+        if feature.name in protected:
+            total *= len(made.groups) or (len(made.values) if isinstance(made, CategoryFeature) else 1)
+    _, counts = np.unique(np.stack([members[name] for name in protected]), axis=1, return_counts=True)
+    least = ENOUGH if (counts >= ENOUGH).sum() >= 2 else 1
+    few = total - int((counts >= least).sum())
+    if few:
+        guesses.append(Guess("property.min_size", f"Groups with fewer rows are left out: {few:,} of {total:,}."))
+    return tuple(grouped), float(least) if few else None, tuple(guesses)
+
+
+def is_quantity(name: str) -> bool:
+    """Return whether neighbouring numbers of a feature are alike: true of ages and hours, not of numbered countries.
+
+    >>> [is_quantity(name) for name in ("age", "hours", "race", "native-country", "age at marriage")]
+    [True, True, False, False, True]
+    """
+    words = words_of(name)
+    return "age" in words or not any(word in PROTECTED_WORDS for word in words)
 
 
 def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArray[np.int64]]:
-    """The feature with groups, and the number of the group that each row belongs to."""
+    """Return the feature with groups, and the index of each row's group."""
     if isinstance(feature, CategoryFeature):
         return feature, column.astype(np.int64)
     levels = np.unique(column)
@@ -130,7 +130,7 @@ def _range_name(low: float, high: float, whole: bool) -> str:
 
 
 def _starts(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Where the ranges begin: round numbers, or quantiles where round ones would leave everybody in one range."""
+    """Return where the ranges begin: round numbers, or quantiles where round ones would leave a single range."""
     enough = min(ENOUGH, max(1, len(column) // 4))
     rough, fine = _round_edges(float(column.min()), float(column.max()), whole), _quantiles(column, whole)
     for edges, least in ((rough, enough), (fine, enough), (fine, 1)):
@@ -141,7 +141,7 @@ def _starts(column: NDArray[np.float64], whole: bool) -> list[float]:
 
 
 def _quantiles(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Edges at the quarters, and above the least number, which may be what most rows hold."""
+    """Return edges at the quartiles, and above the smallest number, which may be that of most rows."""
     levels = np.unique(column)
     quarters = np.searchsorted(levels, np.quantile(column, [0.25, 0.5, 0.75], method="higher"))
     begins = np.array(sorted({1, *quarters.tolist()} - {0, len(levels)}), int)
@@ -153,9 +153,9 @@ def _quantiles(column: NDArray[np.float64], whole: bool) -> list[float]:
 
 
 def _round_edges(low: float, high: float, whole: bool) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten: the closest ones that make no more ranges than wanted."""
+    """Return multiples of 1, 2 or 5 times a power of ten: the finest that give at most MOST_RANGES ranges."""
     width = (high - low) / MOST_RANGES
-    # Beyond these, steps and their multiples are no numbers any more.
+    # Beyond these, steps and their multiples are not representable.
     if not 1e-290 < width < 1e290 or max(abs(low), abs(high)) / width > 1e15:
         return [low]
     power = math.floor(math.log10(width))
@@ -171,7 +171,7 @@ def _round_edges(low: float, high: float, whole: bool) -> list[float]:
 
 
 def _joined(edges: Sequence[float], column: NDArray[np.float64], enough: int) -> list[float]:
-    """The edges at which a range of enough rows begins; the last range takes what is left over."""
+    """Return the edges at which a range of enough rows begins; the last range takes the remaining rows."""
     counts = np.bincount(np.searchsorted(edges, column, side="right") - 1, minlength=len(edges))
     kept, rows = [edges[0]], 0
     for edge, count in zip(edges[1:], counts[:-1], strict=True):
@@ -188,22 +188,3 @@ def _about_groups(feature: Feature) -> str:
     if all(not isinstance(members, tuple) for members in feature.groups.values()):
         return "Groups: one for each value that occurs; join or rename them as your question needs."
     return f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
-
-
-def _least_size(
-    features: Sequence[Feature], protected: Sequence[str], members: Sequence[NDArray[np.int64]]
-) -> tuple[float | None, tuple[Guess, ...]]:
-    """A least size if some group, or combination of groups, has few rows or none."""
-    by_name = {feature.name: feature for feature in features}
-    total = math.prod(_group_count(by_name[name]) for name in protected)
-    _, counts = np.unique(np.stack(members), axis=1, return_counts=True)
-    least = ENOUGH if (counts >= ENOUGH).sum() >= 2 else 1
-    few = total - int((counts >= least).sum())
-    if not few:
-        return None, ()
-    text = f"Groups with fewer rows are left out: {few:,} of {total:,}."
-    return float(least), (Guess("property.min_size", text),)
-
-
-def _group_count(feature: Feature) -> int:
-    return len(feature.groups) or (len(feature.values) if isinstance(feature, CategoryFeature) else 1)

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.drafting.model_signature import Input, Signature, signature_of
+from fairchain.drafting import signature
+from fairchain.drafting.signature import Input, Signature, open_model
 from fairchain.errors import ModelError
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
 from tests.networks import constant, graph, node, value
 from tests.sequences import Network, Recurrent
+
+
+def signature_of(model: Any, output: str | None = None) -> Signature:
+    return signature.signature_of(open_model(model), output)
 
 
 def test_a_flat_network_tells_its_width_and_its_scores() -> None:
@@ -104,11 +109,32 @@ def test_a_name_is_looked_at_as_what_it_stands_for(tmp_path: Path, monkeypatch: 
     (tmp_path / "named_models.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     assert signature_of("python:named_models:network") == signature_of(by_hours())
-    assert signature_of("python:named_models:nothing") == signature_of(None)
-    with pytest.raises(ModelError, match="python:named_models:path: is a str, not a model"):
+    with pytest.raises(ModelError, match="python:named_models:path: found a str; name a function or a model there"):
         signature_of("python:named_models:path")
-    with pytest.raises(ModelError, match='there is no "networks" in named_models'):
-        signature_of("python:named_models:networks")
+    for name in ("networks", "nothing"):
+        with pytest.raises(ModelError, match=f'there is no "{name}" in named_models'):
+            signature_of(f"python:named_models:{name}")
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [("model.pkl", "a pickle can run any code"), ("model.txt", "is not read; give one of"), (3, "int: ")],
+)
+def test_what_cannot_be_loaded_is_refused_before_the_table_is_read(tmp_path: Path, model: Any, words: str) -> None:
+    if isinstance(model, str):
+        model = tmp_path / model
+        model.write_bytes(b"")
+    with pytest.raises(ModelError, match=words):
+        draft(tmp_path / "there is no such table.csv", model)
+
+
+def test_a_network_is_read_once(tmp_path: Path) -> None:
+    """The file may change while it is drafted from: every trial runs the bytes that were checked."""
+    path = tmp_path / "network.onnx"
+    path.write_bytes(by_hours())
+    opened = open_model(path)
+    path.unlink()
+    assert opened.load(draft(numbers(), by_hours()).spec).name == str(path)
 
 
 sklearn = pytest.importorskip("sklearn")

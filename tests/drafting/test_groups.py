@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairchain.drafting.protected import ENOUGH, group
+from fairchain.drafting.groups import ENOUGH, group
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 
 

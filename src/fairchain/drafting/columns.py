@@ -1,0 +1,315 @@
+"""Features from the columns of a table: which column fills which input of the model, and how it is encoded.
+
+Names of inputs or columns leave one layout. A network with one flat input names nothing, so several layouts may have
+its width; the true labels of the rows choose among them (`trials`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.drafting.guesses import Guess, listed
+from fairchain.drafting.signature import Input, Signature
+from fairchain.errors import DataError, ModelError
+from fairchain.messages import shown
+from fairchain.models.onnx.encoding import widths
+from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
+from fairchain.spec.schema import NOT_KNOWN
+from fairchain.spec.validate import MOST_EXACT, MOST_VALUES
+from fairchain.tables import RawTable
+from fairchain.tables.columns import TextCells, parse_number
+
+ID_NAMES = frozenset({"id", "ids", "index", "unnamed_0", "row", "row_id", "rowid", "uuid", "guid", "person_id", "name"})
+# A word in the name of a feature, likeliest first.
+PROTECTED_WORDS = (
+    *("sex", "gender", "race", "ethnicity", "ethnic", "age", "religion", "religious", "disability", "disabled"),
+    *("handicap", "nationality", "citizenship", "citizen", "foreign", "foreigner", "immigrant", "migrant", "native"),
+    *("birthplace", "marital", "married", "pregnant", "pregnancy", "orientation", "caste", "veteran"),
+)
+MOST_CATEGORIES = 5000
+# A text column is an identifier if so many of its cells differ, in a table with enough rows.
+NEARLY_ALL, ENOUGH_ROWS = 0.9, 50
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words in a name: of `MaritalStatus`, `marital-status` and `marital_status` the same two.
+
+    >>> words_of("MaritalStatus"), words_of("native-country"), words_of("ageGroup2")
+    (['marital', 'status'], ['native', 'country'], ['age', 'group', '2'])
+    """
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_A-Za-z]+", name)]
+
+
+def plain(name: str) -> str:
+    """Return a name as its words joined by underscores, to compare names that differ in spelling only."""
+    return "_".join(words_of(name))
+
+
+def like_protected(names: Iterable[str]) -> list[str]:
+    """Return the names of attributes that a law may protect, the likeliest first.
+
+    >>> like_protected(["age", "average_age_of_car", "mileage", "sex", "native-country"])
+    ['sex', 'age', 'average_age_of_car', 'native-country']
+    """
+    ranked = []
+    for place, name in enumerate(names):
+        found = [PROTECTED_WORDS.index(word) for word in words_of(name) if word in PROTECTED_WORDS]
+        if found:
+            ranked.append((min(found), len(words_of(name)), place, name))
+    return [name for *_, name in sorted(ranked)]
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Contents of one column; `typed`: the table tells texts from numbers, as frames do and CSV does not."""
+
+    table: RawTable
+    name: str
+    typed: bool = False
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64] | None:
+        """The cells as numbers, NaN where one is missing; None if another cell is not a finite number."""
+        found = self.table.numeric(self.name)
+        return None if found is None or np.isnan(found).all() or np.isinf(found).any() else found
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Number of rows with each text, the empty one left out."""
+        return self.table.counts(self.name)
+
+    @property
+    def texts(self) -> list[str]:
+        """The distinct cells in the order that encoders give them: numbers by size, texts by letters."""
+        numbers = {text: parse_number(text) for text in self.counts}
+        if all(number is not None for number in numbers.values()):
+            return sorted(numbers, key=lambda text: numbers[text] or 0.0)
+        return sorted(numbers)
+
+    @property
+    def markers(self) -> list[str]:
+        """The texts that stand for a missing value."""
+        return [text for text in self.texts if text in NOT_KNOWN]
+
+    @property
+    def missing(self) -> int:
+        """Number of missing cells."""
+        if self.numbers is None:
+            return self.table.count - sum(self.counts.values())
+        return int(np.isnan(self.numbers).sum())
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all cells are whole numbers."""
+        return self.numbers is not None and bool(
+            (self.numbers == np.floor(self.numbers))[~np.isnan(self.numbers)].all()
+        )
+
+    @property
+    def identifies_rows(self) -> bool:
+        """Whether the column names or numbers the rows."""
+        if plain(self.name) in ID_NAMES or self.table.count < ENOUGH_ROWS:
+            return plain(self.name) in ID_NAMES
+        if self.numbers is None:
+            return len(self.counts) > NEARLY_ALL * self.table.count
+        return self.whole and bool((np.diff(self.numbers) == 1).all())
+
+
+Columns = Mapping[str, Profile]
+
+
+@dataclass(frozen=True)
+class InputLayout:
+    """Features in the order of the model's inputs, and the guesses about them."""
+
+    features: tuple[Feature, ...]
+    guesses: tuple[Guess, ...] = ()
+
+
+def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -> list[InputLayout]:
+    """Return every layout of these columns that has the form of the model's inputs, the likeliest first.
+
+    A flat network may have been trained without the protected columns: those named, or those whose names say so.
+    """
+    if taken.frame:
+        lost = [name for name in taken.columns if name not in columns]
+        if lost:
+            raise ModelError(
+                f"{taken.name}: was fitted on columns that the table does not have: {listed(lost)}; "
+                "give the table that it was fitted on, or rename the columns"
+            )
+        names = taken.columns or tuple(columns)
+        features = tuple(frame_feature(columns[name]) for name in names)
+        return [InputLayout(features, _not_taken(columns, names))]
+    matched = match_inputs(columns, taken)
+    if matched is not None:
+        return [_by_name(columns, matched)]
+    flat = taken.inputs[0] if taken.inputs else None
+    if flat is None or not flat.text:
+        return list(_flat_layouts(columns, flat.width if flat is not None else None, protected))
+    if flat.width not in (None, len(columns)):
+        return []
+    guess = Guess("feature", f"Guess: the columns fill the input {shown(flat.name)} in the order of the table.")
+    return [InputLayout(tuple(category(profile) for profile in columns.values()), (guess,))]
+
+
+def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
+    """Return the input that each column fills, in the order of the inputs; None if there is no input per column."""
+    inputs = taken.inputs
+    if len(inputs) < 2 and not (inputs and inputs[0].width == 1 and _column_for(inputs[0], columns)):
+        return None
+    found: dict[str, Input] = {}
+    lost = []
+    for each in inputs:
+        name = _column_for(each, columns)
+        if name is None or name in found:
+            lost.append(each.name)
+        else:
+            found[name] = each
+    if lost:
+        raise ModelError(
+            f"{taken.name}: no column of the table is called like {listed(lost)}, and the network has one input for "
+            f"each column; the columns are {listed(list(columns))}: rename those that are meant"
+        )
+    return found
+
+
+def _column_for(each: Input, columns: Columns) -> str | None:
+    """Return the column that an input is named after; exporters change `hours-per-week` into `hours_per_week`."""
+    if each.name in columns:
+        return each.name
+    similar = [name for name in columns if plain(name) == plain(each.name)]
+    return similar[0] if len(similar) == 1 else None
+
+
+def _by_name(columns: Columns, matched: Mapping[str, Input]) -> InputLayout:
+    features: list[Feature] = []
+    guesses = [*_not_taken(columns, tuple(matched))]
+    for name, each in matched.items():
+        filled = each.name if each.name != name else None
+        features.append((category if each.text else feature_of)(columns[name], filled=filled))
+        if not each.text:
+            guesses += _about_codes(columns[name], features[-1])
+    return InputLayout(tuple(features), tuple(guesses))
+
+
+def _not_taken(columns: Columns, names: Sequence[str]) -> tuple[Guess, ...]:
+    left = [name for name in columns if name not in names]
+    return (Guess("feature", f"Columns that the model does not take: {listed(left)}."),) if left else ()
+
+
+def _flat_layouts(columns: Columns, width: int | None, protected: Sequence[str]) -> Iterator[InputLayout]:
+    """Yield the layouts of a flat input that have the right width."""
+    columns = {name: profile for name, profile in columns.items() if profile.counts}
+    identifiers = {name for name, profile in columns.items() if profile.identifies_rows}
+    likely = like_protected(columns)
+    blind = [set(protected) & set(columns), set(likely), *({name} for name in likely)]
+    left_out = [set(), identifiers, *blind, *(identifiers | each for each in blind)]
+    seen: list[tuple[Feature, ...]] = []
+    none = frozenset[str]()
+    for names in dict.fromkeys(tuple(name for name in columns if name not in each) for each in left_out):
+        texts = tuple(name for name in names if columns[name].numbers is None)
+        others = tuple(name for name in names if name not in texts)
+        several = frozenset(name for name in texts if len(columns[name].counts) > 2)
+        marked = frozenset(name for name in texts if columns[name].markers)
+        for one_hot, unmarked in product(dict.fromkeys((none, frozenset(texts), several)), (none, marked)):
+            for order in dict.fromkeys((names, others + texts, texts + others)) if one_hot else (names,):
+                features = tuple(
+                    feature_of(columns[name], one_hot=name in one_hot, keep_markers=name not in unmarked)
+                    for name in order
+                )
+                if features and width in (None, sum(widths(features))) and features not in seen:
+                    seen.append(features)
+                    yield InputLayout(features, tuple(_about_flat(columns, order, features)))
+
+
+def _about_flat(columns: Columns, names: Sequence[str], features: Sequence[Feature]) -> Iterator[Guess]:
+    in_order = [name for name in columns if name in names] == list(names)
+    order = "the columns of the table" if in_order else "one kind of columns first"
+    yield Guess("feature", f"Guess: the inputs, which the network does not name, are {order}, in this order.")
+    left = [name for name in columns if name not in names]
+    if left:
+        yield Guess("feature", f"Guess: no inputs, since the network takes fewer values: {listed(left)}.")
+    for name, feature in zip(names, features, strict=True):
+        yield from _about_codes(columns[name], feature)
+
+
+def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
+    """Yield the guesses about the order of the categories, which a network does not state."""
+    if not isinstance(feature, CategoryFeature) or (len(feature.values) < 2 and feature.codes is not None):
+        return
+    key = f"feature.{feature.name}"
+    if feature.one_hot:
+        yield Guess(key, "Guess: the network has one input for each value, in sorted order.")
+    else:
+        yield Guess(key, "Guess: the network takes a number, and the values are 0, 1, ... in sorted order.")
+    gone = [text for text in profile.markers if text not in feature.values]
+    if gone:
+        yield Guess(key, f"Guess: {listed(gone)} is a missing value.")
+
+
+def frame_feature(profile: Profile) -> Feature:
+    """Return the feature that a column of a frame is: texts remain texts, also those that look like numbers."""
+    if profile.counts and set(profile.counts) <= {"True", "False"}:
+        made = category(profile)
+        return replace(made, codes=tuple(int(value == "True") for value in made.values))
+    if profile.typed and isinstance(profile.table.cells(profile.name), TextCells):
+        return category(profile)
+    return feature_of(profile)
+
+
+def feature_of(
+    profile: Profile, *, one_hot: bool = False, keep_markers: bool = True, filled: str | None = None
+) -> Feature:
+    """Return the feature that a column is for a network that takes numbers."""
+    if profile.numbers is None:
+        return category(profile, one_hot=one_hot, keep_markers=keep_markers, filled=filled)
+    low, high = float(np.nanmin(profile.numbers)), float(np.nanmax(profile.numbers))
+    if profile.whole and high - low < MOST_VALUES and max(abs(low), abs(high)) <= MOST_EXACT:
+        return IntegerFeature(name=profile.name, low=int(low), high=int(high), input=filled)
+    if low == high:
+        # A real number needs a range; one value with its code is exact.
+        made = category(profile, keep_markers=False, filled=filled)
+        return replace(made, codes=(low,) * len(made.values))
+    return RealFeature(name=profile.name, low=low, high=high, input=filled)
+
+
+def category(
+    profile: Profile, *, keep_markers: bool = True, one_hot: bool = False, filled: str | None = None
+) -> CategoryFeature:
+    """Return the column as a category; with `keep_markers` a text such as "?" is a value like others."""
+    values = [each for each in profile.texts if keep_markers or each not in profile.markers]
+    if not values:
+        raise DataError(
+            f"{profile.table.source}: column {shown(profile.name)} holds no value; "
+            "fill it, or leave it out with --ignore (ignore=[...]) if the model does not take it"
+        )
+    if len(values) > MOST_CATEGORIES:
+        raise DataError(
+            f"{profile.table.source}: column {shown(profile.name)} holds {len(values):,} different texts, too many "
+            "for a category; leave it out with --ignore (ignore=[...]), or put its values into groups"
+        )
+    return CategoryFeature(name=profile.name, values=tuple(values), one_hot=one_hot, input=filled)
+
+
+def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:
+    """Return the error if no layout has the width of the network's input."""
+    if not columns or not taken.inputs:
+        return ModelError(f"{taken.name}: the table has no column to show it besides the label; give its inputs too")
+    texts = [profile for profile in columns.values() if profile.numbers is None]
+    spread = len(columns) - len(texts) + sum(len(profile.counts) for profile in texts)
+    besides = f'besides the label "{label}" ' if label is not None else ""
+    wide = f" ({spread} with one input for each value of a text column)" if texts else ""
+    return ModelError(
+        f"{taken.name}: takes {taken.inputs[0].width} values and the table has {len(columns)} columns {besides}"
+        f"to fill them{wide}: {listed(list(columns))}; leave out what is no input with --ignore (ignore=[...]), "
+        "name the label with --label (label=...), or give a table with the columns that the network was trained on"
+    )

@@ -1,0 +1,293 @@
+"""Drafting a spec from a table and a model.
+
+The model is read first and once; then the label, the features, the meaning of the output, the protected groups and
+the population are inferred in this order, each with notes about its guesses. The result is checked as any other spec.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from fairchain.drafting.columns import (
+    Columns,
+    InputLayout,
+    Profile,
+    frame_feature,
+    layouts,
+    like_protected,
+    misfit,
+)
+from fairchain.drafting.groups import candidates, with_groups
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, listed
+from fairchain.drafting.labels import find_label, find_outcome, output_readings
+from fairchain.drafting.signature import Signature, open_model, signature_of
+from fairchain.drafting.trials import EncodingTrial, about_agreement, about_codes, best_encoding, spec_of
+from fairchain.drafting.write import TABLES
+from fairchain.errors import DataError, SpecError
+from fairchain.messages import many, near, shown
+from fairchain.models import Limits
+from fairchain.models.load import PYTHON
+from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
+from fairchain.spec.schema import Decision
+from fairchain.tables import RawTable, people_of, read_table
+
+# Path in the spec of a model that was given in Python and has no file yet.
+UNSAVED = "model.onnx"
+
+
+def infer_spec(
+    table: Any,
+    model: Any = None,
+    *,
+    label: str | None = None,
+    protected: str | Sequence[str] | None = None,
+    outcome: str | None = None,
+    threshold: float = 0.1,
+    reading: RowsAre | None = None,
+    ignore: Sequence[str] = (),
+    decision: Decision | None = None,
+    output: str | None = None,
+    prediction: str | None = None,
+    limits: Limits | None = None,
+) -> Spec:
+    """Infer a spec from a table and a model; a warning says what is probably wrong with it.
+
+    Parameters
+    ----------
+    table
+        A CSV or Parquet file, a pandas or polars frame, or a mapping of names to columns.
+    model
+        Any model that `verify` takes, or None if there is none yet.
+    label
+        The column with the true labels; by default guessed by its name, or because it is no input of the model.
+    protected
+        The features whose groups are compared; by default the likeliest protected attribute, by its name.
+    outcome
+        The outcome that is compared; by default a favourable label, by its name.
+    threshold
+        The largest difference that still counts as fair.
+    reading
+        `"sample"`: the rows are a sample, and the verdict is about their source; `"population"`: the rows are the
+        whole population; `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly. By
+        default a sample, unless the protected groups are ranges of a number: where these were chosen by looking at
+        the rows, the bounds of a sample do not hold for the same rows.
+    ignore
+        Columns that are no input of the model.
+    decision, output
+        As in `[model]` of a spec, where the model leaves a doubt.
+    prediction
+        A column with recorded decisions, in place of a model.
+    limits
+        Limits for an untrusted network.
+
+    Raises
+    ------
+    DataError, ModelError, SpecError
+        One message with what was found and what to give.
+
+    Examples
+    --------
+    >>> people = {"hours": [20, 40] * 40, "sex": ["F", "F", "M", "M"] * 20, "hired": ["no", "yes"] * 40}
+    >>> spec = infer_spec(people, label="hired")
+    >>> [feature.name for feature in spec.features], spec.property.protected, spec.property.outcome
+    (['hours', 'sex'], ('sex',), 'yes')
+    """
+    options = DraftOptions(
+        label=label,
+        protected=(protected,) if isinstance(protected, str) else tuple(protected or ()),
+        outcome=outcome,
+        threshold=threshold,
+        reading=reading,
+        ignore=tuple(ignore),
+        decision=decision,
+        output=output,
+        prediction=prediction,
+        limits=limits,
+    )
+    draft = draft_spec(table, model, options)
+    for text in draft.warnings:
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return draft.spec
+
+
+def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = None) -> Draft:
+    """Infer a spec as `infer_spec` does, and return it with a note for every guess instead of warnings."""
+    options = options or DraftOptions()
+    if model is not None and options.prediction is not None:
+        raise SpecError("prediction: recorded decisions take the model's place; give one of the two")
+    opened = None if model is None else open_model(model, options.limits)
+    taken = Signature("no model") if opened is None else signature_of(opened, options.output)
+    raw = read_table(table)
+    # CSV knows texts only; frames and Parquet tell the text "1" from the number 1.
+    typed = not isinstance(table, str | Path | RawTable) or str(table).lower().endswith(".parquet")
+    columns = _columns(raw, typed, options)
+    label, told, possible = _label_and_layouts(columns, taken, options)
+    known = label or options.prediction
+    readings = output_readings(taken, Profile(raw, known) if known else None, options.decision, options.output)
+    rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
+    trial = best_encoding(raw, opened, possible, readings, rows)
+    outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
+    model_path, about_path = _model_path(model, options)
+    checks = (*about_agreement(trial, label), *about_codes(trial))
+    told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *checks, *about_outcome)
+
+    protected, features, min_size, dropped, about_groups = _protected(raw, typed, trial, rows, options)
+    rows_are, about_rows = _rows_are(features, protected, options)
+    told += (*about_groups, *about_rows, *_about_dropped(raw, features, dropped))
+    uniform = rows_are == "uniform"
+    if uniform:
+        told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
+    path = str(table) if isinstance(table, str | Path) else None
+    spec = Spec(
+        model=replace(trial.reading.model, path=model_path),
+        described=features,
+        property=Difference(
+            protected=protected,
+            outcome=outcome,
+            threshold=options.threshold,
+            min_size=None if uniform else min_size,
+        ),
+        population=Uniform() if uniform else replace(rows, path=path, reading=rows_are, drop_missing=dropped > 0),
+    )
+    order = sorted(told, key=lambda guess: TABLES.index(guess.key.partition(".")[0]))
+    return Draft(parse_spec(msgspec.to_builtins(spec)), tuple(order), tuple(like_protected(raw.names)))
+
+
+def _columns(raw: RawTable, typed: bool, options: DraftOptions) -> Columns:
+    """Return the columns that may be inputs or the label."""
+    named = [("ignore", name) for name in options.ignore]
+    named += [(key, name) for key in ("label", "prediction") if (name := getattr(options, key)) is not None]
+    for key, name in named:
+        if name not in raw.names:
+            raise DataError(f"{raw.source}: {key}: there is no column {shown(name)} ({near(name, raw.names)})")
+    left = {"", options.prediction, *options.ignore} - {options.label}
+    return {name: Profile(raw, name, typed) for name in raw.names if name not in left}
+
+
+def _label_and_layouts(
+    columns: Columns, taken: Signature, options: DraftOptions
+) -> tuple[str | None, tuple[Guess, ...], list[InputLayout]]:
+    """Return the label, the guess about it, and the layouts of the other columns.
+
+    A guessed label is an input after all if there is no layout without it.
+    """
+    label, guess = (options.label, None) if options.label is not None else find_label(columns, taken)
+    for each in (label,) if guess is None else (label, None):
+        inputs = {name: profile for name, profile in columns.items() if name != each}
+        found = layouts(inputs, taken, options.protected) if inputs else []
+        if found and each is None and label is not None:
+            guess = Guess(
+                "population.label",
+                f"Column {shown(label)} seems to hold the true labels, but the model takes as many values as there are "
+                "columns with it, so it is taken for an input. If it is not, add the column that is missing.",
+                loud=True,
+            )
+        if found:
+            return each, (guess,) if guess is not None else (), found
+    raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
+
+
+def _model_path(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:
+    """Return the path of the model in the spec, and a note if it has no file."""
+    if options.prediction is not None:
+        return None, ()
+    if model is None:
+        return UNSAVED, (Guess("model.path", "No model was given; name its file here."),)
+    if isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
+        return str(os.fspath(model)), ()
+    saved = "The model was given in Python; save the result of fairchain.to_onnx as this file."
+    return UNSAVED, (Guess("model.path", saved),)
+
+
+def _protected(
+    raw: RawTable, typed: bool, trial: EncodingTrial, rows: Table, options: DraftOptions
+) -> tuple[tuple[str, ...], tuple[Feature, ...], float | None, int, tuple[Guess, ...]]:
+    """Return the protected features, all features with groups, the smallest group, the rows dropped, and the guesses.
+
+    A protected column that the model does not take becomes a feature that it does not see.
+    """
+    names = [feature.name for feature in trial.layout.features]
+    others = [name for name in raw.names if name and name not in (*names, rows.label, rows.prediction)]
+    problem: SpecError | None = None
+    for protected in candidates(names, others, options.protected, raw.source):
+        features, values, dropped = trial.layout.features, trial.values, trial.dropped
+        besides = [name for name in protected if name not in names]
+        if besides:
+            added = (replace(frame_feature(Profile(raw, name, typed)), unseen=True) for name in besides)
+            features = (*features, *added)
+            found = people_of(raw, spec_of(InputLayout(features), trial.reading, rows))
+            values, dropped = found.values, found.dropped
+        try:
+            grouped, min_size, told = with_groups(features, values, protected, raw.source)
+        except SpecError as error:
+            problem = problem or error
+            continue
+        also = [name for name in like_protected([*names, *others]) if name not in protected]
+        about = (*_about_protected(protected, also, options), *(_about_unseen(name, options) for name in besides))
+        return protected, grouped, min_size, dropped, (*told, *about)
+    assert problem is not None
+    raise problem
+
+
+def _about_protected(protected: Sequence[str], also: Sequence[str], options: DraftOptions) -> Iterator[Guess]:
+    text = "" if options.protected else f"Guess: {shown(protected[0])}, by its name."
+    if also:
+        text += f" Also likely: {', '.join(map(shown, also))}."
+    if text:
+        yield Guess("property.protected", text.strip())
+
+
+def _about_unseen(name: str, options: DraftOptions) -> Guess:
+    if options.reading == "uniform":
+        return Guess(
+            "population",
+            f"The model does not take {shown(name)}, and no uniformly drawn input depends on it: there can be no gap. "
+            "Compare the rows instead: --as sample or --as population.",
+            loud=True,
+        )
+    return Guess(f"feature.{name}", "The model does not take this column; it only defines the groups.")
+
+
+def _rows_are(
+    features: Sequence[Feature], protected: Sequence[str], options: DraftOptions
+) -> tuple[RowsAre, tuple[Guess, ...]]:
+    """Return whether the rows are a sample or the population, and the reason.
+
+    Conditional on the values of the protected features, decisions within a group are independent draws: groups of
+    single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
+    (docs/mathematics.md, "Rates counted apart").
+    """
+    ranges = [
+        feature.name
+        for feature in features
+        if feature.name in protected and any(isinstance(members, tuple) for members in feature.groups.values())
+    ]
+    if not ranges or options.reading not in (None, "sample"):
+        return options.reading or "sample", ()
+    cut = f"The ranges of {shown(ranges[0])} were cut by looking at these rows"
+    own = "State ranges of your own, chosen without these rows, or give other rows of the same source"
+    if options.reading == "sample":
+        text = f"{cut}: the guarantee of a sample does not hold for the same rows. {own}."
+        return "sample", (Guess("population.as", text, loud=True),)
+    text = f'{cut}, so the verdict is about these rows alone. {own}, and write as = "sample" to speak about the source.'
+    return "population", (Guess("population.as", text),)
+
+
+def _about_dropped(raw: RawTable, features: Sequence[Feature], dropped: int) -> Iterator[Guess]:
+    if not dropped:
+        return
+    lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
+    where = f" ({listed(lacking)})" if lacking else ""
+    yield Guess(
+        "population.drop_missing",
+        f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. To keep them, state "
+        "missing = ... in the [[feature]].",
+        loud=dropped > raw.count / 2,
+    )

@@ -1,0 +1,253 @@
+"""Signature of a model: its inputs, classes and outputs, as far as they are visible without a spec.
+
+An ONNX file states most of it; a scikit-learn estimator knows its columns and classes; a torch or Keras model its
+width. A plain function shows nothing. A file is checked as untrusted input before it is parsed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from fairchain.errors import ModelError
+from fairchain.models import Limits, Model, load_model
+from fairchain.models.adapters.from_keras import is_keras
+from fairchain.models.adapters.from_sklearn import is_estimator
+from fairchain.models.adapters.from_torch import is_module
+from fairchain.models.frames import FrameModel
+from fairchain.models.load import PYTHON, import_named
+from fairchain.models.onnx.file_checks import check_bytes, read_network
+from fairchain.models.onnx.padding import RECURRENT
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Difference, IntegerFeature, ModelSpec, Spec
+
+Class = int | str
+# TensorProto.DataType of ONNX.
+_REALS, _STRING = (1, 10, 11), 8
+# Files that can only be loaded with a spec that fits.
+_CONVERTED = (".json", ".keras")
+
+
+@dataclass(frozen=True)
+class Input:
+    """Input of a network; `width` is the number of values per row, None if it is not fixed."""
+
+    name: str
+    text: bool
+    width: int | None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Visible properties of a model.
+
+    Parameters
+    ----------
+    name
+        Name in messages.
+    inputs
+        Inputs of a network; empty if they are not visible.
+    columns
+        Columns on which an estimator was fitted, if it was fitted on a frame.
+    frame
+        Whether the model takes a frame.
+    classes
+        The model's own labels in its own order; empty if they are not visible.
+    labels
+        Whether the output holds labels (True) or scores (False).
+    answers
+        Number of scores per row; None if it is not visible.
+    maker
+        Operator that computes the output, "" if it is not visible.
+    """
+
+    name: str
+    inputs: tuple[Input, ...] = ()
+    columns: tuple[str, ...] = ()
+    frame: bool = False
+    classes: tuple[Class, ...] = ()
+    labels: bool | None = None
+    answers: int | None = None
+    maker: str = ""
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """Model that was read once: the checked bytes of an ONNX network, or else an object or a path to convert."""
+
+    source: Any
+    network: bytes | None
+    name: str
+    limits: Limits | None
+
+    def load(self, spec: Spec) -> Model:
+        """Return the model with the inputs and labels of this spec."""
+        if self.network is not None:
+            return OnnxModel.from_bytes(self.network, self.name, spec, self.limits)
+        # The caller named this model; a name from a spec file never comes here.
+        return load_model(self.source, spec, self.limits, allow_python=True)
+
+
+def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
+    """Read a model once, and refuse at once what cannot be loaded whatever the spec is."""
+    source, name, network = model, "", None
+    if isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON):
+        source = import_named(str(os.fspath(model)))
+        if isinstance(source, str | os.PathLike):
+            raise ModelError(f"{model}: found a {type(source).__name__}; name a function or a model there")
+    if isinstance(source, str | os.PathLike):
+        path = Path(os.fspath(source))
+        if not path.is_file():
+            raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
+        name = str(path)
+        if path.suffix.lower() == ".onnx":
+            network = read_network(path, limits or Limits()).content
+    elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
+        source = source.SerializeToString(deterministic=True)
+    if isinstance(source, bytes | bytearray | memoryview):
+        name = "ONNX network in memory"
+        network = check_bytes(Path(name), bytes(source), limits or Limits()).content
+    opened = OpenedModel(source, network, name, limits)
+    runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
+    if not runs and Path(name).suffix.lower() not in _CONVERTED:
+        # Neither a network nor code: this raises the error for such a file or object.
+        asked = Difference(protected=("x",), threshold=0.1)
+        model_spec, features = ModelSpec(labels=("0", "1")), (IntegerFeature(name="x", low=0, high=1),)
+        opened.load(Spec(model=model_spec, described=features, property=asked))
+    return opened
+
+
+def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
+    """Return what is visible of a model; `output` names the output to read where there are several."""
+    model = opened.source
+    if opened.network is not None:
+        return _of_network(opened.network, opened.name, output)
+    if opened.name:
+        return Signature(opened.name)
+    if is_keras(model):
+        return Signature("Keras model", inputs=_flat(_keras_width(model)))
+    if is_module(model):
+        return Signature("torch module", inputs=_flat(_torch_width(model)))
+    if is_estimator(model):
+        return _of_estimator(model)
+    return Signature("function", frame=isinstance(model, FrameModel))
+
+
+def _flat(width: Any) -> tuple[Input, ...]:
+    return (Input("input", False, width),) if isinstance(width, int) else ()
+
+
+def _keras_width(model: Any) -> int | None:
+    shape = getattr(model, "input_shape", None)
+    sizes = shape[1:] if isinstance(shape, tuple) else ()
+    return prod(sizes) if sizes and all(isinstance(size, int) for size in sizes) else None
+
+
+def _torch_width(module: Any) -> Any:
+    first = next((part for part in module.modules() if hasattr(part, "weight")), None)
+    return getattr(first, "in_features", None)
+
+
+def _of_estimator(estimator: Any) -> Signature:
+    columns = tuple(str(name) for name in getattr(estimator, "feature_names_in_", ()))
+    classes = getattr(estimator, "classes_", ())
+    return Signature(
+        f"scikit-learn {type(estimator).__name__}",
+        inputs=() if columns else _flat(getattr(estimator, "n_features_in_", None)),
+        columns=columns,
+        frame=bool(columns),
+        classes=tuple(_class(each) for each in getattr(classes, "tolist", lambda: ())()),
+        labels=True if len(classes) else None,
+    )
+
+
+def _class(value: Any) -> Class:
+    """Return a class as the model's output will hold it: booleans and 1.0 are whole numbers."""
+    if isinstance(value, bool | int | float) and value == int(value):
+        return int(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _of_network(content: bytes, name: str, output: str | None) -> Signature:
+    from onnx import ModelProto
+
+    graph = ModelProto.FromString(content).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    values = [value for value in graph.input if value.name not in constants]
+    if not values:
+        raise ModelError(f"{name}: the network has no inputs; export it again")
+    if any(_is_sequence(value) for value in values) and any(node.op_type in RECURRENT for node in graph.node):
+        raise ModelError(
+            f"{name}: reads sequences of any length, which no row of a table is; write a spec about texts by hand, as "
+            "docs/text.md shows"
+        )
+    chosen = _chosen(graph, name, output)
+    nodes = {each: node for node in graph.node for each in node.output}
+    return Signature(
+        name,
+        inputs=tuple(Input(value.name, value.type.tensor_type.elem_type == _STRING, _width(value)) for value in values),
+        classes=_classes(graph, nodes, chosen.name),
+        labels=chosen.type.tensor_type.elem_type not in _REALS,
+        answers=_width(chosen),
+        maker=nodes[chosen.name].op_type if chosen.name in nodes else "",
+    )
+
+
+def _is_sequence(value: Any) -> bool:
+    """Return whether an axis besides that of the rows has no fixed size."""
+    axes = value.type.tensor_type.shape.dim
+    return len(axes) > 1 and sum(not axis.HasField("dim_value") for axis in axes) > 1
+
+
+def _width(value: Any) -> int | None:
+    """Return the number of values per row; None if the file does not state it."""
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    sizes = [size.dim_value for size in value.type.tensor_type.shape.dim][1:]
+    return prod(sizes) if all(size > 0 for size in sizes) else None
+
+
+def _chosen(graph: Any, name: str, output: str | None) -> Any:
+    """Return the output that decides, by the rule of `model.decision`: labels are preferred to scores."""
+    by_name = {value.name: value for value in graph.output}
+    if output is not None:
+        if output not in by_name:
+            raise ModelError(f'{name}: there is no output "{output}"; there is {", ".join(by_name)}')
+        return by_name[output]
+    tensors = [value for value in graph.output if value.type.HasField("tensor_type")]
+    labels = [value for value in tensors if value.type.tensor_type.elem_type not in _REALS]
+    if len(by_name) == 1:
+        return graph.output[0]
+    if len(by_name) == 2 and len(labels) == 1:
+        return labels[0]
+    raise ModelError(
+        f"{name}: the network has outputs {', '.join(by_name)}; choose one with --model-output (output=...)"
+    )
+
+
+def _classes(graph: Any, nodes: dict[str, Any], output: str) -> tuple[Class, ...]:
+    """Return the labels that the classifier nearest to the output states."""
+    from onnx import numpy_helper
+
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in _upstream(nodes, output):
+        for attribute in node.attribute:
+            found = attribute.strings or attribute.ints
+            if attribute.name.startswith("classlabels_") and found:
+                return tuple(each if isinstance(each, int) else each.decode(errors="replace") for each in found)
+        if node.op_type == "ArrayFeatureExtractor" and node.input[0] in constants:
+            return tuple(map(_class, numpy_helper.to_array(constants[node.input[0]]).reshape(-1).tolist()))
+    return ()
+
+
+def _upstream(nodes: dict[str, Any], output: str) -> Iterator[Any]:
+    """Yield the operators behind an output, the nearest first."""
+    waiting = [output]
+    for name in waiting:
+        if name in nodes:
+            yield nodes[name]
+            waiting += [each for each in dict.fromkeys(nodes[name].input) if each not in waiting]

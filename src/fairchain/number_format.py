@@ -1,0 +1,71 @@
+"""Numbers as text: with their interval, and with as many digits as the width of the interval justifies."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+
+class Bounded(Protocol):
+    """An estimate with its bounds, as `Interval` and the records of groups and pairs are."""
+
+    @property
+    def estimate(self) -> float:
+        """The estimate."""
+        ...
+
+    @property
+    def low(self) -> float:
+        """The lower bound."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """The upper bound."""
+        ...
+
+
+def digits(low: float, high: float) -> int:
+    """Return the number of decimals that an interval of this width justifies: 3 to 6."""
+    width = high - low
+    return 4 if width <= 0 or not math.isfinite(width) else min(6, max(3, 1 - math.floor(math.log10(width))))
+
+
+def with_interval(estimate: float, low: float, high: float, *, least: int = 3) -> str:
+    """Return `0.123 [0.101, 0.145]`; an exact number has no interval.
+
+    >>> with_interval(0.12345, 0.1, 0.15)
+    '0.123 [0.100, 0.150]'
+    >>> with_interval(0.25, 0.25, 0.25)
+    '0.2500'
+    """
+    places = max(least, digits(low, high))
+    if low == high:
+        return f"{estimate:.{places}f}"
+    return f"{estimate:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def bounded(value: Bounded, *, least: int = 3) -> str:
+    """Return an estimate with its interval and at least so many decimals."""
+    return with_interval(value.estimate, value.low, value.high, least=least)
+
+
+def share(value: float) -> str:
+    """Return a share in percent.
+
+    >>> share(0.1234), share(0.0004), share(1.0)
+    ('12.3%', '0.04%', '100%')
+    """
+    percent = 100 * value
+    if percent in (0.0, 100.0):
+        return f"{percent:.0f}%"
+    return f"{percent:.1f}%" if percent >= 1 else f"{percent:.2g}%"
+
+
+def confidence(delta: float) -> str:
+    """Return 1 - delta as text, never rounded to 1.
+
+    >>> confidence(0.025), confidence(1e-12)
+    ('0.975', '1 - 1e-12')
+    """
+    return f"{1 - delta:.6g}" if delta >= 0.001 else f"1 - {delta:g}"

@@ -1,0 +1,358 @@
+"""Preparation: from what a user gives to the `Case` that every engine and every stage works on.
+
+`prepare` is the only place that reads a spec, its files, its rows and its model, and decides which groups are compared.
+It draws nothing and evaluates nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from fairchain.errors import DataError, SpecError
+from fairchain.models import Limits, Model, load_model
+from fairchain.populations import build_population
+from fairchain.populations.build import large_enough, with_nodes
+from fairchain.spec import (
+    Comparison,
+    Group,
+    Marginals,
+    Spec,
+    Table,
+    Texts,
+    comparison_of,
+    groups_of,
+    load_spec,
+    revise,
+)
+from fairchain.spec.conditions import predicate_of
+from fairchain.spec.schema import Callable as CallablePopulation
+from fairchain.spec.seeds import Seed, seed_of
+from fairchain.spec.subgroups import subgroups_of_groups
+from fairchain.statements import rows_phrase, table_name
+
+if TYPE_CHECKING:
+    from fairchain.tables import People
+
+Mask = NDArray[np.bool_]
+Draw = Literal["subgroups", "groups"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Case:
+    """A question with everything that is needed to answer it.
+
+    Parameters
+    ----------
+    spec
+        The validated question, with the nodes of a Bayesian network and the terms of a list read into it. Its
+        `population.path` is None where rows were given in memory.
+    model
+        The loaded model; None where the decisions are recorded in the rows.
+    rows
+        The rows of a table, or those whose frequencies are taken; None where the spec or a function draws inputs.
+    groups, left_out
+        The groups that are large enough, and the others, each with its number of rows or its share.
+    comparison
+        The subgroups that are evaluated, and the pairs of them that are compared.
+    population
+        The distribution that inputs are drawn from; None where the rows of a table are counted.
+    concerned, members
+        For a table, (rows,): whether `property.given` holds; and (groups, rows): which of these rows each group has.
+    seed
+        Of all random numbers, with its origin.
+    data_sha256
+        Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
+    function
+        The Python function that draws inputs, if one was given.
+    """
+
+    spec: Spec
+    model: Model | None
+    rows: People | None
+    groups: tuple[Group, ...]
+    left_out: tuple[tuple[str, float], ...]
+    comparison: Comparison
+    population: Any
+    concerned: Mask | None
+    members: Mask | None
+    seed: Seed
+    data_sha256: str | None
+    function: Callable[..., Any] | None
+
+    @property
+    def model_sha256(self) -> str:
+        """The hash of the model; empty for a Python function and for recorded decisions."""
+        return self.model.sha256 if self.model is not None else ""
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
+        counted = isinstance(self.spec.population, Table)
+        return (
+            (self.model is None or self.model.certifiable)
+            and self.function is None
+            and (counted or self.spec.guarantee.rule != "paper")
+        )
+
+    @property
+    def described_population(self) -> str:
+        """The population in one phrase, for statements."""
+        population = self.spec.population
+        if not isinstance(population, Table):
+            return str(self.population)
+        assert self.rows is not None
+        return rows_phrase(
+            len(self.rows.values),
+            population.path,
+            exact=population.reading == "population",
+            given=self.spec.property.given,
+            dropped=self.rows.dropped,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
+        notes = self.population.notes if self.population is not None else ()
+        dropped = self.rows.dropped if self.rows is not None else 0
+        if dropped:
+            rows = f"{dropped:,} rows with missing values were" if dropped > 1 else "1 row with missing values was"
+            notes += (f"{rows} left out.",)
+        note = getattr(self.model, "note", "")
+        return (*notes, note) if note else notes
+
+
+def prepare(
+    model: Any,
+    spec: Spec | str | Path,
+    *,
+    weights: str | Path | None = None,
+    table: Any = None,
+    population: Callable[..., Any] | None = None,
+    seed: int | None = None,
+    allow_constant: bool | None = None,
+    limits: Limits | None = None,
+) -> Case:
+    """Read and check everything that a question needs.
+
+    It takes three steps, which a stage with checks of its own takes one by one: `read_question`, `gather`, `case_of`.
+
+    Parameters
+    ----------
+    model, spec, weights, table, population, seed, allow_constant, limits
+        As for `verify`.
+
+    Raises
+    ------
+    FairchainError
+        Of the kind that belongs to the spec, the rows or the model.
+    """
+    question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    return gather(model, question, weights=weights, table=table, population=population, limits=limits)
+
+
+def read_question(spec: Spec | str | Path, **changes: Any) -> Spec:
+    """Return the spec with these keys changed (see `revise`), validated, and with small files read into it."""
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if not isinstance(spec, Spec):
+        spec = load_spec(spec)
+        if not changes:
+            return with_nodes(spec)
+    # A spec that was made in Python is checked here for the first time.
+    return with_nodes(revise(spec, **changes))
+
+
+def gather(
+    model: Any,
+    question: Spec,
+    *,
+    weights: str | Path | None = None,
+    table: Any = None,
+    population: Callable[..., Any] | None = None,
+    limits: Limits | None = None,
+    draw: Draw = "subgroups",
+) -> Case:
+    """Load the model and the rows of a question from `read_question`, and return its case.
+
+    Parameters
+    ----------
+    model, weights, table, population, limits
+        As for `verify`.
+    question
+        As `read_question` returns it: it is not checked again.
+    draw
+        What the population draws for: the subgroups of the comparison, or every group by itself.
+    """
+    question = _with_table(question, table)
+    rows = read_rows(question, table)
+    return case_of(question, _model(model, question, limits, weights), rows, function=population, draw=draw)
+
+
+def case_of(
+    spec: Spec,
+    model: Model | None,
+    rows: People | None,
+    *,
+    function: Callable[..., Any] | None = None,
+    draw: Draw = "subgroups",
+    dtype: DTypeLike = np.float32,
+) -> Case:
+    """Return the case of a validated spec, a loaded model and its rows.
+
+    Parameters
+    ----------
+    spec, model, rows, function
+        As in `Case`.
+    draw
+        As for `gather`.
+    dtype
+        Of the feature values, where there is no model to say it.
+    """
+    if (function is not None) != isinstance(spec.population, CallablePopulation):
+        raise SpecError(
+            'population.kind: "callable" goes with a Python function, given as population=... or --population; '
+            "give both or neither"
+        )
+    predicate = predicate_of(spec)
+    drawn = concerned = members = None
+    left_out: tuple[tuple[str, float], ...]
+    if isinstance(spec.population, Table):
+        assert rows is not None
+        concerned = _concerned(rows, spec, predicate)
+        groups, members, left_out = _large_enough_rows(rows, spec, concerned)
+        comparison = comparison_of(spec, groups)
+        data_sha256: str | None = rows.sha256
+    else:
+        groups, left_out = large_enough(spec, rows)
+        comparison = comparison_of(spec, groups)
+        subgroups = comparison.subgroups if draw == "subgroups" else subgroups_of_groups(groups)
+        dtype = model.dtype if model is not None else dtype
+        drawn = build_population(spec, subgroups, dtype, people=rows, function=function, predicate=predicate)
+        data_sha256 = rows.sha256 if rows is not None else drawn.sha256
+    return Case(
+        spec=spec,
+        model=model,
+        rows=rows,
+        groups=groups,
+        left_out=left_out,
+        comparison=comparison,
+        population=drawn,
+        concerned=concerned,
+        members=members,
+        seed=seed_of(spec, model.sha256 if model is not None else "", data_sha256),
+        data_sha256=data_sha256,
+        function=function,
+    )
+
+
+def _with_table(spec: Spec, table: Any) -> Spec:
+    """Return the spec with the given table's file in place of its own; no file for rows in memory."""
+    if isinstance(spec.population, Texts) and isinstance(table, str | Path):
+        corpus = msgspec.structs.replace(spec.population, path=str(table), dataset=None)
+        return msgspec.structs.replace(spec, population=corpus)
+    if table is None or not isinstance(spec.population, Table | Marginals):
+        return spec
+    path = str(table) if isinstance(table, str | Path) else None
+    return msgspec.structs.replace(spec, population=msgspec.structs.replace(spec.population, path=path))
+
+
+def read_rows(spec: Spec, table: Any = None) -> People | None:
+    """Return the rows that the population is about, from the given table or the spec's; None if it is about none."""
+    population = spec.population
+    if isinstance(population, Texts):
+        if table is not None and not isinstance(table, str | Path):
+            raise SpecError("population.path: texts are read from a file; give its path, not a table")
+        return None
+    if not isinstance(population, Table | Marginals):
+        if table is not None:
+            raise SpecError('population.kind: a table was given, and only kind = "table" or "marginals" reads one')
+        return None
+    source = table if table is not None else population.path
+    if source is None and isinstance(population, Marginals):
+        return None
+    if source is None:
+        raise SpecError(
+            'population.path: missing; name the table, path = "people.csv", or give it: --data (table=... in Python)'
+        )
+    from fairchain.tables import people_of, read_table
+
+    rows = people_of(read_table(source), spec)
+    if isinstance(population, Marginals):
+        # Their frequencies go into the statement, which names no folders.
+        return dataclasses.replace(rows, source=table_name(population.path))
+    return rows
+
+
+def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None) -> Model | None:
+    """Return the loaded model; None where the decisions are recorded."""
+    if isinstance(spec.population, Table) and spec.population.prediction is not None:
+        if model is not None:
+            raise SpecError(
+                "population.prediction: decisions are recorded in the table, so no model can be asked; remove one"
+            )
+        return None
+    source = model if model is not None else spec.model.path
+    if source is None:
+        raise SpecError(
+            'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
+            'decisions: prediction = "..." in [population]'
+        )
+    return load_model(source, spec, limits, allow_python=model is not None, weights=weights)
+
+
+def _concerned(rows: People, spec: Spec, predicate: Any) -> Mask:
+    """Return (rows,): whether the question is about a row, which is where `property.given` holds."""
+    if predicate is None:
+        return np.ones(len(rows.values), bool)
+    holds: Mask = predicate.holds(rows.values)
+    if not holds.any():
+        raise DataError(
+            f'{rows.source}: property.given "{spec.property.given}" is true for none of the {len(holds):,} rows; '
+            "widen it"
+        )
+    return holds
+
+
+def _group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
+    """Return (groups, rows): whether a row belongs to a group."""
+    names = [feature.name for feature in spec.features]
+    masks = np.ones((len(groups), len(values)), bool)
+    for place, protected in enumerate(spec.property.protected):
+        column = values[:, names.index(protected)]
+        inside = {domain: domain.holds(column) for domain in {group.domains[place] for group in groups}}
+        masks &= [inside[group.domains[place]] for group in groups]
+    return masks
+
+
+def _large_enough_rows(
+    rows: People, spec: Spec, concerned: Mask
+) -> tuple[tuple[Group, ...], Mask, tuple[tuple[str, int], ...]]:
+    """Return the groups that reach `property.min_size`, their rows, and the groups that do not with their size.
+
+    Where true labels are compared, a group has as many rows as it has of the rarest label.
+    """
+    groups, least = groups_of(spec), spec.property.min_size
+    masks = _group_masks(spec, groups, rows.values) & concerned
+    if least is None:
+        return groups, masks, ()
+    sizes = masks.sum(axis=1)
+    truths = {subgroup.truth for subgroup in comparison_of(spec, groups).subgroups if subgroup.truth is not None}
+    if truths and rows.truth is not None:
+        sizes = np.min([(masks & (rows.truth == truth)).sum(axis=1) for truth in truths], axis=0)
+    least = least if least >= 1 else least * len(rows.values)
+    kept = sizes >= least
+    left_out = tuple((group.name, int(size)) for group, size in zip(groups, sizes, strict=True) if size < least)
+    if kept.sum() < 2:
+        largest = int(sizes.max())
+        raise DataError(
+            f"{rows.source}: property.min_size leaves {int(kept.sum())} of {len(groups)} groups, and two are needed; "
+            f"the largest has {largest:,} rows, so lower min_size"
+        )
+    return tuple(group for group, keep in zip(groups, kept, strict=True) if keep), masks[kept], left_out

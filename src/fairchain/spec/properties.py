@@ -1,0 +1,45 @@
+"""The meaning of a property: its kind, the largest fair gap, the unit of a gap, the names of what is counted."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from fairchain.spec.schema import Ratio, Spec
+from fairchain.spec.subgroups import Comparison
+
+
+def kind_of(spec: Spec) -> str:
+    """Return "difference", "ratio" or "individual"."""
+    return str(type(spec.property).__struct_config__.tag)
+
+
+def limit_of(spec: Spec) -> Fraction:
+    """Return the largest fair gap, decimals exact: the threshold, or for a ratio 1 - threshold."""
+    threshold = Fraction(repr(spec.property.threshold))
+    return 1 - threshold if isinstance(spec.property, Ratio) else threshold
+
+
+def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None = None) -> tuple[float, float, float]:
+    """Return estimate, lower and upper bound of a gap as the property measures it.
+
+    Parameters
+    ----------
+    spec
+        With the property.
+    gap
+        Estimate, lower and upper bound of the largest gap; for a ratio, of 1 - ratio.
+    ratio
+        The estimate of a ratio where it is known without rounding: one counted rate over another.
+    """
+    estimate, low, high = gap
+    if not isinstance(spec.property, Ratio):
+        return gap
+    ratio = 1 - estimate if ratio is None else ratio
+    return (ratio, ratio, ratio) if low == high else (ratio, 1 - high, 1 - low)
+
+
+def outcome_names(spec: Spec, comparison: Comparison) -> tuple[str, ...]:
+    """Return the name of what each table of the counts is about: a label, or that the decision changes."""
+    if comparison.individual:
+        return ("changes" if spec.property.outcome is None else f"{spec.property.outcome} changes",)
+    return tuple(spec.model.labels[outcome] for outcome in comparison.outcomes)

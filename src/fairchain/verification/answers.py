@@ -1,0 +1,135 @@
+"""Engines and their answers: an engine takes a `Case` and returns one `Answer`, from which the verdict is written.
+
+Sampling and counting are engines, each in a file of its own; `verifier.engine_for` chooses one. A further engine is a
+class with `partial` and `answer` in a file of its own, and a line in `engine_for`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from threading import Event
+from typing import Protocol
+
+from fairchain.prepare import Case
+from fairchain.spec.properties import in_own_unit
+from fairchain.statistics import Decision, Inference, Interval
+from fairchain.statistics.intervals import Floats
+from fairchain.statistics.rules import Leader
+from fairchain.statistics.tally import Counts
+from fairchain.verification.record import Witness
+from fairchain.verification.verdict import RowRecord, RunRecord
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: rounds and evaluations so far, seconds, the gap with its bounds, evaluations in all.
+
+    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round.
+    """
+
+    rounds: int
+    evaluations: int
+    seconds: float
+    gap: Interval | None
+    total: int | None = None
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answer:
+    """What an engine found out about a case.
+
+    Parameters
+    ----------
+    decision, sound
+        FAIR, UNFAIR or UNDECIDED, and whether that carries a guarantee.
+    gap
+        The largest gap in the property's own unit.
+    exact_gap
+        The largest gap as a fraction where every row was counted; of a ratio, 1 - ratio.
+    widest, violators
+        The pair and outcome with the largest gap, and those known to be above the threshold, as numbers.
+    rates, low, high
+        (outcomes, subgroups): estimates and bounds of P(outcome | subgroup).
+    trials
+        (subgroups,): evaluations of each.
+    forecast
+        About how many more rounds, or how many rows, an undecided question needs; None if unknown.
+    record
+        The run record, which certificates contain.
+    rounds, evaluations, tried
+        Rounds drawn, evaluations counted, and decisions looked at, counted or not.
+    stopped
+        Why the engine stopped: "decided", "epsilon", "rounds", "seconds", "interrupted", or "rows".
+    witnesses
+        Counterfactual pairs.
+    """
+
+    decision: Decision
+    sound: bool
+    gap: Interval
+    exact_gap: Fraction | None
+    widest: Leader
+    violators: tuple[Leader, ...]
+    rates: Floats
+    low: Floats
+    high: Floats
+    trials: Counts
+    forecast: int | None
+    record: RunRecord | RowRecord
+    rounds: int
+    evaluations: int
+    tried: int
+    stopped: str
+    witnesses: tuple[Witness, ...]
+
+
+class AnswerEngine(Protocol):
+    """A way of answering a case."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether a cancelled run still has an answer."""
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer the case; a partial engine stops soon after `cancel` is set."""
+
+
+def answer_from(
+    case: Case,
+    found: Inference,
+    record: RunRecord | RowRecord,
+    *,
+    rounds: int,
+    evaluations: int,
+    tried: int,
+    stopped: str,
+    witnesses: tuple[Witness, ...],
+    ratio: float | None = None,
+    exact_gap: Fraction | None = None,
+) -> Answer:
+    """Return the answer with every number that the statistics give; `ratio` is its estimate without rounding."""
+    low, high = found.probabilities()
+    return Answer(
+        decision=found.decision,
+        sound=found.sound,
+        gap=Interval(*in_own_unit(case.spec, found.gap(), ratio)),
+        exact_gap=exact_gap,
+        widest=found.widest(),
+        violators=tuple(found.violators()),
+        rates=found.rates(),
+        low=low,
+        high=high,
+        trials=found.trials,
+        forecast=found.forecast() if found.decision is Decision.UNDECIDED else None,
+        record=record,
+        rounds=rounds,
+        evaluations=evaluations,
+        tried=tried,
+        stopped=stopped,
+        witnesses=witnesses,
+    )

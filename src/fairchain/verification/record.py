@@ -1,0 +1,123 @@
+"""The record of a verdict: what `verify --json` prints, audits keep, certificates claim and reports show."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fairchain.number_format import bounded
+from fairchain.records import Record
+from fairchain.statements import CONSTANT, constant_headline, headline
+
+
+class Pair(Record, frozen=True):
+    """Two groups and the outcome on which they differ; the first gets it more often."""
+
+    more: str
+    less: str
+    outcome: str
+
+
+class Gap(Record, frozen=True):
+    """The largest gap (of a ratio the smallest ratio) with its interval, and where it was found."""
+
+    estimate: float
+    low: float
+    high: float
+    more: str
+    less: str
+    outcome: str
+
+
+class GroupRate(Record, frozen=True):
+    """P(outcome | group) with its interval; the JSON key of the estimate is `probability`."""
+
+    name: str
+    outcome: str
+    estimate: float = msgspec.field(name="probability")
+    low: float
+    high: float
+
+
+class EvaluatedGroup(GroupRate, frozen=True):
+    """The same with the number of evaluations it comes from."""
+
+    evaluations: int
+
+
+class SmallGroup(Record, frozen=True):
+    """A group that was too small to be compared, with its number of rows or its share."""
+
+    name: str
+    size: float
+
+
+class Witness(Record, frozen=True):
+    """A counterfactual pair: an input whose decision changes with the protected feature alone."""
+
+    groups: tuple[str, str]
+    labels: tuple[str, str]
+    input: dict[str, str | float]
+
+
+class VerdictRecord(Record, frozen=True, kw_only=True):
+    """A verdict as JSON has it. Certificates leave out the fields that have a default value here."""
+
+    verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
+    decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
+    constant: str | None
+    kind: Literal["difference", "ratio", "individual"]
+    inputs: Literal["people", "texts"]
+    gap: Gap
+    threshold: float
+    delta: float
+    epsilon: float | None
+    question: str = msgspec.field(name="property")
+    groups: tuple[EvaluatedGroup, ...]
+    left_out: tuple[SmallGroup, ...]
+    violators: tuple[Pair, ...]
+    witnesses: tuple[Witness, ...] = ()
+    rounds: int
+    rows: int | None
+    evaluations: int
+    seconds: float = 0.0
+    stopped: str
+    forecast: int | None = None
+    seed: int | None
+    seed_origin: str | None
+    rule: str
+    sound: bool
+    model_sha256: str
+    table_sha256: str | None
+    population: str
+    statement: str
+    scope: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """FAIR, UNFAIR, UNDECIDED or CONSTANT, marked if the rule gives no valid guarantee."""
+        return self.verdict if self.sound else f"{self.verdict} (NOT SOUND)"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, the same in every output."""
+        return f"{self.word}: {self.headline}"
+
+    @property
+    def headline(self) -> str:
+        """What was measured against which threshold: the one line that every output shows after the word."""
+        told = headline(
+            self.decision,
+            kind=self.kind,
+            inputs=self.inputs,
+            measured=bounded(self.gap, least=4),
+            threshold=self.threshold,
+            at_threshold=self.delta == 0
+            and self.decision == "FAIR"
+            and abs(self.gap.estimate - self.threshold) < 1e-12,
+        )
+        if self.verdict == CONSTANT and self.constant is not None:
+            return constant_headline(self.constant, told)
+        return told

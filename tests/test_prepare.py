@@ -1,0 +1,94 @@
+"""Preparation: one place reads spec, rows and model, and what it returns answers the question by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from fairchain import explain, recheck, repair, verify, write_certificate
+from fairchain.errors import SpecError
+from fairchain.examples import example
+from fairchain.prepare import prepare
+from fairchain.spec import CategoryFeature, Spec, load_spec, revise, validate
+from fairchain.verification import verify_case
+
+ROWS = 400
+
+
+def _table(spec: Spec) -> dict[str, list[object]]:
+    """Return rows whose features are drawn uniformly."""
+    random = np.random.default_rng(1)
+    return {
+        feature.name: [str(feature.values[i]) for i in random.integers(len(feature.values), size=ROWS)]
+        if isinstance(feature, CategoryFeature)
+        else random.integers(int(feature.low), int(feature.high) + 1, size=ROWS).tolist()
+        for feature in spec.features
+    }
+
+
+def _timeless(verdict: object) -> dict[str, object]:
+    values = verdict.to_dict()
+    return {key: value for key, value in values.items() if key != "seconds"}
+
+
+def test_a_case_has_everything_that_a_verdict_needs() -> None:
+    case = prepare(None, example("credit"))
+    assert _timeless(verify_case(case)) == _timeless(verify(None, example("credit")))
+    # It is not used up: the same case gives the same verdict.
+    assert _timeless(verify_case(case)) == _timeless(verify_case(case))
+
+
+def test_a_spec_file_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    real = validate.check_combinations
+
+    def counted(spec: Spec) -> None:
+        checked.append(spec)
+        real(spec)
+
+    monkeypatch.setattr(validate, "check_combinations", counted)
+    prepare(None, example("credit"))
+    assert len(checked) == 1
+
+
+def test_a_spec_made_in_python_is_validated() -> None:
+    spec = load_spec(example("credit"))
+    spec = replace(spec, property=replace(spec.property, threshold=2.0))
+    with pytest.raises(SpecError, match="threshold"):
+        prepare(None, spec)
+
+
+def test_rows_in_memory_have_no_path_in_the_case_and_a_name_in_statement_and_certificate(tmp_path: Path) -> None:
+    spec = load_spec(example("credit"))
+    table = _table(spec)
+    for kind in ({"kind": "table", "as": "population"}, {"kind": "marginals", "path": "rows.csv"}):
+        question = revise(spec, population=kind)
+        case = prepare(None, question, table=table)
+        assert case.spec.population.path is None
+        verdict = verify_case(case)
+        assert f"the {ROWS} rows of the given table" in verdict.statement
+        write_certificate(verdict, tmp_path / "c.json")
+        assert '"path": "the given table"' in (tmp_path / "c.json").read_text()
+        found = recheck(tmp_path / "c.json", spec.model.path, table=table)
+        assert found.holds, found.claims
+        own = recheck(tmp_path / "c.json", spec=question, table=table)
+        assert own.holds, own.claims
+
+
+def test_a_repair_ranks_units_on_rows_in_memory() -> None:
+    spec = revise(load_spec(example("credit")), population={"kind": "marginals", "path": "rows.csv"})
+    found = repair(None, spec, table=_table(spec), change="scales", units=1, iterations=0)
+    # The protected feature, and one unit that an explanation of the same rows ranks first.
+    assert len({each.name for each in found.adjustments}) == 2
+
+
+def test_a_repair_takes_the_verdict_and_the_explanation_that_are_known() -> None:
+    spec = load_spec(example("credit"))
+    before, explanation = verify(None, spec), explain(None, spec, rounds=1000)
+    options = {"change": "scales", "units": 1, "iterations": 0}
+    found = repair(None, spec, before=before, explanation=explanation, **options)
+    assert found.before is before
+    assert _timeless(repair(None, spec, **options).before) == _timeless(before)
