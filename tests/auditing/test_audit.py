@@ -20,7 +20,7 @@ from tests.auditing.builders import contents, few_people, write_question
 from tests.report import builders
 
 FAIR_FILES = {
-    ".audit.json", "verdict.json", "certificate.json", "survey.json", "chain.json", "chain.prism", "chain.drn",
+    ".audit.json", "verdict.json", "certificate.json", "all-pairs.json", "chain.json", "chain.prism", "chain.drn",
     "chain.dot", "report.html", "report.md",
 }  # fmt: skip
 UNFAIR_FILES = FAIR_FILES | {"explanation.json", "repair.json", "repaired.onnx", "repaired-certificate.json"}

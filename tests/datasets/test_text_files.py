@@ -1,9 +1,10 @@
-"""Promises of the prepared data sets: words and comments are those of the originals, in files anybody can read."""
+"""Promises of the prepared data sets: words and comments are those of the originals, in plain text files."""
 
 from __future__ import annotations
 
 import csv
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ import pytest
 
 from fairchain import datasets
 from fairchain.datasets.comments import comments_file
+from fairchain.datasets.prepare import words_file
 from fairchain.datasets.tables import write_table
-from fairchain.datasets.words import _unpacked, words_file
 from fairchain.errors import DataError
 
 COMMENTS = (
@@ -29,44 +30,17 @@ def votes(counted: dict[str, tuple[int, ...]]) -> str:
     return "rev_id\tworker_id\ttoxicity\ttoxicity_score\n" + "".join(lines)
 
 
-def field(step: int, value: int) -> bytes:
-    """A whole number in Thrift's compact protocol: zigzag, below 2**13."""
-    value *= 2
-    return bytes([step << 4 | 5, *([value] if value < 128 else [value & 127 | 128, value >> 7])])
+WORDS = ["the", "naïve", "n't", ","]
 
 
-def packed(content: bytes) -> bytes:
-    """Snappy's form of fewer than 60 bytes: one piece that stands there."""
-    return bytes([len(content), len(content) - 1 << 2]) + content
+def parquet(path: Path, **columns: list[object]) -> Path:
+    polars = pytest.importorskip("polars")
+    polars.DataFrame(columns).write_parquet(path)
+    return path
 
 
-def page(kind: int, place: int, encoding: int, content: bytes) -> bytes:
-    body = packed(content)
-    inner = field(1, 2) + field(1, encoding) + b"\0"
-    return (
-        field(1, kind) + field(1, len(content)) + field(1, len(body)) + bytes([place << 4 | 12]) + inner + b"\0" + body
-    )
-
-
-def plain(*words: str) -> bytes:
-    return b"".join(len(word.encode()).to_bytes(4, "little") + word.encode() for word in words)
-
-
-def parquet(*pages: bytes) -> bytes:
-    return b"PAR1" + b"".join(pages) + b"footer" + (6).to_bytes(4, "little") + b"PAR1"
-
-
-LEVELS = b"\2\0\0\0\x04\x01"
-WORDS = parquet(
-    page(2, 4, 0, plain("the", "naïve")),
-    page(0, 2, 8, b"\0\0\0\0\x01\x03"),
-    page(0, 2, 0, LEVELS + plain("n't", ",")),
-)
-
-
-def test_words_come_from_the_dictionary_and_then_from_the_plain_pages(tmp_path: Path) -> None:
-    (tmp_path / "words.parquet").write_bytes(WORDS)
-    words_file(tmp_path / "words.parquet", tmp_path / "words.txt")
+def test_words_of_a_parquet_file_become_lines(tmp_path: Path) -> None:
+    words_file(parquet(tmp_path / "words.parquet", word=[*WORDS]), tmp_path / "words.txt")
     assert (tmp_path / "words.txt").read_bytes() == "the\nnaïve\nn't\n,\n".encode()
 
 
@@ -76,43 +50,25 @@ def test_words_that_are_text_already_stay_as_they_are(tmp_path: Path) -> None:
     assert (tmp_path / "words.txt").read_bytes() == b"the\nof\n"
 
 
-HOSTILE = {
-    "cut off": WORDS[:20],
-    "nothing known": b"PAR1....PAR1",
-    "no pages": parquet(),
-    "a piece from before the beginning": WORDS.replace(b"\x11@", b"\x10@"),
-    "a page that goes backwards for ever": parquet(b"\x15\x06\x25\x09\0" + b"\0" * 4),
-    "a header without end in itself": parquet(b"\x1c" * 5000),
-    "a number without end": parquet(b"\x15" + b"\x80" * 100_000),
-    "a header that is a number": parquet(field(1, 0) + field(2, 2) + field(2, 0) + b"\0" + b"ab"),
-}
-
-
-@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
-def test_another_layout_of_words_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "words.parquet").write_bytes(content)
+@pytest.mark.parametrize("columns", [{"a": ["x"], "b": ["y"]}, {"a": [1, 2]}, {"a": ["x", None]}, {"a": []}])
+def test_other_columns_than_one_of_words_are_refused(tmp_path: Path, columns: dict[str, list[object]]) -> None:
     with pytest.raises(DataError, match="give a text file with a word on each line"):
+        words_file(parquet(tmp_path / "words.parquet", **columns), tmp_path / "words.txt")
+
+
+@pytest.mark.parametrize("kept", [20, 60])
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path, kept: int) -> None:
+    path = parquet(tmp_path / "words.parquet", word=[*WORDS])
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(DataError, match="give a text file with a word on each line"):
+        words_file(path, tmp_path / "words.txt")
+
+
+def test_without_polars_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    (tmp_path / "words.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match=r"pip install fairchain\[parquet\]"):
         words_file(tmp_path / "words.parquet", tmp_path / "words.txt")
-
-
-@pytest.mark.parametrize(
-    ("stored", "meant"),
-    [
-        (b"\x02\x04ab", b"ab"),
-        (b"\x0a\x04ab\x11\x02", b"abababab"[:2] + b"abababab"),
-        (b"\x06\x08abc\x0a\x03\x00", b"abcabc"),
-        (b"\x06\x08abc\x0b\x03\x00\x00\x00", b"abcabc"),
-        (b"\x46\xf0\x45" + b"x" * 70, b"x" * 70),
-    ],
-)
-def test_pieces_that_repeat_are_unpacked(stored: bytes, meant: bytes) -> None:
-    assert _unpacked(stored) == meant
-
-
-@pytest.mark.parametrize("stored", [b"\x03\x04ab", b"\x06\x04ab\x01\x09", b"\x06\x04ab\x01\x00"])
-def test_damaged_pieces_are_refused(stored: bytes) -> None:
-    with pytest.raises(ValueError, match=r"\d"):
-        _unpacked(stored)
 
 
 def test_a_comment_is_toxic_if_more_than_half_of_its_raters_said_so(tmp_path: Path) -> None:
@@ -156,7 +112,7 @@ def test_files_of_ones_own_are_prepared_too(tmp_path: Path) -> None:
     assert table.name == "0-comments.csv"
     assert datasets.here("toxicity", cache=cache) == [table]
     np.save(tmp_path / "v.npy", np.zeros((4, 50), dtype=np.float32))
-    (tmp_path / "w.parquet").write_bytes(WORDS)
+    parquet(tmp_path / "w.parquet", word=[*WORDS])
     _, words = datasets.get("glove", cache=cache, file=[tmp_path / "v.npy", tmp_path / "w.parquet"])
     assert words.read_text(encoding="utf-8").split("\n") == ["the", "naïve", "n't", ",", ""]
     assert write_table("toxicity", tmp_path / "t.csv", cache=cache) == 3

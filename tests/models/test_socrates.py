@@ -254,6 +254,11 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     assert "not a plain file" in refused(tmp_path / "folder.json")
 
 
+def test_a_file_name_that_the_system_refuses_is_one_message(tmp_path: Path) -> None:
+    """Found by fuzzing: the operating system's own error came through."""
+    assert "no file" in refused(write(tmp_path, [OK | {"weights": "w" * 300}]))
+
+
 def test_all_files_together_stay_within_the_limit(tmp_path: Path) -> None:
     (tmp_path / "w.txt").write_text("[[1, 2], [3, 4]]" + " " * 3000)
     path = write(tmp_path, [{**OK, "weights": "w.txt"}])

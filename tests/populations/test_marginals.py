@@ -238,7 +238,7 @@ def test_only_protected_columns_differ_and_subgroups_keep_their_order() -> None:
 
 
 def test_neither_the_other_subgroups_nor_their_order_change_what_an_subgroup_may_show() -> None:
-    """Coupled or alone, an subgroup's distribution is the same; here even its draws are."""
+    """Coupled or alone, a subgroup's distribution is the same; here even its draws are."""
     rows, one = people(), asked(JOB, AGE, SEX, protected=["age", "sex"])
     every = MarginalPopulation(one, None, rows, np.float64)
     shown = every.rounds(8, 8, 2000).inputs(range(4)).reshape(4, 2000, 3)

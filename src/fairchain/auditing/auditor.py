@@ -44,7 +44,7 @@ from fairchain.verification.record import VerdictRecord
 ABOUT = {
     "certificate.json": "the verdict with every count behind it",
     "verdict.json": "the verdict, with those who are decided otherwise as another group",
-    "survey.json": "every group and every pair",
+    "all-pairs.json": "estimates for every group and pair",
     "explanation.json": "every feature and neuron with its influence",
     "chain.json": "the learned Markov chain with everything it holds",
     "chain.prism": "the chain for PRISM and Storm",
@@ -283,7 +283,7 @@ def _findings(question: AuditContext, done: Mapping[str, bytes], folder: Path) -
     return Findings(
         title=question.name,
         verdict=msgspec.json.decode(done["verdict.json"], type=VerdictRecord),
-        all_pairs=_record(done, "survey.json", AllPairs),
+        all_pairs=_record(done, "all-pairs.json", AllPairs),
         chain=read_chain(folder / "chain.json") if learned else None,
         explanation=_record(done, "explanation.json", Explanation),
         repair=_record(done, "repair.json", RepairRecord),

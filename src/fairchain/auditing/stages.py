@@ -84,7 +84,7 @@ def verify_files(question: AuditContext) -> Mapping[str, bytes]:
     if isinstance(question.spec.population, Table):
         from fairchain.verification.all_pairs import survey_of_rows
 
-        found["survey.json"] = _written(survey_of_rows(verdict))
+        found["all-pairs.json"] = _written(survey_of_rows(verdict))
     return found
 
 
@@ -95,7 +95,7 @@ def survey_files(question: AuditContext) -> Mapping[str, bytes]:
     if isinstance(question.spec.population, Table):
         return {}
     found = survey_case(question.case, workers=question.workers, progress=_rounds(question))
-    return {} if found is None else {"survey.json": _written(found)}
+    return {} if found is None else {"all-pairs.json": _written(found)}
 
 
 def explain_files(question: AuditContext) -> Mapping[str, bytes]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STAGES = {
     "verify": "verifying",
-    "survey": "asking every group",
+    "survey": "estimating every group and pair",
     "explain": "looking for what carries the gap",
     "chain": "learning the chain",
     "repair": "repairing",

@@ -47,7 +47,7 @@ class RowCount:
     labels: list[int]
 
     def rate(self, outcome: int, subgroup: int) -> Fraction:
-        """The exact rate of an subgroup, a mean over its columns."""
+        """The exact rate of a subgroup, a mean over its columns."""
         rates = [Fraction(self.got[outcome][part], self.asked[part]) for part in self.parts[subgroup]]
         return sum(rates, start=Fraction(0)) / len(rates)
 

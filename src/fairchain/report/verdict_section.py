@@ -140,7 +140,7 @@ def pairs_section(findings: Findings) -> Markup | None:
         el("p", f"P({outcome}), {what}. The redder, the {'smaller' if ratio else 'larger'} against the threshold of "
            f"{threshold:g}. {told}"),
         el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
-           "are in survey.json.", class_="note") if len(names) < len(every) else None,
+           "are in all-pairs.json.", class_="note") if len(names) < len(every) else None,
         matrix(f"P({outcome}): {what}{together}", names, gaps, threshold, ratio=ratio),
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ the pair that truly is the widest can make it fail; the lower one is paid for by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +23,8 @@ from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_
 Level = float | Floats
 # Pairs up to which a forecast is worth its time.
 MOST_PAIRS = 5000
+# More times the rows are not forecast.
+MOST_TIMES = 2**19
 # Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
 NEAR = 1e-9
 # (successes, trials, level) -> lower and upper bounds, each of which fails with probability at most `level`.
@@ -226,35 +229,46 @@ def rows_needed(
     *,
     disjoint: bool = False,
 ) -> int | None:
-    """About how many times as many people would decide it, if the rates stay as they are; None beyond a million."""
+    """About how many times as many people would decide it, if the rates stay as they are; None beyond `MOST_TIMES`."""
     if compared.sum() > MOST_PAIRS:
         return None
 
-    def decided(times: int) -> bool:
+    def bounds(times: int) -> tuple[float, float, float]:
         more = SubgroupCounts(counts.asked * times, counts.got * times, counts.weights)
-        _, low, high = gap_bounds(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint)
-        return high < threshold or low > threshold
+        return gap_bounds(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint)
 
-    return _fewest(decided)
+    return _fewest(bounds, threshold)
 
 
 def proportion_needed(got: int, asked: int, threshold: float, delta: float) -> int | None:
     """The same for one share of people alone."""
 
-    def decided(times: int) -> bool:
+    def bounds(times: int) -> tuple[float, float, float]:
         low, high = fixed_sample(got * times, asked * times, delta / 2)
-        return bool(high < threshold or low > threshold)
+        return got / max(asked, 1), float(low), float(high)
 
-    return _fewest(decided)
+    return _fewest(bounds, threshold)
 
 
-def _fewest(decided: Callable[[int], bool]) -> int | None:
-    few, many = 1, 2
-    while not decided(many):
-        few, many = many, 2 * many
-        if many > 1_000_000:
-            return None
+def _fewest(bounds: Callable[[int], tuple[float, float, float]], threshold: float) -> int | None:
+    """Return the fewest times, within 5%, at which the bounds lie on one side of the threshold.
+
+    Bounds approach the estimate about as one over the square root of the times, so that few of them are computed.
+    """
+    few, many, times = 1, MOST_TIMES + 1, 2
     while many - few > max(1, many // 20):
-        middle = (few + many) // 2
-        few, many = (few, middle) if decided(middle) else (middle, many)
+        estimate, low, high = bounds(times)
+        if high < threshold or low > threshold:
+            many = times
+            times = max(few + 1, times - max(1, times // 20))
+            continue
+        if times == MOST_TIMES:
+            return None
+        few = times
+        distance = abs(estimate - threshold)
+        width = high - estimate if estimate < threshold else estimate - low
+        factor = (width / distance) ** 2 if distance > 0 else math.inf
+        # Where the last step was too short for this law, the next is longer.
+        guess = min(times * max(1.02 * factor, 1.05), float(MOST_TIMES))
+        times = min(max(few + 1, math.ceil(guess)), (few + many) // 2 if many <= MOST_TIMES else MOST_TIMES)
     return many

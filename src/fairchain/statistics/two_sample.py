@@ -8,7 +8,7 @@ a time and then subtracted add up two bad lucks that hardly ever come together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -106,9 +106,12 @@ def _largest(
         nonlocal best
         best = max(best, float(pair_bounds(asked, got, pairs, measure, alpha)[upper].max(initial=-np.inf)))
 
-    for pairs, at_least, at_most in _looks(asked, got, compared, measure, alpha, upper=upper):
+    def floor() -> float:
+        return best - SLACK
+
+    for pairs, at_least, at_most in _looks(asked, got, compared, measure, alpha, floor, upper=upper):
         best = max(best, float(at_least.max()))
-        if at_most.max() < best - SLACK:
+        if at_most.max() < floor():
             continue
         refine(pairs[np.argsort(-at_most)[:64]])
         left = pairs[at_most > best - SLACK]
@@ -124,7 +127,8 @@ def lower_beyond(
 ) -> NDArray[np.intp]:
     """Return the compared pairs, (pairs, 3), whose lower bound is above the limit."""
     found = [np.empty((0, 3), np.intp)]
-    for pairs, at_least, at_most in _looks(asked, got, compared, measure, alpha, upper=False):
+    looks = _looks(asked, got, compared, measure, alpha, lambda: float(limit) - SLACK, upper=False)
+    for pairs, at_least, at_most in looks:
         above = at_least > float(limit) + SLACK
         unsure = np.flatnonzero(~above & (at_most > float(limit) - SLACK))
         above[unsure] = [gap > limit for gap in pair_bounds(asked, got, pairs[unsure], measure, alpha)[0].tolist()]
@@ -133,12 +137,20 @@ def lower_beyond(
 
 
 def _looks(
-    asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, *, upper: bool
+    asked: Counts,
+    got: Counts,
+    compared: NDArray[np.bool_],
+    measure: str,
+    alpha: float,
+    floor: Callable[[], float],
+    *,
+    upper: bool,
 ) -> Iterator[tuple[NDArray[np.intp], Floats, Floats]]:
     """Yield the compared pairs of each outcome, and between which values their bounds lie, from few steps.
 
     A coarse step taken at its worst ends holds all fine steps inside it; the corner that two coarse steps share is not
-    beyond the worst of the fine steps next to it.
+    beyond the worst of the fine steps next to it. Outcomes all of whose bounds are below `floor()` are passed over: no
+    pair is beyond the group with the highest and the group with the lowest rate in every step.
     """
     worst, gap = (np.maximum, _above) if upper else (np.minimum, _below)
     for outcome, pairs in enumerate(compared):
@@ -146,6 +158,10 @@ def _looks(
             continue
         grid = _Grid.of(asked, got[outcome : outcome + 1], alpha, COARSE)
         more, less = (grid.high[0], grid.low[0]) if upper else (grid.low[0], grid.high[0])
+        last = COARSE - 1 if upper else COARSE
+        most = worst.reduce([gap(more[:, s].max(), less[:, last - s].min(), measure) for s in range(COARSE)])
+        if most < floor():
+            continue
         # Groups by groups, one step after another.
         outer = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s - 1], measure) for s in range(COARSE)])
         inner = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s], measure) for s in range(COARSE)])

@@ -132,7 +132,8 @@ def count_rows(
     else:
         assert case.model is not None
         labels[needed] = _decide(case.model, rows.values[needed], pool, progress, len(needed))
-    got = np.array([[np.count_nonzero(mask & (labels == out)) for _, mask in columns] for out in comparison.outcomes])
+    counted = [np.bincount(labels[mask], minlength=len(case.spec.model.labels)) for _, mask in columns]
+    got = np.array(counted).T[list(comparison.outcomes)]
     asked = np.array([np.count_nonzero(mask) for _, mask in columns])
     counts = SubgroupCounts(asked.astype(np.int64), got.astype(np.int64), weights)
     return RowCounts(counts, labels[None, needed], needed, 0 if known is not None else len(needed))

@@ -80,8 +80,7 @@ class SocratesFile:
             raise ModelError(f"{where}: {ascii(name)[:120]} is no path inside the JSON's folder")
         for start in range(len(parts)):
             target = folder.joinpath(*parts[start:])
-            # A name that is too long for the file system is the name of no file.
-            if max(map(len, parts)) < 255 and target.is_file():
+            if _is_file(target):
                 if not target.resolve().is_relative_to(folder):
                     break
                 if target not in self._texts:
@@ -115,6 +114,14 @@ class SocratesFile:
         if not isinstance(found, dict):
             raise ModelError(f"{self.path}: no SOCRATES network: it is not a JSON object")
         return found
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that the system refuses, because it is too long for example, is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _from_text(where: str, text: str) -> Any:
