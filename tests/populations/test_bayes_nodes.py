@@ -120,7 +120,7 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
     ("key", "value", "expected"),
     [
         ("0.name", "sxe", 'people.json: no node is called "sex", and every feature must be one; did you mean "sxe"?'),
-        ("1.name", "sex", 'node "sex": stands twice; rename or remove one'),
+        ("1.name", "sex", 'node "sex": occurs twice; rename or remove one'),
         (
             "0.probabilities",
             [0.5, 0.4],
@@ -147,12 +147,12 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
         (
             "0.values",
             ["Male", "Female", "Male"],
-            'node "sex".values: "Male" stands twice; every value must be different',
+            'node "sex".values: "Male" occurs twice; every value must be different',
         ),
         ("0.values", [], 'node "sex".values: found no value; list at least one'),
         ("1.values", ..., 'node "mood".values: missing, as no feature has this name; name them'),
         ("2.parents", ["sex", "moood"], 'node "job".parents: there is no node "moood"; did you mean "mood"?'),
-        ("2.parents", ["sex", "sex"], 'node "job".parents: "sex" stands twice; name each parent once'),
+        ("2.parents", ["sex", "sex"], 'node "job".parents: "sex" occurs twice; name each parent once'),
         ("2.parents", ["sex", "job"], 'node "job".parents: it depends on itself (job <- job); remove one'),
         ("3.parents", ["pay"], 'node "age".parents: it depends on itself (age <- pay <- age); remove one of these'),
         (

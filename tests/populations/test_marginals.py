@@ -332,7 +332,7 @@ def test_the_phrase_says_whose_frequencies_they_are() -> None:
         ({"age": [[5, 3, 1.0]]}, ["population.frequencies.age", "no room"]),
         ({"age": {"12": 1.0}}, ["population.frequencies.age", '"12"', "range [0, 9]"]),
         ({"age": {"old": 1.0}}, ["population.frequencies.age", '"old"', "whole number"]),
-        ({"age": {"1": 0.5, "01": 0.5}}, ["population.frequencies.age", "stands twice"]),
+        ({"age": {"1": 0.5, "01": 0.5}}, ["population.frequencies.age", "occurs twice"]),
         ({"sex": {"Female": 1.0, "Male": 0.0}}, ['group "sex=Male" has share 0', "population.frequencies.sex"]),
         ({}, ["population", "path = ...", "frequencies ="]),
     ],

@@ -184,7 +184,7 @@ def test_a_predicate_that_is_never_true() -> None:
 def test_a_predicate_that_is_never_true_in_one_subgroup() -> None:
     with pytest.raises(SpecError) as caught:
         given(WOMEN, most=5000).rounds(1, 1, 1000)
-    for word in ("property.given", "sex == 'Female'", '0 of 6,000 people of "sex=Male"', "leave out the groups"):
+    for word in ("property.given", "sex == 'Female'", '0 of 6,000 inputs of "sex=Male"', "leave out the groups"):
         assert word in str(caught.value)
 
 
@@ -197,7 +197,7 @@ def test_a_group_that_nobody_belongs_to(predicate: Predicate | None) -> None:
     source = FunctionPopulation(spec(*FEATURES), None, no_men, np.float64)
     with pytest.raises(DataError) as caught:
         RejectionPopulation(source, predicate, source.subgroups, most=5000).rounds(1, 1, 1000)
-    for word in ("Python function no_men", "0 of 6,000 people", '"sex=Male"', "leave that group out"):
+    for word in ("Python function no_men", "0 of 6,000 inputs", '"sex=Male"', "leave that group out"):
         assert word in str(caught.value)
 
 

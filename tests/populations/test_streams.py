@@ -24,12 +24,12 @@ GOLDEN_AWKWARD = [657587297, 3007801220, 2622716859]
 def test_the_words_of_an_address_are_pinned() -> None:
     """Certificates name their draws by address: a change here would make every one of them uncheckable."""
     assert Address(0, 0).halfwords(6).tolist() == GOLDEN_ORIGIN
-    assert Address(2**63 - 1, 12345, copy=6).halfwords(5, lane=3).tolist() == GOLDEN_FAR
+    assert Address(2**63 - 1, 12345, copy=6).halfwords(5, substream=3).tolist() == GOLDEN_FAR
 
 
 def test_the_integers_of_an_address_are_pinned() -> None:
-    assert Address(1, 2).integers(10, 8, lane=3).tolist() == GOLDEN_DIGITS
-    assert Address(1, 2).integers(AWKWARD, 3, lane=3).tolist() == GOLDEN_AWKWARD
+    assert Address(1, 2).integers(10, 8, substream=3).tolist() == GOLDEN_DIGITS
+    assert Address(1, 2).integers(AWKWARD, 3, substream=3).tolist() == GOLDEN_AWKWARD
 
 
 def test_a_word_decides_its_own_place_alone() -> None:
@@ -37,13 +37,13 @@ def test_a_word_decides_its_own_place_alone() -> None:
     address = Address(1, 2)
     words = address.halfwords(4000)
     for size in (10, AWKWARD):
-        found = address.below(words, size, lane=3)
+        found = address.below(words, size, substream=3)
         values, low = scaled(words, np.uint64(size))
         kept = low >= surplus(size)
         assert np.array_equal(found[kept], values[kept])
-        assert np.array_equal(found[~kept], address.integers(size, int((~kept).sum()), lane=3))
+        assert np.array_equal(found[~kept], address.integers(size, int((~kept).sum()), substream=3))
     assert 800 < (~kept).sum() < 1200
-    assert chisquare(np.bincount(address.below(words, AWKWARD, lane=3) % 3)).pvalue > RARE
+    assert chisquare(np.bincount(address.below(words, AWKWARD, substream=3) % 3)).pvalue > RARE
 
 
 def test_words_are_32_bits_and_a_shorter_request_is_a_prefix() -> None:
@@ -57,17 +57,17 @@ def test_words_are_32_bits_and_a_shorter_request_is_a_prefix() -> None:
 def test_the_same_address_gives_the_same_bytes_whatever_was_drawn_before() -> None:
     first = Address(3, 9).halfwords(64).tobytes()
     Address(3, 8).halfwords(1000)
-    Address(3, 9).integers(AWKWARD, 50, lane=1)
+    Address(3, 9).integers(AWKWARD, 50, substream=1)
     assert Address(3, 9).halfwords(64).tobytes() == first
 
 
 def test_seeds_chunks_copies_and_lanes_are_different_streams() -> None:
     streams = [
-        Address(seed, chunk, copy).halfwords(4, lane).tobytes()
+        Address(seed, chunk, copy).halfwords(4, substream).tobytes()
         for seed in (0, 1, 2**62)
         for chunk in (0, 1, 2**40)
         for copy in (0, 1, 500)
-        for lane in (0, 1, 700)
+        for substream in (0, 1, 700)
     ]
     assert len(set(streams)) == 81
 
@@ -93,28 +93,28 @@ def test_multiply_shift_is_the_exact_product() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 7, 10, 61])
 def test_integers_are_uniform_and_reach_both_ends(size: int) -> None:
-    draws = Address(11, size).integers(size, 40_000, lane=1)
+    draws = Address(11, size).integers(size, 40_000, substream=1)
     counts = np.bincount(draws, minlength=size)
     assert len(counts) == size
     assert chisquare(counts).pvalue > RARE
 
 
 def test_integers_are_uniform_where_rejection_is_frequent() -> None:
-    draws = Address(11, 0).integers(AWKWARD, 30_000, lane=1)
+    draws = Address(11, 0).integers(AWKWARD, 30_000, substream=1)
     assert draws.max() < AWKWARD
     assert chisquare(np.bincount(draws % 3)).pvalue > RARE
     assert chisquare(np.histogram(draws, bins=20, range=(0, AWKWARD))[0]).pvalue > RARE
 
 
 def test_without_rejection_the_same_test_would_fail() -> None:
-    biased, _ = scaled(Address(11, 0).halfwords(30_000, lane=1), np.uint64(AWKWARD))
+    biased, _ = scaled(Address(11, 0).halfwords(30_000, substream=1), np.uint64(AWKWARD))
     assert chisquare(np.bincount(biased % 3)).pvalue < RARE
 
 
 def test_asking_for_fewer_integers_gives_a_prefix() -> None:
-    many = Address(8, 8).integers(AWKWARD, 1000, lane=2)
+    many = Address(8, 8).integers(AWKWARD, 1000, substream=2)
     for count in (1, 2, 333):
-        assert np.array_equal(Address(8, 8).integers(AWKWARD, count, lane=2), many[:count])
+        assert np.array_equal(Address(8, 8).integers(AWKWARD, count, substream=2), many[:count])
 
 
 def test_reals_lie_in_the_unit_interval_and_use_53_bits() -> None:
@@ -126,12 +126,12 @@ def test_reals_lie_in_the_unit_interval_and_use_53_bits() -> None:
 
 
 def test_reals_are_uniform() -> None:
-    reals = unit_reals(Address(2, 2).halfwords(20_000), Address(2, 2).halfwords(20_000, lane=1))
+    reals = unit_reals(Address(2, 2).halfwords(20_000), Address(2, 2).halfwords(20_000, substream=1))
     assert kstest(reals, "uniform").pvalue > RARE
 
 
 def test_lanes_and_copies_are_not_correlated() -> None:
     """The correlation of 20,000 independent pairs exceeds 5 standard deviations once in 1.7 million."""
-    streams = [Address(1, 1, copy).halfwords(20_000, lane) for copy in (0, 1) for lane in (0, 1)]
+    streams = [Address(1, 1, copy).halfwords(20_000, substream) for copy in (0, 1) for substream in (0, 1)]
     table = np.corrcoef(np.array(streams, np.float64))
     assert np.abs(table - np.eye(4)).max() < 5 / np.sqrt(20_000)

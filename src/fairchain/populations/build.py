@@ -46,40 +46,40 @@ def build_population(
     function: Callable[..., Any] | None = None,
     predicate: Predicate | None = None,
 ) -> Population:
-    """The population that a spec asks about, ready to draw rounds for these subgroups.
+    """Build the population of a spec, ready to draw rounds for these subgroups.
 
     Parameters
     ----------
     spec, subgroups
-        What is asked, and who is shown.
+        The question, and the subgroups to show inputs of.
     dtype
-        Of the feature values handed out.
+        Of the values that are shown.
     people
         Rows whose frequencies are taken, for `kind = "marginals"`.
     function
-        Draws the people, for `kind = "callable"`.
+        Draws the inputs, for `kind = "callable"`.
     predicate
-        Only people for whom it holds.
+        Restricts the population to inputs for which it holds.
 
     Raises
     ------
     SpecError, DataError
-        If the population cannot be meant, or nobody in it belongs to a subgroup.
+        If the population is invalid, or a subgroup has probability 0.
     """
     if function is not None and not isinstance(spec.population, schema.Callable):
-        raise SpecError('population.kind: a function was given to draw people; write kind = "callable" or leave it out')
-    if isinstance(spec.property, schema.Individual) and not _same_people(spec, predicate):
+        raise SpecError('population.kind: a function was given to draw inputs; write kind = "callable" or leave it out')
+    if isinstance(spec.property, schema.Individual) and not _same_inputs(spec, predicate):
         from fairchain.populations.intervention import IntervenedPopulation
 
-        everybody = _built(spec, [Subgroup(EVERYBODY)], dtype, people, function, predicate)
+        overall = _built(spec, [Subgroup(EVERYBODY)], dtype, people, function, predicate)
         single = all(domain.size == 1 for subgroup in subgroups if subgroup.group for domain in subgroup.group.domains)
         values = None if single else _built(spec, subgroups, dtype, people, function, None)
-        return IntervenedPopulation(spec, subgroups, everybody, values)
+        return IntervenedPopulation(spec, subgroups, overall, values)
     return _built(spec, subgroups, dtype, people, function, predicate)
 
 
-def _same_people(spec: Spec, predicate: Predicate | None) -> bool:
-    """Whether a round shows the same person in every subgroup: where features are independent and nobody is left out.
+def _same_inputs(spec: Spec, predicate: Predicate | None) -> bool:
+    """Whether a round shows the same input in every subgroup: with independent features and no condition.
 
     Of texts that is true of those in which terms are exchanged, and only these are asked about one by one.
     """
@@ -94,7 +94,7 @@ def _built(
     function: Callable[..., Any] | None,
     predicate: Predicate | None,
 ) -> Population:
-    """By kind, then only those whom a subgroup accepts, then with means of groups."""
+    """Build by kind, then restrict to what a subgroup accepts, then add means of groups."""
     plain = unmixed(subgroups)
     # A condition is decided on values as they were written, so candidates are drawn in double precision.
     source = _drawn(spec, plain, np.float64 if predicate is not None else dtype, people, function)
@@ -136,7 +136,7 @@ def _drawn(
             return TextPopulation(spec, subgroups)
         case schema.Callable():
             if function is None:
-                raise SpecError('population.kind: "callable" needs a Python function that draws people; give one')
+                raise SpecError('population.kind: "callable" needs a Python function that draws inputs; give one')
             from fairchain.populations.functions import FunctionPopulation
 
             return FunctionPopulation(spec, subgroups, function, dtype)
@@ -161,7 +161,7 @@ def with_nodes(spec: Spec) -> Spec:
 
 
 def _with_terms(feature: Feature | TextFeature) -> Feature | TextFeature:
-    """A feature with the words of its values in place of the file they stand in."""
+    """A feature with the words of its values in place of the file that lists them."""
     if not isinstance(feature, CategoryFeature) or not is_file(feature.terms):
         return feature
     from fairchain.text.terms import NEUTRAL, lists_of, terms_of
@@ -179,7 +179,7 @@ def _shares(spec: Spec, groups: tuple[Group, ...], people: People | None) -> Seq
     if isinstance(spec.population, Uniform | Marginals):
         from fairchain.populations.marginals import marginal_shares
 
-        # A group that nobody belongs to has a share too, though it could not be drawn.
+        # A group with probability 0 has a share too, though it could not be drawn.
         return marginal_shares(spec, subgroups_of_groups(groups), people)
     if isinstance(spec.population, Texts):
         from fairchain.populations.texts import text_shares

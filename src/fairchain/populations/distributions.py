@@ -46,7 +46,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """Every entry of a sorted array is equally likely; a likelier value stands there more often."""
+    """Every entry of a sorted array is equally likely; a likelier value occurs more often."""
 
     values: NDArray[np.float64]
 
@@ -55,12 +55,12 @@ class Listed:
         """How many random words a draw needs."""
         return 1
 
-    def draw(self, words: Sequence[HalfWords], address: Address, lane: int) -> Inputs | float:
-        """A value for each row of words; `lane` is where words are drawn again."""
+    def draw(self, words: Sequence[HalfWords], address: Address, substream: int) -> Inputs | float:
+        """Draw a value for each row of words; rejected words are drawn again on `substream`."""
         size = len(self.values)
         if size == 1:
             return float(self.values[0])
-        return self.values[address.below(words[0], size, lane)]
+        return self.values[address.below(words[0], size, substream)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Ranges:
         return Fraction(high) - Fraction(low) + (not self.real)
 
     def ready(self) -> Listed | Ranges:
-        """The same law in the form that is drawn fastest."""
+        """The same distribution in the form that is drawn fastest."""
         if self.real:
             return self
         mass = self.mass
@@ -112,13 +112,13 @@ class Ranges:
         )
         return Listed(np.concatenate(list(lists)))
 
-    def draw(self, words: Sequence[HalfWords], address: Address, lane: int) -> Inputs | float:
+    def draw(self, words: Sequence[HalfWords], address: Address, substream: int) -> Inputs | float:
         """A value for each row of words, the place in a range from the last of them.
 
-        Words that do not settle it are continued on `lane`, or drawn again on one for each range far above it.
+        Words that do not settle it are continued on `substream`, or drawn again on one for each range far above it.
         """
         lows, highs = self._ends
-        chosen = self._choose(words[0], address, lane)
+        chosen = self._choose(words[0], address, substream)
         if self.real:
             place = unit_reals(words[-2], words[-1])
             values: Inputs = lows[chosen] + (highs - lows)[chosen] * place
@@ -131,7 +131,7 @@ class Ranges:
         again = low < np.uint64(2**32) % sizes[chosen]
         for number in np.unique(chosen[again]) if again.any() else ():
             rows = again & (chosen == number)
-            index[rows] = address.integers(int(sizes[number]), int(rows.sum()), lane + ((1 + int(number)) << 32))
+            index[rows] = address.integers(int(sizes[number]), int(rows.sum()), substream + ((1 + int(number)) << 32))
         return lows[chosen] + index
 
     def guide(self, bits: int) -> NDArray[np.float64] | None:
@@ -144,7 +144,7 @@ class Ranges:
             table[ceil(start) : floor(end)] = part.low
         return table
 
-    def _choose(self, words: HalfWords, address: Address, lane: int) -> NDArray[np.intp]:
+    def _choose(self, words: HalfWords, address: Address, substream: int) -> NDArray[np.intp]:
         """The number of the range for each word, read as the first 32 bits of a real number without end.
 
         Almost always these bits settle it. If the edge of a range lies among the numbers that begin with them, more
@@ -154,7 +154,7 @@ class Ranges:
             return np.zeros(len(words), np.intp)
         chosen = np.searchsorted(self._marks, words, side="right")
         open_rows = np.flatnonzero(self._marks[np.maximum(chosen, 1) - 1] == words)
-        more = _words(address, lane)
+        more = _words(address, substream)
         for row in open_rows:
             chosen[row] = self._settle(int(words[row]), more)
         return chosen
@@ -194,7 +194,7 @@ class Counted:
 
     @classmethod
     def of(cls, column: NDArray[np.float64]) -> Counted:
-        """The law of drawing an entry of a column."""
+        """The distribution of drawing an entry of a column."""
         low, high = column.min(), column.max()
         if high - low > MOST_SPAN or (column % 1).any():
             return cls(*np.unique(column, return_counts=True))
@@ -213,7 +213,7 @@ class Counted:
         return Counted(self.values[inner], self.counts[inner])
 
     def ready(self) -> Listed | Ranges:
-        """The same law in the form that is drawn fastest."""
+        """The same distribution in the form that is drawn fastest."""
         counts = self.counts // gcd(*self.counts.tolist())
         if counts.sum() <= MOST_LISTED or len(counts) > MOST_SEARCHED:
             return Listed(np.repeat(self.values, counts))
@@ -221,19 +221,19 @@ class Counted:
         return Ranges(tuple(Range(value, value, Fraction(count)) for value, count in points if count), real=False)
 
 
-Law = Counted | Ranges
+Distribution = Counted | Ranges
 
 
-def uniform_law(domain: Domain) -> Ranges:
+def uniform_over(domain: Domain) -> Ranges:
     """Every value of a feature equally likely."""
     return Ranges((Range(domain.low, domain.high, Fraction(1)),), domain.real)
 
 
-def _words(address: Address, lane: int) -> Iterator[int]:
-    """The words of a lane, one after the other without end."""
+def _words(address: Address, substream: int) -> Iterator[int]:
+    """The words of a substream, one after the other without end."""
     given, size = 0, 64
     while True:
-        yield from map(int, address.halfwords(size, lane)[given:])
+        yield from map(int, address.halfwords(size, substream)[given:])
         given, size = size, 2 * size
 
 
@@ -244,8 +244,8 @@ SLACK = 1.000001e-6
 Stated = Mapping[str, float] | Sequence[Piece]
 
 
-def stated_law(feature: Feature, stated: Stated) -> Law:
-    """The law of a feature whose frequencies stand in the spec.
+def stated_distribution(feature: Feature, stated: Stated) -> Distribution:
+    """Return the distribution of a feature whose frequencies the spec states.
 
     Raises
     ------
@@ -268,14 +268,14 @@ def _listed(where: str, feature: Feature, stated: Mapping[str, float]) -> Counte
     """Values with a share each; a value that is not named has none."""
     values = [_value(where, feature, key) for key in stated]
     if len(set(values)) != len(values):
-        raise SpecError(f"{where}: a value stands twice; give each value one share")
+        raise SpecError(f"{where}: a value occurs twice; give each value one share")
     counts = _counts([(f"{where}.{key}", share) for key, share in stated.items()], where)
     order = np.argsort(values)
     return Counted(np.array(values, np.float64)[order], np.array(counts, np.int64)[order])
 
 
 def _value(where: str, feature: Feature, key: str) -> int:
-    """The value that a key stands for: the index of a category, or a whole number."""
+    """Return the value of a key: the index of a category, or a whole number."""
     if isinstance(feature, CategoryFeature):
         names = [str(value) for value in feature.values]
         if key not in names:

@@ -1,7 +1,7 @@
 """Inputs drawn by a Python function of the caller, in one of two declared forms.
 
-Independent: `f(rng, count)` for everybody, or `f(rng, count, group)` for one group. Every group gets a generator of
-its own, so a round's rows of two groups are independent, however many numbers the function takes for each.
+Independent: `f(rng, count)` for the overall population, or `f(rng, count, group)` for one group. Every group gets a
+generator of its own, so a round's rows of two groups are independent, however many numbers the function takes for each.
 Coupled: `Coupled(f, uniforms=m)` with `f(u, group)`, where `u` has a row of m uniform numbers for each round and every
 group gets the same `u`. Each row of the result must follow from its own row of `u`, and that is checked.
 
@@ -39,10 +39,10 @@ ROUNDING = 1e-9
 # Uniform numbers for each round: 8192 rounds of them take 256 MiB.
 MOST_UNIFORMS = 4096
 FORMS = (
-    "write it as f(rng, count) for everybody, as f(rng, count, group) for one group, or pass "
+    "write it as f(rng, count) for the overall population, as f(rng, count, group) for one group, or pass "
     "fairchain.Coupled(f, uniforms=m) for f(u, group)"
 )
-COUPLED_FORMS = "write it as f(u, group) for one group, or as f(u) for everybody"
+COUPLED_FORMS = "write it as f(u, group) for one group, or as f(u) for the overall population"
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Coupled:
     ----------
     function
         `f(u, group)` gets an array (rounds, uniforms) of independent uniform numbers in [0, 1), read-only, and the name
-        of a group (None for everybody). It returns the inputs of that group, one row for each row of `u`, in the
+        of a group (None for all). It returns the inputs of that group, one row for each row of `u`, in the
         formats of `f(rng, count, group)`. A row must follow from its own row of `u` alone. `f(u)` without `group` draws
-        everybody, and the members of each group are selected among them.
+        from the overall population, and the members of each group are selected among them.
     uniforms
         Numbers in a row of `u`: as many as one input needs, from 1 to 4096.
 
@@ -92,13 +92,13 @@ class FunctionPopulation(FeaturePopulation):
     spec
         Gives the features in the order of the columns, and the groups.
     subgroups
-        Subgroups to show: groups, or everybody; by default each group of the spec.
+        Groups or the overall population; by default each group of the spec.
     function
         Takes a numpy `Generator` and the number of rows to draw, all independent of each other. If it also has a
-        parameter `group`, it gets the name of a group (None for everybody) and draws rows of that group; else it
-        draws everybody, and `accepts` selects the rows of a subgroup. It returns an array (count, features)
-        with categories as their index, or a mapping or frame with a column for each feature, categories by name.
-        A `Coupled` function gets uniform numbers instead.
+        parameter `group`, it gets the name of a group (None for all) and draws rows of that group; else it
+        draws from the overall population, and `accepts` selects the rows of a subgroup. It returns an array
+        (count, features) with categories as their index, or a mapping or frame with a column for each feature,
+        categories by name. A `Coupled` function gets uniform numbers instead.
     dtype
         Of the feature values handed out.
     name

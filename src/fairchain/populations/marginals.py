@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import Inputs, Scratch, columns_of, shown_groups
-from fairchain.populations.distributions import Counted, Law, Listed, Stated, stated_law, uniform_law
+from fairchain.populations.distributions import Counted, Distribution, Listed, Stated, stated_distribution, uniform_over
 from fairchain.populations.streams import Address, HalfWords
 from fairchain.populations.uniform import IndependentPopulation, IndependentRounds
 from fairchain.spec import Domain, Group, Spec, domain_of
@@ -27,7 +27,7 @@ from fairchain.spec.subgroups import Subgroup
 
 # Features that a phrase names before it only counts them.
 MOST_NAMED = 4
-# First bits of a word that settle most values of a law that is searched.
+# First bits of a word that settle most values of a distribution that is searched.
 GUIDE_BITS = 13
 
 
@@ -72,17 +72,18 @@ class MarginalPopulation(IndependentPopulation):
     ) -> None:
         super().__init__(spec, subgroups, dtype)
         self._phrase = _phrase(spec, people)
-        laws = laws_of(spec, people)
-        self._shares = _shares(laws, self.protected_columns, self.groups)
+        distributions = distributions_of(spec, people)
+        self._shares = _shares(distributions, self.protected_columns, self.groups)
         for subgroup, shares in zip(self.subgroups, self._shares, strict=True):
             if 0 in shares:
-                raise _nobody(spec, people, subgroup, spec.property.protected[shares.index(Fraction(0))])
-        self._laws = tuple(law.ready() for law in laws)
-        # Subgroups that have the same values of a feature share a law, and with it the lane to draw again from.
+                raise _impossible(spec, people, subgroup, spec.property.protected[shares.index(Fraction(0))])
+        self._distributions = tuple(distribution.ready() for distribution in distributions)
+        # Subgroups with the same values of a feature share a distribution and the substream of its redraws.
         domains = [(place, domain) for group in self.groups for place, domain in enumerate(group.domains)]
-        restricted = {key: laws[self.protected_columns[key[0]]].within(key[1]).ready() for key in domains}
-        self._subgroup_laws = {
-            key: (law, 1 + self.width + number) for number, (key, law) in enumerate(restricted.items())
+        restricted = {key: distributions[self.protected_columns[key[0]]].within(key[1]).ready() for key in domains}
+        self._restricted = {
+            key: (distribution, 1 + self.width + number)
+            for number, (key, distribution) in enumerate(restricted.items())
         }
         self._tabulate()
         self._spread_words()
@@ -106,7 +107,7 @@ class MarginalPopulation(IndependentPopulation):
             self.redraw(rounds, again)
         for column in self._apart:
             words = self._words_of(rounds, column)
-            rounds.values[:, column] = self._laws[column].draw(words, address, 1 + column)
+            rounds.values[:, column] = self._distributions[column].draw(words, address, 1 + column)
         if self._guided:
             self._settle(rounds)
         return rounds
@@ -118,8 +119,8 @@ class MarginalPopulation(IndependentPopulation):
 
     def protected_values(self, rounds: IndependentRounds, subgroup: int, place: int) -> Inputs | float:
         """Return one protected feature of a subgroup, a value for each round."""
-        law, substream = self._subgroup_laws[place, self.groups[subgroup].domains[place]]
-        return law.draw(self._words_of(rounds, self.protected_columns[place]), rounds.address, substream)
+        distribution, substream = self._restricted[place, self.groups[subgroup].domains[place]]
+        return distribution.draw(self._words_of(rounds, self.protected_columns[place]), rounds.address, substream)
 
     def _words_of(self, rounds: IndependentRounds, column: int) -> list[HalfWords]:
         return [rounds.words[:, column], *(rounds.fine[:, place] for place in self._fine[column])]
@@ -129,25 +130,25 @@ class MarginalPopulation(IndependentPopulation):
         unsettled = np.isnan(rounds.values)
         for column in self._guided:
             rows = np.flatnonzero(unsettled[:, column])
-            fresh = self._laws[column].draw([rounds.words[rows, column]], rounds.address, 1 + column)
+            fresh = self._distributions[column].draw([rounds.words[rows, column]], rounds.address, 1 + column)
             rounds.values[rows, column] = fresh
 
     def _tabulate(self) -> None:
         """Put the lists of all columns into one table, so that one look-up draws them all.
 
-        A law that is searched has a guide there: values for the first bits of a word, NaN if these do not settle it.
+        A distribution that is searched has a guide there: values for the first bits of a word, NaN if more are needed.
         Columns that are overwritten later (protected ones, and those without list or guide) look at a single entry.
         """
         lists: list[NDArray[np.float64]] = []
         self._apart: list[int] = []
         self._guided: list[int] = []
-        for column, law in enumerate(self._laws):
+        for column, distribution in enumerate(self._distributions):
             entries = np.zeros(1)
             if column in self.protected_columns:
                 pass
-            elif isinstance(law, Listed):
-                entries = law.values
-            elif (guide := law.guide(GUIDE_BITS)) is not None:
+            elif isinstance(distribution, Listed):
+                entries = distribution.values
+            elif (guide := distribution.guide(GUIDE_BITS)) is not None:
                 entries = guide
                 self._guided.append(column)
             else:
@@ -158,18 +159,21 @@ class MarginalPopulation(IndependentPopulation):
         self.set_columns(sizes, np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64))
 
     def _spread_words(self) -> None:
-        """Say where the further words of a column stand that needs more than one, for itself or for a subgroup."""
-        needs = [law.words if column in self._apart else 1 for column, law in enumerate(self._laws)]
-        for (place, _), (law, _) in self._subgroup_laws.items():
+        """Set the places of the further words of columns that need more than one, for themselves or a subgroup."""
+        needs = [
+            distribution.words if column in self._apart else 1
+            for column, distribution in enumerate(self._distributions)
+        ]
+        for (place, _), (distribution, _) in self._restricted.items():
             column = self.protected_columns[place]
-            needs[column] = max(needs[column], law.words)
+            needs[column] = max(needs[column], distribution.words)
         ends = np.cumsum([need - 1 for need in needs]).tolist()
         self._fine = [range(end - need + 1, end) for need, end in zip(needs, ends, strict=True)]
         self._further = ends[-1]
 
 
-def laws_of(spec: Spec, people: People | None) -> tuple[Law, ...]:
-    """The law of each feature: stated, else that of its column, else uniform."""
+def distributions_of(spec: Spec, people: People | None) -> tuple[Distribution, ...]:
+    """The distribution of each feature: stated, else that of its column, else uniform."""
     stated = _frequencies(spec)
     names = [feature.name for feature in spec.features]
     for name in stated:
@@ -182,18 +186,18 @@ def laws_of(spec: Spec, people: People | None) -> tuple[Law, ...]:
         )
     if people is not None and not len(people.values):
         raise DataError(f"{people.source}: has no rows to take frequencies from")
-    laws: list[Law] = []
+    distributions: list[Distribution] = []
     for column, feature in enumerate(spec.features):
         if feature.name in stated:
-            laws.append(stated_law(feature, stated[feature.name]))
+            distributions.append(stated_distribution(feature, stated[feature.name]))
         elif people is None:
-            laws.append(uniform_law(domain_of(feature)))
+            distributions.append(uniform_over(domain_of(feature)))
         else:
-            laws.append(_column_law(people, column, feature.name))
-    return tuple(laws)
+            distributions.append(_column_distribution(people, column, feature.name))
+    return tuple(distributions)
 
 
-def _column_law(people: People, column: int, name: str) -> Counted:
+def _column_distribution(people: People, column: int, name: str) -> Counted:
     values = people.values[:, column]
     missing = int(np.isnan(values).sum())
     if missing:
@@ -205,21 +209,23 @@ def _column_law(people: People, column: int, name: str) -> Counted:
 
 
 def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], people: People | None) -> tuple[float, ...]:
-    """The share of all people that belongs to each subgroup, 0 for a subgroup that could not be drawn.
+    """Return the probability of each subgroup, 0 for a subgroup that could not be drawn.
 
     For a spec whose features are uniform too.
     """
-    shares = _shares(laws_of(spec, people), columns_of(spec), shown_groups(spec, subgroups))
+    shares = _shares(distributions_of(spec, people), columns_of(spec), shown_groups(spec, subgroups))
     return tuple(float(prod(parts)) for parts in shares)
 
 
-def _shares(laws: Sequence[Law], columns: Sequence[int], groups: Sequence[Group]) -> list[list[Fraction]]:
+def _shares(
+    distributions: Sequence[Distribution], columns: Sequence[int], groups: Sequence[Group]
+) -> list[list[Fraction]]:
     """For each group the share of each of its protected features."""
     known: dict[tuple[int, Domain], Fraction] = {}
     for group in groups:
         for column, domain in zip(columns, group.domains, strict=True):
             if (column, domain) not in known:
-                known[column, domain] = laws[column].within(domain).mass / laws[column].mass
+                known[column, domain] = distributions[column].within(domain).mass / distributions[column].mass
     return [[known[column, domain] for column, domain in zip(columns, group.domains, strict=True)] for group in groups]
 
 
@@ -227,8 +233,8 @@ def _frequencies(spec: Spec) -> dict[str, Stated]:
     return dict(spec.population.frequencies) if isinstance(spec.population, Marginals) else {}
 
 
-def _nobody(spec: Spec, people: People | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
-    """What to say when nobody has a subgroup's values of a feature."""
+def _impossible(spec: Spec, people: People | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
+    """Return the error: a subgroup's values of a feature have probability 0."""
     remedy = f'leave the group out with groups = {{...}} in the [[feature]] "{name}", or '
     if people is None or name in _frequencies(spec):
         return SpecError(

@@ -143,10 +143,11 @@ class _Search:
         accepted, predicate = self._population.source.accepts(subgroup, candidates), self._population.predicate
         accepted = np.ones(len(candidates), bool) if accepted is None else accepted
         members = np.flatnonzero(accepted)
-        if predicate is not None and members.size:
+        if predicate is not None and members.size == len(candidates):
+            accepted = predicate.holds(candidates)
+        elif predicate is not None and members.size:
             accepted = np.zeros(len(candidates), bool)
-            # A copy of all rows would cost time where all belong.
-            accepted[members] = predicate.holds(candidates if len(members) == len(candidates) else candidates[members])
+            accepted[members] = predicate.holds(candidates[members])
         self._seen[subgroup] += len(candidates), members.size, np.count_nonzero(accepted)
         return accepted
 
@@ -156,10 +157,10 @@ class _Search:
         tested, members, taken = (int(count) for count in self._seen[subgroup])
         if predicate is not None and members and taken * tested <= members * members:
             return SpecError(
-                f'property.given: "{predicate}" holds for {taken:,} of {members:,} people of "{name}" that were '
-                "drawn; weaken it, or leave out the groups for whom it cannot hold"
+                f'property.given: "{predicate}" holds for {taken:,} of {members:,} inputs of "{name}" that were '
+                "drawn; weaken it, or leave out the groups for which it cannot hold"
             )
         return DataError(
-            f'{self._population.source}: {members:,} of {tested:,} people that were drawn belong to "{name}"; '
+            f'{self._population.source}: {members:,} of {tested:,} inputs that were drawn belong to "{name}"; '
             "leave that group out, join it with another in the feature's groups, or use a population that has it"
         )

@@ -1,4 +1,4 @@
-"""Random numbers by address: the words of (seed, chunk, lane) are the same on every machine, for ever.
+"""Random numbers by address: the words of (seed, chunk, substream) are the same on every machine, in every version.
 
 Philox is a counter-based generator: a chunk's words are computed from its number, so chunks can be drawn in any
 order, by any number of workers. Only raw words are taken from numpy (their stream is promised to stay as it is);
@@ -23,34 +23,34 @@ class Address:
     chunk: int
     copy: int = 0
 
-    def halfwords(self, count: int, lane: int = 0) -> HalfWords:
-        """`count` 32-bit words, the low half of each raw word first. Lanes are independent streams."""
-        generator = np.random.Philox(key=self.seed, counter=[0, lane, self.chunk, self.copy])
+    def halfwords(self, count: int, substream: int = 0) -> HalfWords:
+        """`count` 32-bit words, the low half of each raw word first. Substreams are independent streams."""
+        generator = np.random.Philox(key=self.seed, counter=[0, substream, self.chunk, self.copy])
         raw = generator.random_raw((count + 1) // 2)
         return raw.astype("<u8", copy=False).view("<u4")[:count]
 
-    def integers(self, size: int, count: int, lane: int) -> NDArray[np.uint32]:
-        """`count` exactly uniform integers in [0, size), by rejection on one lane."""
+    def integers(self, size: int, count: int, substream: int) -> NDArray[np.uint32]:
+        """`count` exactly uniform integers in [0, size), by rejection on one substream."""
         kept = np.empty(0, np.uint32)
         wanted = count
         while kept.size < count:
             # Each word is kept with probability above 1/2. Asking for a longer prefix of the same stream, not for
             # what comes after it, keeps this a pure function of the address.
             wanted *= 2
-            values, low = scaled(self.halfwords(wanted, lane), np.uint64(size))
+            values, low = scaled(self.halfwords(wanted, substream), np.uint64(size))
             kept = values[low >= surplus(size)]
         return kept[:count]
 
-    def below(self, words: HalfWords, size: int, lane: int) -> NDArray[np.uint32]:
-        """An exactly uniform integer in [0, size) for each word; those that are rejected are drawn again on `lane`.
+    def below(self, words: HalfWords, size: int, substream: int) -> NDArray[np.uint32]:
+        """Return an exactly uniform integer in [0, size) for each word; rejected ones are drawn again on `substream`.
 
         The integer at a place depends on no other place's word, so two sizes may share their words as long as they
-        do not share the lane: places stay independent of each other.
+        do not share the substream: places stay independent of each other.
         """
         index, low = scaled(words, np.uint64(size))
         again = low < surplus(size)
         if again.any():
-            index[again] = self.integers(size, int(again.sum()), lane)
+            index[again] = self.integers(size, int(again.sum()), substream)
         return index
 
 

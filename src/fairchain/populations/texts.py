@@ -2,12 +2,12 @@
 
 observed
     A round draws for each subgroup one of the texts that mention its group, all alike. A text that mentions two groups
-    belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts stand in order, by a
+    belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts are in order, by a
     recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay what they
     are,
     and the subgroups of a round differ less than any two texts.
 swapped
-    A round draws one of the texts that mention somebody, and shows it in every subgroup with each term exchanged for
+    A round draws one of the texts that mention any group, and shows it in every subgroup with each term exchanged for
     that
     subgroup's. Nothing else differs between subgroups.
 
@@ -36,7 +36,7 @@ from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
 from fairchain.text.substitution import Replacing, replacing_of
 from fairchain.text.terms import Mentions, Terms, terms_of
 
-# Lanes of random words, the same for all subgroups: for the text and for its synonyms. From AGAIN on each subgroup
+# Substreams of random words, the same for all subgroups: for the text and for its synonyms. From AGAIN on each subgroup
 # has its own.
 TEXT, SYNONYMS, AGAIN = range(3)
 # Groups whose number of texts is told.
@@ -51,12 +51,12 @@ class TextPopulation(Population):
     spec
         Must have a text, features with terms, and a corpus.
     subgroups
-        Who is shown: groups, or everybody where a subgroup has none.
+        Groups, or the overall population.
 
     Raises
     ------
     SpecError, DataError
-        If the corpus, the terms or the synonyms cannot be had or meant, or no text mentions a subgroup's group.
+        If the corpus, the terms or the synonyms cannot be read or are invalid, or no text mentions a subgroup's group.
     """
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup]) -> None:
@@ -166,7 +166,7 @@ class TextRounds(Rounds):
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """The numbers of all terms, the same for every subgroup, and of what stands in their place in one."""
+    """The numbers of all terms, the same for every subgroup, and their replacements in one."""
 
     terms: Ids
     instead: Ids
@@ -220,14 +220,14 @@ class TextGroups:
     def pool(self, group: Group | None) -> NDArray[np.intp]:
         """The texts that a subgroup draws from, in order: all that mention its group, or all that there are.
 
-        In an exchange all subgroups draw from the texts that mention somebody.
+        In an exchange all subgroups draw from the texts that mention any group.
         """
         swapped = self.population.reading == "swapped"
         order = self.corpus.order
         pool = np.flatnonzero(self.anybody) if swapped else order[self.members(group)[order]]
         if not len(pool):
-            everybody = "a term of any value of " + " and ".join(feature.name for feature in self.features)
-            what = everybody if swapped or group is None else f'"{group.name}"'
+            anything = "a term of any value of " + " and ".join(feature.name for feature in self.features)
+            what = anything if swapped or group is None else f'"{group.name}"'
             raise DataError(
                 f"{self.corpus.name}: none of its {len(self.corpus.ids):,} texts mentions {what}; take a larger "
                 "corpus, add words to the terms, or leave the value out"
@@ -235,7 +235,7 @@ class TextGroups:
         return pool
 
     def exchange(self, group: Group) -> Exchange:
-        """What stands in place of each term where the text is to mention this group."""
+        """Return the replacement of each term where the text is to mention this group."""
         found: dict[int, int] = {}
         for place, terms in enumerate(self.terms):
             values = self._values(group, place)

@@ -47,7 +47,7 @@ class IndependentPopulation(FeaturePopulation):
 
     @abstractmethod
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
-        """Return the values of a column that these indices below its size stand for."""
+        """Return the values of a column at these indices below its size."""
 
     def scale(self, address: Address, count: int, further: int, scratch: Scratch) -> tuple[IndependentRounds, Scaled]:
         """Draw the words of a chunk, `further` ones for each round too, and scale them to the sizes of the columns.

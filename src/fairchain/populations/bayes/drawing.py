@@ -44,7 +44,7 @@ class _Place:
     steps: tuple[tuple[str, int], ...]
 
     def find(self, states: States, buffers: Buffers) -> Numbers:
-        """For every round; stands in `buffers.start`."""
+        """Return it for every round, in `buffers.start`."""
         (name, stride), *rest = self.steps
         np.multiply(states[name], stride, out=buffers.start)
         for name, stride in rest:

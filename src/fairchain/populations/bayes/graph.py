@@ -91,7 +91,7 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
         raise SpecError(f"{source}: {len(nodes)} nodes are more than {MOST_NODES}; leave some out")
     twice = repeated(node.name for node in nodes)
     if twice is not None:
-        raise Site(source, twice).error("", "stands twice; rename or remove one")
+        raise Site(source, twice).error("", "occurs twice; rename or remove one")
     by_name = {node.name: node for node in nodes}
     for feature in features:
         if feature.name not in by_name:
@@ -102,7 +102,7 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
     for node in nodes:
         twice = repeated(node.parents)
         if twice is not None:
-            raise Site(source, node.name).error("parents", f'"{twice}" stands twice; name each parent once')
+            raise Site(source, node.name).error("parents", f'"{twice}" occurs twice; name each parent once')
         for parent in node.parents:
             if parent not in by_name:
                 there = near(parent, list(by_name))

@@ -113,7 +113,7 @@ def values_of(node: Node, feature: Feature | None) -> tuple[Value, ...]:
             raise SpecError("found no value; list at least one")
         twice = repeated(str(value) for value in stated)
         if twice is not None:
-            raise SpecError(f'"{twice}" stands twice; every value must be different')
+            raise SpecError(f'"{twice}" occurs twice; every value must be different')
     if isinstance(feature, CategoryFeature):
         return _of_category(stated, feature)
     if isinstance(feature, IntegerFeature):

@@ -1,11 +1,9 @@
-"""People drawn from a Bayesian network over the features, each group from its own conditional distribution.
+"""Inputs drawn from a Bayesian network over the features, each group from its own conditional distribution.
 
 Exact where the protected nodes and all that they depend on have tables that can be enumerated: then these are drawn
 together, given the group, from one random number that all subgroups share, and every other node after its parents
-from one
-random number, shared too. Each subgroup has exactly its own distribution, and subgroups differ only where that makes
-them.
-Otherwise everybody is shown, and `accepts` says who belongs to a subgroup.
+from one random number, shared too. Each subgroup has exactly its own distribution.
+Otherwise the overall population is shown, and `accepts` selects the members of a subgroup.
 """
 
 from __future__ import annotations
@@ -172,12 +170,12 @@ class BayesPopulation(FeaturePopulation):
         self._shares = tuple(made[subgroup.group][1] for subgroup in self.subgroups)
 
     def _of_subgroup(self, joint: Joint, subgroup: Subgroup) -> Joint:
-        """The combinations that belong to a subgroup."""
+        """Return the combinations that belong to a subgroup."""
         if subgroup.group is None:
             return joint
         own = joint.given(self._members(subgroup.group))
         if own.share == 0:
-            raise self._nobody(subgroup.group)
+            raise self._impossible(subgroup.group)
         return own
 
     def _check_possible(self) -> None:
@@ -186,7 +184,7 @@ class BayesPopulation(FeaturePopulation):
             for name, members in self._members(group).items():
                 node = self._graph.nodes[name]
                 if isinstance(node, Choice) and not node.table[:, members].any():
-                    raise self._nobody(group)
+                    raise self._impossible(group)
 
     def _members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
         """Which values of each protected node with a table belong to a group."""
@@ -197,7 +195,7 @@ class BayesPopulation(FeaturePopulation):
                 members[name] = np.array([domain.contains(value) for value in node.shown.tolist()], bool)
         return members
 
-    def _nobody(self, group: Group) -> SpecError:
+    def _impossible(self, group: Group) -> SpecError:
         # Without the joint distribution there are no shares, so min_size would be refused.
         share = "set property.min_size to leave out groups below a share, " if self.exact else ""
         return SpecError(
@@ -208,5 +206,4 @@ class BayesPopulation(FeaturePopulation):
 
 def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
     """Return the probability of each group, 0 where it cannot be drawn; None where it cannot be computed."""
-    everybody = BayesPopulation(spec, [Subgroup(EVERYBODY)])
-    return everybody.shares_of(groups)
+    return BayesPopulation(spec, [Subgroup(EVERYBODY)]).shares_of(groups)

@@ -261,7 +261,7 @@ class _Cursor:
         return tuple(numbers)
 
     def _plain_numbers(self, most: int) -> Row | None:
-        """The same in one go, several times as fast; None if anything but numbers stands there."""
+        """The same in one go, several times as fast; None if anything else than numbers follows."""
         run = _PLAIN_NUMBERS.match(self._text, self.token.start)
         if run is None or run.end() - run.start() > 100 * (most + 1):
             return None
@@ -298,7 +298,7 @@ def _variable(cursor: _Cursor, file: _Declared) -> None:
     start = cursor.token
     name = cursor.name("the variable's name")
     if name in file.values:
-        raise cursor.error(f'variable "{name}" stands twice; every name must be different', start)
+        raise cursor.error(f'variable "{name}" occurs twice; every name must be different', start)
     if len(file.values) == MOST_NODES:
         raise cursor.error(f"more than {MOST_NODES} variables, which is more than can be used", start)
     cursor.expect("{", f'variable "{name}"')
@@ -355,7 +355,7 @@ def _probability(cursor: _Cursor, file: _Declared) -> None:
             raise cursor.error(f'there is no variable "{name}" above; {near(name, list(file.values))}', start)
     child, parents = names[0], tuple(names[1:])
     if child in file.nodes:
-        raise cursor.error(f'the probabilities of "{child}" stand twice; remove one block', start)
+        raise cursor.error(f'the probabilities of "{child}" occur twice; remove one block', start)
     if len(set(parents)) != len(parents):
         raise cursor.error(f'"{child}" has a parent twice; name each parent once', start)
     block = _Block(cursor, start, child, file.values[child], [file.values[parent] for parent in parents])
@@ -455,7 +455,7 @@ class _Block:
     def _keep(self, key: str, row: Row, start: _Token) -> None:
         if key in self._rows:
             raise self._cursor.error(
-                f'the row ({key}) of "{self._child}" stands twice, or its values contain ", " and cannot be told '
+                f'the row ({key}) of "{self._child}" occurs twice, or its values contain ", " and cannot be told '
                 "apart; keep one, or rename the values",
                 start,
             )
@@ -475,7 +475,7 @@ def _property_only(cursor: _Cursor, where: str) -> None:
 
 
 def _found(token: _Token, most: int = 40) -> str:
-    """What stands there, in a form that cannot break the message into lines."""
+    """Return the text of a token in a form that cannot break the message into lines."""
     if token.kind == "end":
         return "the end of the file"
     text = token.text if len(token.text) <= most else token.text[: most - 3] + "..."
