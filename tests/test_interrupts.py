@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fairchain import Decision, example, load_spec, verify
+from fairchain import Decision, example, load_spec, prepare, verify
 from fairchain.system.interrupts import ONE_REQUEST, Interrupts, first_interrupt, install, is_interruption, raising
-from fairchain.verification import sampling as rounds
+from fairchain.verification import sampling, verifier
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are others there")
 
@@ -125,25 +125,26 @@ def test_what_an_import_made_of_control_c_is_still_one() -> None:
 @pytest.mark.parametrize("moment", ["Sampler", "find_witnesses", "assemble"])
 def test_from_the_first_round_on_control_c_returns_a_verdict(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first batch, and after the last one too."""
-    original: Any = getattr(rounds, moment)
+    module = verifier if moment == "assemble" else sampling
+    original: Any = getattr(module, moment)
 
     def pressed(*arguments: Any, **options: Any) -> Any:
         press()
         return original(*arguments, **options)
 
-    monkeypatch.setattr(rounds, moment, pressed)
+    monkeypatch.setattr(module, moment, pressed)
     verdict = verify(None, load_spec(example("credit")))
     known = (Decision.UNDECIDED, "interrupted", 0) if moment == "Sampler" else (Decision.UNFAIR, "decided", 1)
     assert (verdict.decision, verdict.stopped, min(verdict.rounds, 1)) == known
 
 
 def test_before_the_first_round_control_c_is_a_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = rounds.build_population
+    original = prepare.build_population
 
     def pressed(*arguments: Any, **options: Any) -> Any:
         press()
         return original(*arguments, **options)
 
-    monkeypatch.setattr(rounds, "build_population", pressed)
+    monkeypatch.setattr(prepare, "build_population", pressed)
     with pytest.raises(KeyboardInterrupt):
         verify(None, load_spec(example("credit")))

@@ -115,7 +115,7 @@ def test_an_exception_that_cannot_be_printed_is_named_by_its_type() -> None:
         def __str__(self) -> NoReturn:
             raise SystemExit(0)
 
-    with pytest.raises(ModelError, match=r"^function f: failed with MuteError: MuteError$"), user_code("function f"):
+    with pytest.raises(ModelError, match=r"^function f: failed with MuteError$"), user_code("function f"):
         raise MuteError
 
 

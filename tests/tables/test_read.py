@@ -273,7 +273,7 @@ def test_a_lazy_frame_must_be_collected() -> None:
         ({}, ["no columns"]),
         ({"a": []}, ["no rows"]),
         ({"a": [1, 2], "b": [1]}, ['"b" has 1 rows', '"a" 2', "equally long"]),
-        ({"a": 5}, ['column "a" is no list']),
+        ({"a": 5}, ['column "a" is not a list']),
         ({"a": [1], " a": [2]}, ["two columns are called"]),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ["the pandas frame", "two columns are called"]),
         (pd.DataFrame({"a": []}), ["the pandas frame", "no rows"]),

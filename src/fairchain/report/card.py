@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
-from fairchain.report.certificate_contents import CertificateContents
+from fairchain.report.certificate_contents import CertificateContents, contents_of
 from fairchain.report.markdown import code, escape, groups_table, summary
 from fairchain.verification.record import VerdictRecord
 
@@ -14,16 +16,17 @@ LIMITS = (
 )
 
 
-def model_card(certificate: CertificateContents, *, source: str = "certificate.json") -> str:
+def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: str = "certificate.json") -> str:
     """The section in Markdown.
 
     Parameters
     ----------
     certificate
-        The contents, as `read_claims` or `contents_of` returns them.
+        As `read_claims` or `make_certificate` returns it.
     source
         The file's name, for the command with which a reader checks it.
     """
+    certificate = contents_of(certificate)
     claims = certificate.claims
     groups = [group for group in claims.groups if group.outcome == claims.gap.outcome]
     parts = [
@@ -39,6 +42,7 @@ def model_card(certificate: CertificateContents, *, source: str = "certificate.j
 
 
 def _points(certificate: CertificateContents) -> list[str]:
+    certificate = contents_of(certificate)
     claims = certificate.claims
     protected = " and ".join(escape(name) for name in certificate.spec["property"]["protected"])
     left_out, constant = claims.left_out, claims.constant

@@ -27,8 +27,10 @@ class CertificateContents(Record, frozen=True):
     software: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-def contents_of(certificate: Mapping[str, Any]) -> CertificateContents:
-    """Return the typed contents of a certificate as `make_certificate` writes it."""
+def contents_of(certificate: CertificateContents | Mapping[str, Any]) -> CertificateContents:
+    """Return the typed contents of a certificate as `make_certificate` writes it, or of one that is typed already."""
+    if isinstance(certificate, CertificateContents):
+        return certificate
     return msgspec.convert(certificate, CertificateContents)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 
 from fairchain.number_format import Bounded, bounded
 from fairchain.records import Record
-from fairchain.report.certificate_contents import CertificateContents
+from fairchain.report.certificate_contents import CertificateContents, contents_of
 from fairchain.spec import parse_spec
 from fairchain.statements import measure
 from fairchain.statistics import Interval
@@ -112,12 +113,15 @@ class CertificateComparison:
         }
 
 
-def compare(first: CertificateContents, second: CertificateContents) -> CertificateComparison:
-    """Set two certificates side by side, as `read_claims` gives them.
+def compare(
+    first: CertificateContents | Mapping[str, Any], second: CertificateContents | Mapping[str, Any]
+) -> CertificateComparison:
+    """Compare two certificates, as `read_claims` or `make_certificate` returns them.
 
-    Each certificate's intervals fail with probability delta at most, so what is said of both fails with the sum of
-    the two deltas at most, whether or not they saw the same people.
+    Each certificate's intervals fail with probability delta at most, so a statement about both fails with the sum of
+    the two deltas at most, whether or not the same inputs were drawn.
     """
+    first, second = contents_of(first), contents_of(second)
     one, other = first.claims, second.claims
     found = CertificateComparison(one, other, (), _differences(first, second))
     mine, theirs = _by_group(one), _by_group(other)
