@@ -20,6 +20,7 @@ import numpy as np
 from fairchain._version import __version__
 from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
 from fairchain.errors import CertificateError
+from fairchain.spec import Marginals, Table
 from fairchain.spec.files import files_of
 from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, table_name
 from fairchain.system.atomic_write import place
@@ -37,7 +38,8 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     parts = [(verdict.spec.model, spec["model"]), (verdict.spec.population, spec["population"])]
     for part, written in [*parts, *zip(verdict.spec.described, spec["feature"], strict=True)]:
         written |= {key: Path(name).name for key, name in files_of(part).items()}
-    if verdict.table_sha256 is not None and spec["population"].get("path", "") is None:
+    population = verdict.spec.population
+    if verdict.table_sha256 is not None and isinstance(population, Table | Marginals) and population.path is None:
         spec["population"]["path"] = table_name(None)
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
