@@ -145,7 +145,7 @@ def test_the_network_can_be_saved_and_is_the_same(tmp_path: Path) -> None:
 
 
 def test_a_sigmoid_at_the_end_is_a_probability(tmp_path: Path) -> None:
-    path = write(tmp_path, [linear(2, 1), function("sigmoid")])
+    path = write(tmp_path, [{"type": "linear", "weights": [[1.0, -1.0]], "bias": [0.1]}, function("sigmoid")])
     assert set(load_model(path, question(2)).predict(np.random.default_rng(0).uniform(-2, 2, (90, 2)))) == {0, 1}
     with pytest.raises(ModelError, match='decision = "logit"'):
         load_model(write(tmp_path, [linear(2, 1)]), question(2))
