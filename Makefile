@@ -66,7 +66,7 @@ test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow
 # The lowest versions that pyproject.toml allows, in an environment of their own.
 $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/python -m pip install --quiet --constraint tests/lowest.txt --editable ".[parquet,sklearn]" pandas pytest pytest-xdist hypothesis jsonschema
+	$(VENV)-lowest/bin/python -m pip install --quiet --constraint tests/lowest.txt --editable ".[parquet,sklearn]" fairlearn pandas pytest pytest-xdist hypothesis jsonschema
 	@touch $@
 
 test-lowest: $(VENV)-lowest/done

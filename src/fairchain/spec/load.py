@@ -170,7 +170,7 @@ def _parse(text: bytes, suffix: str) -> dict[str, Any]:
         data = msgspec.json.decode(text)
     except UnicodeDecodeError:
         raise SpecError("not UTF-8 text; save it as UTF-8") from None
-    except ValueError as error:  # of either format, and a number of more digits than Python reads
+    except (ValueError, msgspec.MsgspecError) as error:  # of either format, and a number too long for Python
         raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
     except RecursionError:
         raise SpecError("nested too deeply for a spec") from None

@@ -77,7 +77,7 @@ def _parse(suffix: str, path: Path) -> tuple[Node, ...]:
         raise SpecError("not UTF-8 text; save it as UTF-8") from None
     except SpecError:
         raise
-    except ValueError as error:  # of either format, and a number of more digits than Python reads
+    except (ValueError, msgspec.MsgspecError) as error:  # of either format, and a number too long for Python
         raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
     except RecursionError:
         raise SpecError("nested too deeply for a network") from None
