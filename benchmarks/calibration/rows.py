@@ -306,7 +306,8 @@ def _exact(seed: int, _: Effort, *, floating: bool = False) -> Wrong:
     spec = spec_of([category("g", 3)], {"threshold": 0.2}, {"kind": "table", "as": "population", "prediction": "d"})
     verdict = asked_once(None, spec, table_of(columns))
     fair = Fraction(int(np.ptp(sums)), 10) <= Fraction(2, 10)
-    said = verdict.gap.estimate <= 0.2 if floating else verdict.fair
+    # The decision, not the conclusion: a table with one decision for all rows is fair, and concluded as CONSTANT.
+    said = verdict.gap.estimate <= 0.2 if floating else verdict.decision is Decision.FAIR
     return {VERDICT: said != fair}
 
 
