@@ -29,8 +29,10 @@ MONITOR = ["--protected", "sex", "--prediction", "decision", "--outcome", "yes",
 
 
 def ended(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    # On a disk that is full Python leaves cut bytecode files, which every later import of the module fails on.
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        [*PROGRAM, *map(str, arguments)], stderr=subprocess.PIPE, text=True, timeout=60, check=False, **more
+        [*PROGRAM, *map(str, arguments)], stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=env, **more
     )
 
 
