@@ -4,7 +4,7 @@ A stage's result is a set of files. Each is written whole or not at all, and the
 checksums of their files, comes last: whenever the process ends, a stage is finished or will be made again.
 
 The list also has the checksum of every file before it is written. A file is removed only if it has a name that audits
-use, is a plain file of this folder, and has such a checksum: a list that somebody else wrote removes nothing of value,
+use, is a plain file of this folder, and has such a checksum: a list from another writer removes nothing of value,
 since whoever wrote it knows the content.
 """
 
