@@ -14,13 +14,11 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 
-from fairchain.certificate_format import FORMAT, VERSION
+from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION
 from fairchain.errors import CertificateError
 from fairchain.rechecking.replay import BatchRecord, Count
 
 MOST_BYTES = 200_000_000
-# Values in a file, counted by commas and brackets: about 70 bytes of memory each.
-MOST_VALUES = 20_000_000
 Kind = TypeVar("Kind")
 
 

@@ -189,7 +189,7 @@ class Replay:
         """Leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
         everybody = list(range(q.groups))
-        least = max(16, q.groups * q.groups * q.outcomes // 64)
+        least = max(16, min(q.groups * q.groups * q.outcomes // 64, 2048))
         if q.epsilon is not None:
             rounds = _whole_shares(max(least, self.rounds // 10))
             if not self.known:

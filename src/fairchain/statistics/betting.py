@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, log_wealth, reaches, rounds_to_go
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
 from fairchain.statistics.intervals import largest_above, lower_bound, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
@@ -67,6 +67,9 @@ class BettingRule:
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
         self._lead_wealth: Floats = np.zeros(())
+        # Of the present counts, once they were computed: with many pairs each takes a while.
+        self._widest: Leader | None = None
+        self._bounds: tuple[float, float, float] | None = None
 
     def plan(self) -> BatchPlan | None:
         """The groups that still matter, and the leader, from past counts."""
@@ -95,6 +98,7 @@ class BettingRule:
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
+        self._widest = self._bounds = None
         self._rounds += int(tally.asked.max())
         if plan.leader is not None:
             i, j, outcome = plan.leader
@@ -116,9 +120,11 @@ class BettingRule:
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
-        estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
-        low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
-        return estimate, low, self._gap_above()
+        if self._bounds is None:
+            estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
+            low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
+            self._bounds = estimate, low, self._gap_above()
+        return self._bounds
 
     def _gap_above(self) -> float:
         """The smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
@@ -153,7 +159,9 @@ class BettingRule:
 
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""
-        return self._payoff.widest(self.tally, self._compared)
+        if self._widest is None:
+            self._widest = self._payoff.widest(self.tally, self._compared)
+        return self._widest
 
     def forecast(self) -> int | None:
         """Rounds until the verdict if the frequencies stay as they are."""
@@ -176,11 +184,12 @@ class BettingRule:
             waiting = ~self.cleared[part]
             if most > enough or not waiting.any():
                 continue
-            cells, asked = self._payoff.cells(some)[waiting], np.broadcast_to(some.asked, waiting.shape)[waiting]
-            for start in range(0, len(cells), PAIRS_AT_ONCE):
-                those = slice(start, start + PAIRS_AT_ONCE)
-                wealth = log_wealth(cells[those], self._fair_growth)
-                left = rounds_to_go(wealth, cells[those], self._fair_growth, self._bar, asked[those])
+            asked = np.broadcast_to(some.asked, waiting.shape)[waiting]
+            counts, _ = distinct(np.column_stack([self._payoff.cells(some)[waiting], asked]))
+            for start in range(0, len(counts), PAIRS_AT_ONCE):
+                those = counts[start : start + PAIRS_AT_ONCE]
+                wealth = log_wealth(those[:, :3], self._fair_growth)
+                left = rounds_to_go(wealth, those[:, :3], self._fair_growth, self._bar, those[:, 3])
                 most = max(most, float(left.max()))
                 if most > enough:
                     break

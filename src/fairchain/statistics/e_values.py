@@ -8,6 +8,8 @@ the initial wealth.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -48,9 +50,14 @@ def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.boo
 
     One stake that wins for most pairs is looked at first, then the best of all. That is less than the wealth, by a
     factor of at most the number of stakes, so that only pairs in between are summed up. Growths are the same for all
-    pairs, or (pairs, payoffs, stakes).
+    pairs, or (pairs, payoffs, stakes). Equal counts are computed once where growths are the same.
     """
-    cells = np.asarray(cells, float)
+    cells = np.asarray(cells)
+    if growths.ndim == 2:
+        different, place = distinct(cells)
+        if len(different) < len(cells):
+            return reaches(different, growths, log_bar)[place]
+    cells = cells.astype(float)
     found = np.zeros(len(cells), bool)
     for start in range(0, len(cells), PAIRS_AT_ONCE):
         places = np.arange(start, min(start + PAIRS_AT_ONCE, len(cells)))
@@ -66,6 +73,29 @@ def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.boo
             reached[near] = np.log(np.exp(each[near] - best[near, None]).sum(axis=-1)) + best[near] >= log_bar
         found[places] = reached
     return found
+
+
+def distinct(counts: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+    """Return the different rows of counts, and the number of each row among them; unchanged where few can be equal.
+
+    Rows are marked in a table of all combinations between the smallest and largest counts, which is far quicker than
+    sorting. The sum of a row takes the place of its second count: it is mostly the same for all of them.
+    """
+    if len(counts) <= PAIRS_AT_ONCE:
+        return counts, np.arange(len(counts))
+    keys = counts.copy()
+    keys[:, 1] = counts.sum(axis=1)
+    low = keys.min(axis=0)
+    spans = (keys.max(axis=0) - low + 1).tolist()
+    size = math.prod(spans)
+    if size > len(counts):
+        return counts, np.arange(len(counts))
+    key = np.ravel_multi_index((keys - low).T, spans)
+    first = np.full(size, -1)
+    first[key] = np.arange(len(key))
+    kept = first >= 0
+    place = np.cumsum(kept) - 1
+    return counts[first[kept]], place[key]
 
 
 def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
