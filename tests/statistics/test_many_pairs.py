@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairchain.statistics import BettingRule, Tally, count_together, e_values
+from fairchain.statistics import BettingRule, Tally, count_together, e_values, rate_counts
 from fairchain.statistics.e_values import BETS, log_wealth, reaches
 from fairchain.statistics.intervals import largest_above, upper_bound
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.statistics.rules import every_pair
 from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_beyond, pair_bounds
 
@@ -78,6 +79,27 @@ def test_the_largest_bounds_of_rows_are_those_of_all_pairs(measure: str, rows: i
         limit = Fraction(1, 20)
         expected = np.argwhere(compared)[below > float(limit)]
         assert np.array_equal(lower_beyond(asked, got, compared, measure, 0.01, limit), expected)
+
+
+def test_the_largest_gap_of_rows_is_compared_once_for_equal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 groups and 9 labels with 20 of 100 rows each: one fraction, and the first pair of the largest gap."""
+    fractions: list[tuple[int, int, int]] = []
+    exact = rate_counts.exact_pair
+
+    def counting(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int]) -> Fraction:
+        fractions.append(pair)
+        return exact(counts, measure, pair)
+
+    monkeypatch.setattr(rate_counts, "exact_pair", counting)
+    compared, got = every_pair(60, 9), np.full((9, 60), 20)
+    alike = SubgroupCounts(np.full(60, 100), got)
+    assert rate_counts.widest_of(alike, compared, "difference") == (0, 1, 0)
+    assert rate_counts.exact_gap(alike, compared, "ratio") == 0
+    assert len(fractions) == 2
+    got[4, 7], got[6, 7] = 30, 30
+    fractions.clear()
+    assert rate_counts.widest_of(SubgroupCounts(np.full(60, 100), got), compared, "difference") == (7, 0, 4)
+    assert len(fractions) == 1
 
 
 def test_a_rule_decides_alike_whole_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
