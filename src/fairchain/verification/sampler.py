@@ -16,12 +16,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import MOST_VALUES
 from fairchain.models import Model
+from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations import Population, Scratch
 from fairchain.spec import Comparison
 from fairchain.statistics.tally import Counts, write_together
@@ -123,12 +125,18 @@ class Sampler:
         """(groups, rounds): the class each group gets in each round of a chunk."""
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
-            return self._model.predict(draw(subgroups=groups).inputs(groups)).reshape(len(groups), count)
+            return self._decide(draw(subgroups=groups).inputs(groups), chunk).reshape(len(groups), count)
         rounds = draw(subgroups=groups) if self._coupled else None
         labels = np.empty((len(groups), count), np.uint16)
         for row, group in zip(labels, groups, strict=True):
             own = rounds or draw(copy=1 + group, subgroups=[group])
-            row[:] = self._model.predict(own.show(group))
+            row[:] = self._decide(own.show(group), chunk)
+        return labels
+
+    def _decide(self, values: NDArray[Any], chunk: int) -> NDArray[np.integer]:
+        """Return the class of each row, some of which are evaluated alone too."""
+        labels = self._model.predict(values)
+        check_alone(self._model, values, labels, chunk)
         return labels
 
     def _scratch(self) -> Scratch:
