@@ -11,7 +11,6 @@ from onnx import ModelProto
 
 from fairchain import ModelError, OnnxModel, parse_spec, recheck, verify, write_certificate
 from fairchain.models.base import _varied
-from fairchain.models.onnx import rounding
 from fairchain.models.onnx.file_checks import Limits, check_bytes
 from fairchain.models.onnx.rounding import EXACT_IN_SINGLE, rounding_may_vary
 from fairchain.models.onnx.session import open_session
@@ -76,7 +75,7 @@ def magnifier() -> ModelProto:
     return graph(nodes, [value("x", FLOAT, ("N", 2))], [value("y", FLOAT, ("N", 1))], constants)
 
 
-def test_a_network_that_magnifies_rounding_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_magnifies_rounding_is_refused(tmp_path: Path) -> None:
     spec = asked()
     model = OnnxModel(save(magnifier(), tmp_path / "network.onnx"), spec)
     # Alone the groups differ by more than the threshold of 0.1, and in whole batches not at all.
@@ -90,17 +89,15 @@ def test_a_network_that_magnifies_rounding_is_refused(tmp_path: Path, monkeypatc
         with pytest.raises(ModelError, match="decides an input differently alone than in a batch"):
             verify(*given[:2], table=given[2])
     # Without these trials it is FAIR.
-    monkeypatch.setattr(rounding, "BATCHES", 0)
+    model.rounding_may_vary = False
     assert verify(model, spec).conclusion == "FAIR"
 
 
-def test_recheck_finds_it_too_where_the_issuer_left_the_trials_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recheck_finds_it_too_where_the_issuer_left_the_trials_out(tmp_path: Path) -> None:
     spec, network = asked(), save(magnifier(), tmp_path / "network.onnx")
-    with monkeypatch.context() as issuer:
-        issuer.setattr(rounding, "BATCHES", 0)
-        write_certificate(verify(network, spec), tmp_path / "certificate.json")
+    model = OnnxModel(network, spec)
+    model.rounding_may_vary = False
+    write_certificate(verify(model, spec), tmp_path / "certificate.json")
     report = recheck(tmp_path / "certificate.json", network)
     assert not report.holds
     assert any("decides an input differently alone" in claim.detail for claim in report.claims if not claim.holds)
