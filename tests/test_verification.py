@@ -57,8 +57,8 @@ def test_the_number_of_workers_changes_nothing_but_times() -> None:
 
 def test_the_same_seed_gives_the_same_and_another_seed_other_counts() -> None:
     spec = question("credit")
-    ledgers = [make_certificate(verify(None, spec, seed=seed))["evidence"] for seed in (1, 1, 2)]
-    assert ledgers[0] == ledgers[1] != ledgers[2]
+    records = [make_certificate(verify(None, spec, seed=seed))["evidence"] for seed in (1, 1, 2)]
+    assert records[0] == records[1] != records[2]
 
 
 def test_a_budget_of_rounds_is_kept_to_the_round_and_ends_undecided_with_a_forecast() -> None:
@@ -135,7 +135,7 @@ def test_the_papers_rule_says_everywhere_that_it_is_not_sound() -> None:
     assert not verdict.sound
     assert verdict.to_dict()["sound"] is False
     assert "NOT SOUND" in verdict.statement
-    assert not verdict.ledger.coupled
+    assert not verdict.evidence.coupled
 
 
 def test_all_labels_are_looked_at_and_two_labels_are_one_question() -> None:

@@ -260,10 +260,10 @@ def asked(**more: Any) -> Any:
 
 def test_coupled_functions_need_no_more_rounds_than_uniform_inputs() -> None:
     """The same distribution three times; independent groups pay for the variance that coupling takes away."""
-    uniform = verify(decide, asked(), workers=1)
+    uniform = verify(decide, asked(), workers=1, seed=1)
     callable_spec = asked(population={"kind": "callable"})
-    coupled = verify(decide, callable_spec, population=Coupled(row_by_row, uniforms=1), workers=1)
-    independent = verify(decide, callable_spec, population=one_more, workers=1)
+    coupled = verify(decide, callable_spec, population=Coupled(row_by_row, uniforms=1), workers=1, seed=1)
+    independent = verify(decide, callable_spec, population=one_more, workers=1, seed=1)
     assert {verdict.decision.name for verdict in (uniform, coupled, independent)} == {"FAIR"}
     assert coupled.rounds <= 1.5 * uniform.rounds
     assert independent.rounds >= 5 * coupled.rounds

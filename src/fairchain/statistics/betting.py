@@ -95,7 +95,7 @@ class BettingRule:
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
-        self._rounds += int(tally.asked.max())
+        self._rounds += int(tally.joint.max())
         if plan.leader is not None:
             i, j, outcome = plan.leader
             self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
@@ -170,17 +170,17 @@ class BettingRule:
         i, j, _ = widest = self.widest()
         if self._payoff.gap(self.tally, widest) > self._threshold:
             seen = self._payoff.cells_of(self.tally, widest)
-            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.asked[i, j]))
+            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.joint[i, j]))
         most = 1.0
         for part, some in self.tally.parts():
             waiting = ~self.cleared[part]
             if most > enough or not waiting.any():
                 continue
-            cells, asked = self._payoff.cells(some)[waiting], np.broadcast_to(some.asked, waiting.shape)[waiting]
+            cells, joint = self._payoff.cells(some)[waiting], np.broadcast_to(some.joint, waiting.shape)[waiting]
             for start in range(0, len(cells), PAIRS_AT_ONCE):
                 those = slice(start, start + PAIRS_AT_ONCE)
                 wealth = log_wealth(cells[those], self._fair_growth)
-                left = rounds_to_go(wealth, cells[those], self._fair_growth, self._bar, asked[those])
+                left = rounds_to_go(wealth, cells[those], self._fair_growth, self._bar, joint[those])
                 most = max(most, float(left.max()))
                 if most > enough:
                     break
