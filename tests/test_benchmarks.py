@@ -69,7 +69,7 @@ def test_a_long_run_evaluates_as_often_as_it_says_and_leaves_no_group_out(
 ) -> None:
     verdict = bench.verify(None, bench.long_question(protected, 20_000), workers=1)
     assert verdict.evaluations == 20_000 // groups * groups
-    assert all(len(plan.groups) == groups for plan, _ in verdict.ledger.entries)
+    assert all(len(plan.groups) == groups for plan, _ in verdict.evidence.entries)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -108,9 +108,9 @@ def test_a_rare_outcome_is_found_before_a_model_is_called_constant(network: Path
 def test_the_budget_holds_while_a_second_label_is_looked_for(network: Path) -> None:
     spec = asked(network, guarantee={"budget": {"rounds": 200, "seconds": 30}})
     verdict = verify(None, spec)
-    assert isinstance(verdict.ledger, fairchain.verification.verdict.RunRecord)
-    assert verdict.ledger.look is not None
-    assert verdict.rounds + verdict.ledger.look.rounds <= 200
+    assert isinstance(verdict.evidence, fairchain.verification.verdict.RunRecord)
+    assert verdict.evidence.look is not None
+    assert verdict.rounds + verdict.evidence.look.rounds <= 200
     assert verdict.conclusion == "CONSTANT"
 
 

@@ -71,8 +71,8 @@ def test_the_number_of_workers_changes_nothing_but_times() -> None:
 
 def test_the_same_seed_gives_the_same_and_another_seed_other_counts() -> None:
     spec = question("credit")
-    ledgers = [make_certificate(verify(None, spec, seed=seed))["evidence"] for seed in (1, 1, 2)]
-    assert ledgers[0] == ledgers[1] != ledgers[2]
+    records = [make_certificate(verify(None, spec, seed=seed))["evidence"] for seed in (1, 1, 2)]
+    assert records[0] == records[1] != records[2]
 
 
 def test_a_budget_of_rounds_is_kept_to_the_round_and_ends_undecided_with_a_forecast() -> None:
@@ -140,12 +140,12 @@ def test_many_pairs_are_looked_at_early_and_in_little_memory(monkeypatch: pytest
     )
     verdict = verify(lambda rows: (rows[:, 1] * 59.9).astype(int), spec, seed=1)
     assert verdict.decision is Decision.FAIR
-    assert isinstance(verdict.ledger, RunRecord)
-    batches = [batch for _, batch in verdict.ledger.entries]
+    assert isinstance(verdict.evidence, RunRecord)
+    batches = [batch for _, batch in verdict.evidence.entries]
     assert batches[0].rounds == 2048
     values = [part.size // 2 for batch in batches for part in batch.parts]
     assert sum(values) <= 150_000
-    assert not verdict.ledger.whole
+    assert not verdict.evidence.whole
     with pytest.raises(CertificateError, match="more counts than a certificate can hold"):
         make_certificate(verdict)
 
@@ -201,7 +201,7 @@ def test_the_papers_rule_says_everywhere_that_it_is_not_sound() -> None:
     assert not verdict.sound
     assert verdict.to_dict()["sound"] is False
     assert "NOT SOUND" in verdict.statement
-    assert not verdict.ledger.coupled
+    assert not verdict.evidence.coupled
 
 
 def test_all_labels_are_looked_at_and_two_labels_are_one_question() -> None:

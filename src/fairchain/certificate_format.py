@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 FORMAT = "fairchain-certificate"
-VERSION = 3
+VERSION = 4
 # What the words of a round are, so that a reader can draw them without our code.
-STREAM = "philox4x64-10, key=seed, counter=[0, lane, chunk, copy], 32-bit words low half first"
+STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 
 # Where only one label came of the rounds that are counted, more inputs are tried before a model counts as constant: the
 # evaluations, the first chunk, and the rounds in each chunk. They are not counted.

@@ -31,7 +31,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     """Everything needed to check a verdict again, as plain JSON values; without times the same bytes in every run."""
     if not verdict.sound:
         raise CertificateError(NO_PAPER_CERTIFICATE)
-    if not verdict.ledger.whole:
+    if not verdict.evidence.whole:
         raise CertificateError(TOO_MANY_COUNTS)
     if not verdict.certifiable:
         raise CertificateError(NO_CERTIFICATE)
@@ -47,7 +47,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
     del claims["witnesses"], claims["forecast"], claims["notes"]
-    ledger = verdict.ledger
+    record = verdict.evidence
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -59,7 +59,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
         },
         "spec": spec,
         "claims": claims,
-        "evidence": _rounds(ledger) if isinstance(ledger, RunRecord) else _rows(ledger),
+        "evidence": _rounds(record) if isinstance(record, RunRecord) else _rows(record),
     }
     return {
         **content,
@@ -68,13 +68,13 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     }
 
 
-def _rounds(ledger: RunRecord) -> dict[str, Any]:
+def _rounds(record: RunRecord) -> dict[str, Any]:
     return {
         "stream": STREAM,
-        "seed": ledger.seed.value,
-        "coupled": ledger.coupled,
-        "outcomes": list(ledger.outcomes),
-        "look": None if ledger.look is None else {"rounds": ledger.look.rounds, "labels": list(ledger.look.labels)},
+        "seed": record.seed.value,
+        "coupled": record.coupled,
+        "outcomes": list(record.outcomes),
+        "look": None if record.look is None else {"rounds": record.look.rounds, "labels": list(record.look.labels)},
         "batches": [
             {
                 "chunk": batch.first,
@@ -86,18 +86,18 @@ def _rounds(ledger: RunRecord) -> dict[str, Any]:
                 "labels": list(batch.labels),
                 "together": [[_upper(table) for table in part] for part in batch.parts],
             }
-            for plan, batch in ledger.entries
+            for plan, batch in record.entries
         ],
     }
 
 
-def _rows(ledger: RowRecord) -> dict[str, Any]:
+def _rows(record: RowRecord) -> dict[str, Any]:
     return {
-        "rows": ledger.rows,
-        "outcomes": list(ledger.outcomes),
-        "asked": list(ledger.asked),
-        "got": [list(row) for row in ledger.got],
-        "labels": list(ledger.labels),
+        "rows": record.rows,
+        "outcomes": list(record.outcomes),
+        "trials": list(record.trials),
+        "successes": [list(row) for row in record.successes],
+        "labels": list(record.labels),
     }
 
 

@@ -38,7 +38,7 @@ class MetricRows:
         """People of each group, and of all together if wanted, with this true label; and those selected."""
         mine = slice(None) if truth is None else self._is_true() == truth
         counts = tally(self.codes[mine], len(self.groups), self.selected[mine])
-        empty = np.flatnonzero(counts.asked == 0)
+        empty = np.flatnonzero(counts.trials == 0)
         if len(empty):
             raise DataError(
                 f"y_true: nobody in the group {self.groups[empty[0]]!r} has the true label {int(bool(truth))}, so that "
@@ -47,7 +47,7 @@ class MetricRows:
         if not overall:
             return counts
         return SubgroupCounts(
-            np.append(counts.asked, counts.asked.sum()), np.append(counts.got, counts.got.sum())[None]
+            np.append(counts.trials, counts.trials.sum()), np.append(counts.successes, counts.successes.sum())[None]
         )
 
     def _is_true(self) -> NDArray[np.bool_]:
@@ -72,8 +72,8 @@ def read_rows(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: 
 
 def tally(codes: NDArray[np.intp], groups: int, selected: NDArray[np.bool_]) -> SubgroupCounts:
     """How many people each group has, and how many of them are selected."""
-    asked, got = np.bincount(codes, minlength=groups), np.bincount(codes[selected], minlength=groups)
-    return SubgroupCounts(asked, got[None])
+    trials, successes = np.bincount(codes, minlength=groups), np.bincount(codes[selected], minlength=groups)
+    return SubgroupCounts(trials, successes[None])
 
 
 def read_column(name: str, values: Any) -> Objects:

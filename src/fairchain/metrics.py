@@ -250,12 +250,12 @@ def _bounded(rows: MetricRows, truths: Sequence[Truth], measure: Measure, method
         raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
     overall = method == "to_overall"
     parts = [rows.counts(truth, overall=overall) for truth in truths]
-    pairs = ~np.eye(len(parts[0].asked), dtype=bool)
+    pairs = ~np.eye(len(parts[0].trials), dtype=bool)
     if overall:
         pairs[:-1, :-1] = False
     compared = np.kron(np.eye(len(parts), dtype=bool), pairs)[None]
     counts = SubgroupCounts(
-        np.concatenate([part.asked for part in parts]), np.concatenate([part.got for part in parts], axis=1)
+        np.concatenate([part.trials for part in parts]), np.concatenate([part.successes for part in parts], axis=1)
     )
     everybody = np.tile(np.arange(len(pairs)) == len(pairs) - 1, len(parts)) if overall else None
     _, low, high = gap_bounds(counts, compared, measure, delta, fixed_sample, everybody, disjoint=not overall)

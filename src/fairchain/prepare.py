@@ -39,7 +39,7 @@ from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import rows_phrase, table_name
 
 if TYPE_CHECKING:
-    from fairchain.tables import People
+    from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
 Draw = Literal["subgroups", "groups"]
@@ -76,7 +76,7 @@ class Case:
 
     spec: Spec
     model: Model | None
-    rows: People | None
+    rows: TableRows | None
     groups: tuple[Group, ...]
     left_out: tuple[tuple[str, float], ...]
     comparison: Comparison
@@ -198,7 +198,7 @@ def gather(
 def case_of(
     spec: Spec,
     model: Model | None,
-    rows: People | None,
+    rows: TableRows | None,
     *,
     function: Callable[..., Any] | None = None,
     draw: Draw = "subgroups",
@@ -263,7 +263,7 @@ def _with_table(spec: Spec, table: Any) -> Spec:
     return msgspec.structs.replace(spec, population=msgspec.structs.replace(spec.population, path=path))
 
 
-def read_rows(spec: Spec, table: Any = None) -> People | None:
+def read_rows(spec: Spec, table: Any = None) -> TableRows | None:
     """Return the rows that the population is about, from the given table or the spec's; None if it is about none."""
     population = spec.population
     if isinstance(population, Texts):
@@ -281,9 +281,9 @@ def read_rows(spec: Spec, table: Any = None) -> People | None:
         raise SpecError(
             'population.path: missing; name the table, path = "people.csv", or give it: --data (table=... in Python)'
         )
-    from fairchain.tables import people_of, read_table
+    from fairchain.tables import encode_rows, read_table
 
-    rows = people_of(read_table(source), spec)
+    rows = encode_rows(read_table(source), spec)
     if isinstance(population, Marginals):
         # Their frequencies go into the statement, which names no folders.
         return dataclasses.replace(rows, source=table_name(population.path))
@@ -307,7 +307,7 @@ def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | 
     return load_model(source, spec, limits, allow_python=model is not None, weights=weights)
 
 
-def _concerned(rows: People, spec: Spec, predicate: Any) -> Mask:
+def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:
     """Return (rows,): whether the question is about a row, which is where `property.given` holds."""
     if predicate is None:
         return np.ones(len(rows.values), bool)
@@ -332,7 +332,7 @@ def _group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floatin
 
 
 def _large_enough_rows(
-    rows: People, spec: Spec, concerned: Mask
+    rows: TableRows, spec: Spec, concerned: Mask
 ) -> tuple[tuple[Group, ...], Mask, tuple[tuple[str, int], ...]]:
     """Return the groups that reach `property.min_size`, their rows, and the groups that do not with their size.
 

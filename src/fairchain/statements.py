@@ -25,7 +25,7 @@ TOO_MANY_COUNTS = (
 )
 
 # What a network may be shown, and what alone differs between one of them as one group and as another.
-ALONE = {"people": "the protected features", "texts": "the terms"}
+ALONE = {"individuals": "the protected features", "texts": "the terms"}
 # For each kind of property: what is measured, what would contradict FAIR, and what would contradict UNFAIR.
 MEASURED = {
     "difference": "the largest gap",
@@ -44,7 +44,7 @@ NOT_UNFAIR = {
 }
 
 
-def measure(kind: str, inputs: str = "people") -> str:
+def measure(kind: str, inputs: str = "individuals") -> str:
     """What is measured of the inputs that the network is shown.
 
     >>> measure("individual", "texts")
@@ -62,7 +62,7 @@ def statement(
     sound: bool,
     within: float | None = None,
     kind: str = "difference",
-    inputs: str = "people",
+    inputs: str = "individuals",
     run: str = "run",
     left_out: int = 0,
 ) -> str:
@@ -111,7 +111,13 @@ def exact_statement(
 
 
 def headline(
-    decision: str, *, kind: str, inputs: str = "people", measured: str, threshold: float, at_threshold: bool = False
+    decision: str,
+    *,
+    kind: str,
+    inputs: str = "individuals",
+    measured: str,
+    threshold: float,
+    at_threshold: bool = False,
 ) -> str:
     """Return what was measured against which threshold; every output shows this line after the verdict.
 

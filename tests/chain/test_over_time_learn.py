@@ -13,7 +13,7 @@ from fairchain.chain.learn import learn_chain, learn_family
 from fairchain.chain.over_time.probes import LastSteps, probe_of
 from fairchain.errors import ChainError, FairchainError
 from fairchain.models import OnnxModel
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.pctl import check
 from fairchain.populations import UniformPopulation
 from fairchain.spec import Spec
@@ -62,7 +62,7 @@ def test_an_unrolled_chain_says_where_the_network_is_after_each_step(spec: Spec)
 def test_the_last_step_is_what_the_network_goes_on_with(tmp_path: Path, direction: str, varied: bool) -> None:
     spec = series(tmp_path, direction=direction, varied=varied)
     model = OnnxModel(str(spec.model.path), spec)
-    people = random_people(spec.features, 50).astype(model.dtype)
+    people = random_inputs(spec.features, 50).astype(model.dtype)
     _, hidden = probe_of(model, spec, ["lstm1", "hidden"])(people)
     assert hidden["lstm1"] == pytest.approx(hidden["hidden"], abs=1e-6)
     assert hidden["lstm1"].shape[1] == CELLS * (2 if direction == "bidirectional" else 1)

@@ -185,7 +185,7 @@ def test_a_fitted_pipeline_is_seen_from_the_command_line_as_in_python(cli: Cli, 
     assert (tmp_path / "spec.toml").read_text() == write_spec(in_python, tmp_path)
     features = {feature.name: feature for feature in load_spec("spec.toml").features}
     assert list(features) == ["job", "hours", "sex"]
-    assert [feature.unseen for feature in features.values()] == [False, False, True]
+    assert [feature.model_input for feature in features.values()] == [True, True, False]
 
 
 def test_a_sample_says_which_rows_the_guarantee_needs(cli: Cli, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ class TestState:
         state = tmp_path / "s.json"
         monitor(*ASK, "--state", state, stdin=as_csv(people(9)))
         content = json.loads(state.read_bytes())
-        content["groups"][0]["got"] += 1
+        content["groups"][0]["successes"] += 1
         state.write_text(json.dumps(content))
         says(monitor(*ASK, "--state", state, stdin=b""), str(state), "damaged or changed by hand")
 

@@ -92,7 +92,7 @@ def test_a_protected_column_that_the_model_does_not_take_is_unseen() -> None:
     del people["job"]
     network = by_hours(2)
     made = draft(people, network, reading="population")
-    assert [(feature.name, feature.unseen) for feature in made.spec.features] == [
+    assert [(feature.name, not feature.model_input) for feature in made.spec.features] == [
         ("age", False),
         ("hours", False),
         ("sex", True),

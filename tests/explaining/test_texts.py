@@ -31,7 +31,7 @@ def asked(tmp_path: Path) -> Spec:
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     return parse_spec(
         {
-            "model": {"labels": ["fine", "toxic"], "decision": "logit", "cut": 0.5},
+            "model": {"labels": ["fine", "toxic"], "decision": "logit", "decision_threshold": 0.5},
             "feature": [
                 {"name": "comment", "kind": "text", "length": 8, "vocabulary": str(tmp_path / "words.txt")},
                 {

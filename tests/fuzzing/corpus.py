@@ -209,9 +209,9 @@ def _monitor_states() -> list[bytes]:
 
     content = json.loads(TARGETS["monitor state"].seeds()[0])
     groups = content["groups"]
-    many = [{"name": f"sex={i}" + "\x01" * 5000, "rows": 2, "got": 1} for i in range(400)]
+    many = [{"name": f"sex={i}" + "\x01" * 5000, "rows": 2, "successes": 1} for i in range(400)]
     return [
-        _json({**content, "groups": [{**groups[0], "rows": 2**60, "got": 2**60}, *groups[1:]]}),
+        _json({**content, "groups": [{**groups[0], "rows": 2**60, "successes": 2**60}, *groups[1:]]}),
         _json({**content, "groups": [{**groups[0], "rows": 10**400}, *groups[1:]]}),
         _json({**content, "groups": many}),
         _json({**content, "groups": [groups[0], groups[0]]}),

@@ -271,14 +271,14 @@ def _csv() -> list[bytes]:
 
 
 def _read_table(path: Path) -> object:
-    from fairchain.tables import TableLimits, people_of, read_table
+    from fairchain.tables import TableLimits, encode_rows, read_table
     from tests.tables.builders import AGE, table_spec
 
     table = read_table(path, TableLimits(cells=10**6, file_bytes=10**7))
     for column in table.names:
         table.counts(column)
         table.numeric(column)
-    return people_of(table, table_spec(AGE, category("sex", *sorted(set(COLUMNS["sex"])))))
+    return encode_rows(table, table_spec(AGE, category("sex", *sorted(set(COLUMNS["sex"])))))
 
 
 def _parquet() -> list[bytes]:

@@ -9,14 +9,14 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import Probe
 from fairchain.models.inspect.cut import Cut
 from tests.networks import constant, graph, node, value
 from tests.questions import integer, spec
 
 SPEC = spec(integer("age"), integer("group"))
-PEOPLE = random_people(SPEC.features, 200).astype(np.float32)
+PEOPLE = random_inputs(SPEC.features, 200).astype(np.float32)
 
 
 def network(last: list[Any], **more: Any) -> OnnxModel:

@@ -162,7 +162,7 @@ def test_an_unseen_feature_is_asked_about_and_never_fed(tmp_path: Path) -> None:
     path = save(linear([[-1.0, 1.0], [0.0, 0.0]], [4.5, 0.0]), tmp_path / "network.onnx")
     asked = spec(
         integer("age"),
-        category("sex", "Female", "Male", unseen=True),
+        category("sex", "Female", "Male", model_input=False),
         integer("hours"),
         protected=["sex"],
         path=str(path),

@@ -40,7 +40,7 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
     "text codes": (lambda x: np.where(older(x), "Y", "N"), {"codes": ["N", "Y"]}),
     "logits": (lambda x: x[:, 0] - x[:, 1] - 4.5, {"decision": "logit"}),
     "probabilities": (lambda x: 1 / (1 + np.exp(4.5 + x[:, 1:] - x[:, :1])), {"decision": "probability"}),
-    "a cut": (lambda x: x[:, 0] - x[:, 1], {"decision": "logit", "cut": 4.5}),
+    "a cut": (lambda x: x[:, 0] - x[:, 1], {"decision": "logit", "decision_threshold": 4.5}),
     "scores": (lambda x: np.column_stack([x[:, 1] + 4.5, x[:, 0]]), {}),
     "votes": (lambda x: np.column_stack([2 * x[:, 1] + 9, 2 * x[:, 0]]).astype(int), {}),
 }
@@ -109,7 +109,7 @@ def test_a_function_that_writes_into_its_argument_changes_nobody() -> None:
 FEATURES = [
     integer("age", 17, 90, column="Age (years)"),
     real("rate", 0, 1),
-    category("race", "Black", "White", cells=["B", "W"]),
+    category("race", "Black", "White", aliases=["B", "W"]),
     category("children", 0, 1, 2),
     integer("hours", 0, 99, step=10),
     category("sex", "Female", "Male", codes=[1, 2]),

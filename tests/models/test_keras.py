@@ -16,7 +16,7 @@ import pytest
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel, load_model, to_onnx
 from fairchain.models.adapters.from_keras import check_keras_file
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from tests.questions import category, integer, real, spec
 
 FEATURES = [integer("age", 0, 9), real("score", -1, 1), integer("hours", 0, 5), category("sex", "F", "M")]
@@ -37,7 +37,7 @@ def keras() -> Any:
 
 
 def rows(count: int = 1000) -> Any:
-    return random_people(spec(*FEATURES).features, count, seed=3).astype(np.float32)
+    return random_inputs(spec(*FEATURES).features, count, seed=3).astype(np.float32)
 
 
 def needs_keras(test: Any) -> Any:

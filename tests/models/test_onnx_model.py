@@ -65,7 +65,9 @@ def test_a_single_column_that_could_be_either_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("decision", "cut", "first"), [("logit", 2.0, 7), ("probability", 2.2, 7), ("logit", -1, 4)])
 def test_the_cut_moves_the_decision(tmp_path: Path, decision: str, cut: float, first: int) -> None:
-    found = predict(tmp_path, linear(ONE_LOGIT, -4.5), spec(decision=decision, cut=cut), [[k, 0] for k in range(10)])
+    found = predict(
+        tmp_path, linear(ONE_LOGIT, -4.5), spec(decision=decision, decision_threshold=cut), [[k, 0] for k in range(10)]
+    )
     assert found.tolist() == [int(k >= first) for k in range(10)]
 
 

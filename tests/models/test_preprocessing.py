@@ -242,7 +242,7 @@ def words_in(folder: Path, described: dict[str, Any]) -> OnnxModel:
 def test_a_text_input_gets_what_the_table_calls_the_value(tmp_path: Path) -> None:
     rows = np.array([[0.0], [1.0]])
     assert words_in(tmp_path, category("sex", "F", "M")).predict(rows).tolist() == [1, 0]
-    assert words_in(tmp_path, category("sex", "Male", "Female", cells=["M", "F"])).predict(rows).tolist() == [0, 1]
+    assert words_in(tmp_path, category("sex", "Male", "Female", aliases=["M", "F"])).predict(rows).tolist() == [0, 1]
 
 
 def test_codes_for_a_text_input_are_refused(tmp_path: Path) -> None:

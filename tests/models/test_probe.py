@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairchain import ModelError, OnnxModel, example, load_spec
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import Probe, layers_of
 from tests.networks import constant, graph, node, save, value
 from tests.questions import category, integer, spec
@@ -29,7 +29,7 @@ def test_layers_are_the_activations_in_order() -> None:
 
 def test_decisions_stay_the_same_and_numbers_or_names_mean_the_same_layer() -> None:
     model = census()
-    people = random_people(CENSUS.features, 500).astype(model.dtype)
+    people = random_inputs(CENSUS.features, 500).astype(model.dtype)
     probe = Probe(model, CENSUS, ["layer2", "relu2", "layer5"])
     labels, hidden = probe(people)
     assert np.array_equal(labels, model.predict(people))
@@ -48,7 +48,7 @@ def test_what_is_shown_is_what_the_graph_computes(tmp_path: Path) -> None:
     made = graph(nodes, [value("x")], [value("y")], [constant("w", weights), constant("v", np.eye(2))])
     asked = spec(integer("age"), category("sex", "Female", "Male"), path=str(save(made, tmp_path / "n.onnx")))
     model = OnnxModel(str(asked.model.path), asked)
-    people = random_people(asked.features, 50).astype(np.float32)
+    people = random_inputs(asked.features, 50).astype(np.float32)
     _, hidden = Probe(model, asked, ["layer1", "sum"])(people)
     assert hidden["sum"] == pytest.approx(people @ weights, rel=1e-5)
     assert hidden["layer1"] == pytest.approx(np.maximum(people @ weights, 0), rel=1e-5)

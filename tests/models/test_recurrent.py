@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import Probe, layers_of
 from fairchain.models.inspect.recurrent import StepProbe, steps_of
 from fairchain.spec import Spec
@@ -61,7 +61,7 @@ def test_states_of_stacked_layers_in_both_directions(
     asked, table = texts
     network = Network(Recurrent(operator, WIDTH, 4, both=True), Recurrent(operator, 8, 2, seed=1))
     model = loaded(network, asked, time_first=time_first, lengths=lengths)
-    ids = random_people(asked.described, 12)
+    ids = random_inputs(asked.described, 12)
     same_states(network, model, asked, sequences(table, ids, whole=not lengths), ids)
 
 
@@ -70,7 +70,7 @@ def test_states_of_an_lstm_with_peepholes_that_does_not_begin_at_zero(texts: tup
     asked, table = texts
     network = Network(Recurrent("LSTM", WIDTH, 4, both=True, states=True), Recurrent("LSTM", 8, 3, seed=2))
     model = loaded(network, asked, lengths=lengths)
-    ids = random_people(asked.described, 12)
+    ids = random_inputs(asked.described, 12)
     same_states(network, model, asked, sequences(table, ids, whole=not lengths), ids)
 
 
@@ -81,7 +81,7 @@ def test_an_embedding_inside(tmp_path: Path) -> None:
     table = np.random.default_rng(3).normal(0, 1, (len(words), WIDTH)).astype(np.float32)
     network = Network(Recurrent("GRU", WIDTH, 4), Recurrent("LSTM", 4, 3, both=True, seed=1))
     model = loaded(network, asked, embedding=table)
-    ids = random_people(asked.described, 12)
+    ids = random_inputs(asked.described, 12)
     same_states(network, model, asked, list(table[np.maximum(ids - 1, 0)].astype(float)), ids)
 
 
@@ -90,7 +90,8 @@ def test_an_embedding_inside(tmp_path: Path) -> None:
 def test_a_series_of_features(tmp_path: Path, time_first: bool, free: bool) -> None:
     steps = 4
     asked = spec(
-        *(real(f"x{t}{i}", -2, 2) for t in range(steps) for i in range(WIDTH)), category("g", "a", "b", unseen=True)
+        *(real(f"x{t}{i}", -2, 2) for t in range(steps) for i in range(WIDTH)),
+        category("g", "a", "b", model_input=False),
     )
     network = Network(Recurrent("LSTM", WIDTH, 4, both=True))
     made = network.onnx(time_first=time_first)
@@ -98,7 +99,7 @@ def test_a_series_of_features(tmp_path: Path, time_first: bool, free: bool) -> N
     if not free or time_first:
         sizes[0 if time_first else 1].dim_value = steps
     model = OnnxModel.from_bytes(made.SerializeToString(), "network", asked)
-    people = random_people(asked.features, 9)
+    people = random_inputs(asked.features, 9)
     read = list(people[:, : steps * WIDTH].reshape(9, steps, WIDTH))
     same_states(network, model, asked, read, people.astype(model.dtype))
 
@@ -116,7 +117,7 @@ def test_layers_have_names_numbers_and_sizes(texts: tuple[Spec, Any]) -> None:
     assert layers_of(model, texts[0]) == ()
     probe = StepProbe(model, texts[0], ["rnn3", "lstm1.cell", "h"])
     assert probe.units == {"rnn3": 2, "lstm1.cell": 8, "h": 2}
-    shown = probe(random_people(texts[0].described, 5))
+    shown = probe(random_inputs(texts[0].described, 5))
     assert shown.layers["h"] == pytest.approx(shown.states["rnn3"][:, -1])
 
 
@@ -124,7 +125,7 @@ def test_a_large_batch_is_looked_at_in_parts(texts: tuple[Spec, Any], monkeypatc
     asked, _ = texts
     network = Network(Recurrent("LSTM", WIDTH, 4), Recurrent("GRU", 4, 2))
     model = loaded(network, asked, lengths=True)
-    ids = random_people(asked.described, 50)
+    ids = random_inputs(asked.described, 50)
     names = ["lstm1", "lstm1.cell", "gru2", "h"]
     whole = StepProbe(model, asked, names)(ids)
     labels, (units,) = model.with_outputs(["h"]).predict_and_show(ids, ["h"])
@@ -160,7 +161,7 @@ def test_rows_that_the_network_sorts_come_back_in_order(texts: tuple[Spec, Any])
         if each.op_type == "LSTM":
             made.graph.node.append(node("Gather", ["H1", "back"], ["H1 back"], axis=1))
     model = OnnxModel.from_bytes(made.SerializeToString(), "network", asked)
-    ids = random_people(asked.described, 12)
+    ids = random_inputs(asked.described, 12)
     same_states(network, model, asked, sequences(table, ids, whole=False), ids)
 
 
@@ -208,7 +209,7 @@ def test_cells_that_are_not_known_are_refused(texts: tuple[Spec, Any], name: str
 
 
 def test_an_operator_over_the_rows_is_refused() -> None:
-    asked = spec(real("x"), real("y"), category("g", "a", "b", unseen=True))
+    asked = spec(real("x"), real("y"), category("g", "a", "b", model_input=False))
     layer = Recurrent("RNN", 2, 2)
     shapes = [constant("three", [0, 1, 2], np.int64), constant("flat", [-1, 2], np.int64)]
     nodes = [
@@ -252,7 +253,7 @@ def test_a_socrates_network_reads_texts_to_their_own_end(tmp_path: Path, texts: 
     path.write_text(json.dumps({"model": {"shape": "(1,3)", "layers": layers}}), encoding="utf-8")
     model = load_model(path, asked)
     assert isinstance(model, OnnxModel)
-    ids = random_people(asked.described, 15)
+    ids = random_inputs(asked.described, 15)
     shown = StepProbe(model, asked, ["lstm1", "lstm2", "lstm2.cell"])(ids)
     for row, sequence in enumerate(sequences(table, ids, whole=False)):
         for number, layer in enumerate(layers[:2], start=1):

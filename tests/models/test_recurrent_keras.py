@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fairchain.models import OnnxModel, load_model
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.recurrent import StepProbe, steps_of
 from tests.questions import category, real, spec
 from tests.sequences import text_spec, vectors
@@ -64,7 +64,7 @@ def test_words_by_their_numbers(keras: Any, tmp_path: Path, masked: bool, pad: s
     model = load_model(made, asked)
     assert isinstance(model, OnnxModel), model.note
     assert [layer.name for layer in steps_of(model)] == ["lstm1", "gru2", "rnn3"]
-    ids = np.concatenate([random_people(asked.described, 40), np.zeros((1, LENGTH), np.int32)])
+    ids = np.concatenate([random_inputs(asked.described, 40), np.zeros((1, LENGTH), np.int32)])
     words = np.count_nonzero(ids, axis=1)
     shown = np.maximum(ids - 1, 0)
     if pad == "left":
@@ -89,7 +89,7 @@ def test_vectors_of_words(keras: Any, tmp_path: Path, pooling: str) -> None:
     model = load_model(made, asked)
     assert isinstance(model, OnnxModel), model.note
     assert [layer.name for layer in steps_of(model)] == ["gru1"]
-    ids = random_people(asked.described, 20)
+    ids = random_inputs(asked.described, 20)
     shown = np.concatenate([np.zeros((1, WIDTH), np.float32), table])[ids]
     assert model.scores(ids) == pytest.approx(np.asarray(made.predict_on_batch(shown)), abs=1e-5)
 
@@ -97,13 +97,14 @@ def test_vectors_of_words(keras: Any, tmp_path: Path, pooling: str) -> None:
 def test_cells_are_those_of_keras(keras: Any) -> None:
     steps = 4
     asked = spec(
-        *(real(f"x{t}{i}", -2, 2) for t in range(steps) for i in range(WIDTH)), category("g", "a", "b", unseen=True)
+        *(real(f"x{t}{i}", -2, 2) for t in range(steps) for i in range(WIDTH)),
+        category("g", "a", "b", model_input=False),
     )
     layers = keras.layers
     made = model_of(keras, keras.Input((steps, WIDTH)), layers.LSTM(4), layers.Dense(2))
     model = load_model(made, asked)
     assert isinstance(model, OnnxModel), model.note
-    people = random_people(asked.features, 10).astype(model.dtype)
+    people = random_inputs(asked.features, 10).astype(model.dtype)
     shown = StepProbe(model, asked, ["lstm1", "lstm1.cell"])(people)
     inner = layers.LSTM(4, return_state=True)
     inner.build((None, None, WIDTH))
@@ -117,13 +118,13 @@ def test_cells_are_those_of_keras(keras: Any) -> None:
 
 def test_what_is_not_written_here_is_exported_by_keras(keras: Any) -> None:
     steps = 3
-    asked = spec(*(real(f"x{t}", -2, 2) for t in range(steps)), category("g", "a", "b", unseen=True))
+    asked = spec(*(real(f"x{t}", -2, 2) for t in range(steps)), category("g", "a", "b", model_input=False))
     layers = keras.layers
     start = keras.Input((steps, 1))
     both = layers.Concatenate()([layers.LSTM(3)(start), layers.GRU(2)(start)])
     made = keras.Model(start, layers.Dense(2)(both))
     model = load_model(made, asked)
-    people = random_people(asked.features, 50).astype(model.dtype)
+    people = random_inputs(asked.features, 50).astype(model.dtype)
     shown = people[:, :steps].reshape(50, steps, 1).astype(np.float32)
     expected = np.asarray(made.predict_on_batch(shown)).argmax(axis=1)
     assert model.certifiable, model.note

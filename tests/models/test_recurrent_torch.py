@@ -12,7 +12,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.recurrent import StepProbe, steps_of
 from fairchain.spec import Spec
 from tests.questions import category, real, spec
@@ -110,7 +110,7 @@ def test_states_are_those_of_torch(
     names = [layer.name for layer in layers] + [f"{layer.name}.cell" for layer in layers if layer.cells]
     probe = StepProbe(model, asked, names)
     table = np.concatenate([np.zeros((1, WIDTH), np.float32), vectors(tmp_path, WIDTH)[1]])
-    ids = random_people(asked.described, 12)
+    ids = random_inputs(asked.described, 12)
     shown = probe(ids)
     for row, words in enumerate(ids):
         read = torch.tensor(table[words if how == "plain" else words[words > 0]])
@@ -138,7 +138,7 @@ def test_an_embedding_inside(torch: Any, tmp_path: Path, how: str) -> None:
     made = module(torch, "LSTM", how, embedding=True)
     model = load_model(made, asked)
     assert isinstance(model, OnnxModel), model.note
-    ids = random_people(asked.described, 300)
+    ids = random_inputs(asked.described, 300)
     with torch.no_grad():
         ordered = ids[np.argsort(-np.count_nonzero(ids, axis=1), kind="stable")]
         lengths = [] if how == "plain" else [torch.tensor(np.count_nonzero(ordered, axis=1))]
@@ -150,12 +150,13 @@ def test_an_embedding_inside(torch: Any, tmp_path: Path, how: str) -> None:
 def test_a_series(torch: Any, rows_first: bool) -> None:
     steps = 5
     asked = spec(
-        *(real(f"x{t}{i}", -2, 2) for t in range(steps) for i in range(WIDTH)), category("g", "a", "b", unseen=True)
+        *(real(f"x{t}{i}", -2, 2) for t in range(steps) for i in range(WIDTH)),
+        category("g", "a", "b", model_input=False),
     )
     made = module(torch, "GRU", "plain", rows_first=rows_first)
     model = load_model(made, asked)
     assert isinstance(model, OnnxModel), model.note
-    people = random_people(asked.features, 200).astype(model.dtype)
+    people = random_inputs(asked.features, 200).astype(model.dtype)
     x = torch.tensor(people[:, : steps * WIDTH].astype(np.float32)).reshape(200, steps, WIDTH)
     with torch.no_grad():
         answers = made(x if rows_first else x.swapaxes(0, 1)).numpy()

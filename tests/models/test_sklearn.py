@@ -14,7 +14,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model, to_onnx
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.encoding import words
 from fairchain.spec import CategoryFeature, Spec
 from tests.questions import category, integer, real, spec
@@ -41,13 +41,13 @@ TABLE = [
     real("rate", 0, 1),
     category("education", "school", "college", "doctor", column="highest degree"),
     category("children", 0, 2, 5),
-    category("sex", "Female", "Male", cells=["F", "M"]),
+    category("sex", "Female", "Male", aliases=["F", "M"]),
 ]
 COUNT = 1000
 
 
 def people(question: Spec) -> Any:
-    return random_people(question.features, COUNT, seed=5).astype(np.float32).astype(np.float64)
+    return random_inputs(question.features, COUNT, seed=5).astype(np.float32).astype(np.float64)
 
 
 def table(question: Spec, rows: Any) -> Any:
@@ -137,7 +137,7 @@ def test_classes_of_every_kind(classes: list[Any], model: dict[str, Any]) -> Non
 
 
 def test_a_probability_has_a_cut() -> None:
-    question = spec(*NUMBERS, decision="probability", cut=0.2)
+    question = spec(*NUMBERS, decision="probability", decision_threshold=0.2)
     rows = people(question)
     estimator = fit(make_pipeline(StandardScaler(), LogisticRegression()), rows, richer(rows))
     model = load_model(estimator, question)
@@ -302,7 +302,7 @@ def test_estimators_that_do_not_fit_the_spec_are_refused() -> None:
 def test_a_regressor_gives_a_score() -> None:
     rows = people(spec(*NUMBERS))
     estimator = fit(LinearRegression(), rows, rows[:, 0] + rows[:, 1])
-    model = load_model(estimator, spec(*NUMBERS, decision="logit", cut=100.25))
+    model = load_model(estimator, spec(*NUMBERS, decision="logit", decision_threshold=100.25))
     assert model.certifiable, model.note
     assert model.predict(rows).tolist() == (estimator.predict(rows) > 100.25).tolist()
     assert 'decision = "logit"' in refused(estimator, spec(*NUMBERS))
@@ -311,7 +311,7 @@ def test_a_regressor_gives_a_score() -> None:
 def test_the_logit_is_the_decision_function() -> None:
     rows = people(spec(*NUMBERS))
     estimator = fit(make_pipeline(StandardScaler(), LogisticRegression()), rows, richer(rows))
-    model = load_model(estimator, spec(*NUMBERS, decision="logit", cut=1.5))
+    model = load_model(estimator, spec(*NUMBERS, decision="logit", decision_threshold=1.5))
     assert model.predict(rows).tolist() == (estimator.decision_function(rows) > 1.5).tolist()
     assert "decision function is not converted" in model.note
 

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, as_frames, describe_input, load_model
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.padding import padding_is_idle
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text, shifted
 from fairchain.spec import Spec
@@ -106,7 +106,7 @@ def test_steps_before_rows_are_found_by_asking(asked: Spec) -> None:
         feed = loaded(network.onnx(time_first=time_first), asked)._feed
         assert isinstance(feed, TextFeed)
         assert feed.time_first is time_first
-        ids = random_people(asked.described, 7)
+        ids = random_inputs(asked.described, 7)
         assert feed(ids)["x"].shape == ((LENGTH, 7, WIDTH) if time_first else (7, LENGTH, WIDTH))
 
 
@@ -126,7 +126,7 @@ def test_a_stated_layout_is_believed(tmp_path: Path) -> None:
 
 def test_vectors_in_one_row(asked: Spec) -> None:
     feed = feed_of(asked, value("x", shape=("N", LENGTH * WIDTH)))
-    ids = random_people(asked.described, 4)
+    ids = random_inputs(asked.described, 4)
     assert feed(ids)["x"].shape == (4, LENGTH * WIDTH)
 
 
@@ -135,7 +135,7 @@ def test_a_fixed_batch(asked: Spec) -> None:
     free, made = network.onnx(), network.onnx()
     made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
     made.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 4
-    ids = random_people(asked.described, 11)
+    ids = random_inputs(asked.described, 11)
     assert loaded(made, asked).predict(ids).tolist() == loaded(free, asked).predict(ids).tolist()
 
 
@@ -149,7 +149,7 @@ def test_steps_behind_the_longest_text_are_left_out_where_nobody_reads_them(
     assert told._feed.cut
     short = np.array([[1, 2, 0, 0, 0], [3, 0, 0, 0, 0]], np.int32)
     assert told._feed(short)["x"].shape == (2, 2, WIDTH)
-    ids = random_people(asked.described, 200)
+    ids = random_inputs(asked.described, 200)
     alone = np.concatenate([told.scores(ids[[row]]) for row in range(len(ids))])
     assert np.array_equal(told.scores(ids), alone)
     monkeypatch.setattr("fairchain.models.onnx.text_inputs.MOST_ROWS", 16)
@@ -222,14 +222,14 @@ def test_a_text_is_shown_in_its_words(asked: Spec) -> None:
 
 def test_random_texts_have_all_lengths_and_never_the_padding(numbered: Any) -> None:
     spec = numbered("<pad>")
-    ids = random_people(spec.described, 500)
+    ids = random_inputs(spec.described, 500)
     words = np.count_nonzero(ids, axis=1)
     assert words[:2].tolist() == [1, LENGTH]
     assert set(words.tolist()) == set(range(1, LENGTH + 1))
     assert all(row[:count].all() for row, count in zip(ids, words, strict=True))
     assert 1 not in ids
-    assert np.array_equal(ids, random_people(spec.described, 500))
-    assert not np.array_equal(ids, random_people(spec.described, 500, seed=1))
+    assert np.array_equal(ids, random_inputs(spec.described, 500))
+    assert not np.array_equal(ids, random_inputs(spec.described, 500, seed=1))
 
 
 def test_a_network_that_mixes_texts_is_refused(asked: Spec) -> None:
@@ -303,7 +303,7 @@ def test_what_is_no_decision_is_shown_with_its_text(asked: Spec) -> None:
     made.graph.node.append(node("Log", ["y"], ["z"]))
     made.graph.output[0].name = "z"
     with pytest.raises(ModelError, match=r'which is no decision.*the input was comment="w[0-9 w]*"'):
-        loaded(made, asked).predict(random_people(asked.described, 20))
+        loaded(made, asked).predict(random_inputs(asked.described, 20))
 
 
 def test_a_python_function_gets_texts(asked: Spec) -> None:

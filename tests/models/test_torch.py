@@ -14,7 +14,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel, load_model, to_onnx
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from tests.questions import category, integer, real, spec
 
 pytestmark = pytest.mark.torch
@@ -33,7 +33,7 @@ def torch() -> Any:
 
 
 def rows(count: int = 1000) -> Any:
-    return random_people(spec(*FEATURES).features, count, seed=3).astype(np.float32)
+    return random_inputs(spec(*FEATURES).features, count, seed=3).astype(np.float32)
 
 
 def centred(torch: Any, module: Any, end: Any) -> Any:
@@ -118,7 +118,7 @@ def test_each_part_of_a_module_keeps_its_mode(torch: Any) -> None:
 def test_the_spec_s_preprocessing_comes_before_the_module(torch: Any) -> None:
     features = [integer("age", 0, 90, step=10), category("sex", "F", "M", one_hot=True)]
     module = torch.nn.Sequential(torch.nn.Linear(3, 2))
-    people = random_people(spec(*features).features, 200)
+    people = random_inputs(spec(*features).features, 200)
     shown = np.column_stack([np.floor(people[:, 0] / 10), people[:, 1] == 0, people[:, 1] == 1])
     expected = scores(torch, module, shown).argmax(axis=1)
     assert load_model(module, spec(*features)).predict(people).tolist() == expected.tolist()

@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.edit.candidates import Tunable, first_source, input_means
 from fairchain.models.edit.weights import Weights, WeightUnit
 from fairchain.spec import Spec
@@ -83,7 +83,7 @@ def scaled(weights: Weights, unit: WeightUnit, factor: float) -> bytes:
     return weights.network(changed)
 
 
-PEOPLE = random_people(QUESTION.features, 50).astype(np.float32)
+PEOPLE = random_inputs(QUESTION.features, 50).astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_units_are_not_followed_through_a_transposition_that_mixes_their_order()
 def test_a_tunable_network_decides_like_the_saved_one() -> None:
     model = load(gemm())
     weights = Weights(model)
-    people = random_people(QUESTION.features, 10_000)
+    people = random_inputs(QUESTION.features, 10_000)
     for tensors in (["w1", "b2"], ["w2"], ["b2"]):
         tunable = Tunable(model, weights, tensors)
         prepared = tunable.prepare(people)
@@ -252,7 +252,7 @@ def test_what_stands_before_the_first_change_is_computed_once() -> None:
     assert first_source(weights.blocks, ["w2"]) == "r"
     assert first_source(weights.blocks, ["b2", "b1"]) == "x"
     assert first_source(weights.blocks, []) is None
-    prepared = Tunable(load(gemm()), weights, ["b2"]).prepare(random_people(QUESTION.features, 5000))
+    prepared = Tunable(load(gemm()), weights, ["b2"]).prepare(random_inputs(QUESTION.features, 5000))
     assert [set(feed) for _, feed in prepared.calls] == [{"r"}, {"r"}]
 
 
@@ -336,7 +336,7 @@ def test_a_pipeline_of_scikit_learn_can_be_changed_inside() -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    people = random_people(QUESTION.features, 200).astype(np.float32)
+    people = random_inputs(QUESTION.features, 200).astype(np.float32)
     truth = (people[:, 0] > 4).astype(int)
     pipeline = make_pipeline(StandardScaler(), MLPClassifier((4,), max_iter=2, random_state=0))
     with np.errstate(all="ignore"), pytest.warns(UserWarning, match="Maximum iterations"):

@@ -64,8 +64,8 @@ def at_every_look(codes: Any, hits: Any, groups: int, question: MonitoredPropert
     now, came, found = 0, len(question.groups), []
     for rows in sorted(first | second | {int(each) for each in GRID if each <= size}):
         counts = counts_of(codes[:rows], hits[:rows], groups)
-        (new,) = next_decisions(now, came, counts.asked[None], counts.got[None], question)
-        came = int(existing(counts.asked, question).sum())
+        (new,) = next_decisions(now, came, counts.trials[None], counts.successes[None], question)
+        came = int(existing(counts.trials, question).sum())
         if new != now:
             found.append((rows, DECISIONS[new]))
         now = int(new)

@@ -159,7 +159,12 @@ def test_a_column_of_names_is_no_column_of_groups() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"groups": [{"name": "a", "rows": 1, "got": 2}]}, {"groups": [{"name": "a"}]}, {"kind": None}, {"delta": "x"}],
+    [
+        {"groups": [{"name": "a", "rows": 1, "successes": 2}]},
+        {"groups": [{"name": "a"}]},
+        {"kind": None},
+        {"delta": "x"},
+    ],
 )
 def test_a_description_that_is_none(change: dict[str, Any]) -> None:
     with pytest.raises((DataError, SpecError)):

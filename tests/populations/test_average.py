@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from fairchain.populations import AveragePopulation, Scratch, UniformPopulation
 from fairchain.spec import groups_of
-from fairchain.spec.subgroups import AVERAGE, EVERYBODY, Subgroup, unmixed
+from fairchain.spec.subgroups import AVERAGE, OVERALL, Subgroup, unmixed
 from tests.questions import category, integer, spec
 
 RARE = 1e-6
@@ -18,7 +18,7 @@ ASKED = spec(
     integer("age", 0, 9, groups={"one": 0, "few": [1, 3], "many": [4, 9]}), category("job", "a", "b"), protected=["age"]
 )
 GROUPS = groups_of(ASKED)
-ARMS = (Subgroup(EVERYBODY), Subgroup(AVERAGE, mixed=GROUPS), Subgroup(GROUPS[1].name, GROUPS[1]))
+ARMS = (Subgroup(OVERALL), Subgroup(AVERAGE, mixed=GROUPS), Subgroup(GROUPS[1].name, GROUPS[1]))
 
 
 def population() -> AveragePopulation:
@@ -26,7 +26,7 @@ def population() -> AveragePopulation:
 
 
 def test_a_mean_is_replaced_by_its_groups() -> None:
-    assert [subgroup.name for subgroup in unmixed(ARMS)] == [EVERYBODY, "age=one", "age=few", "age=many", "age=few"]
+    assert [subgroup.name for subgroup in unmixed(ARMS)] == [OVERALL, "age=one", "age=few", "age=many", "age=few"]
 
 
 def test_every_group_counts_the_same_in_the_mean() -> None:

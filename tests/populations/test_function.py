@@ -85,7 +85,7 @@ def test_frames_are_taken_as_mappings_are(package: str) -> None:
 
 
 def test_columns_and_cells_may_be_called_as_tables_call_them() -> None:
-    asked = spec(integer("age"), category("sex", "Female", "Male", column="SEX", cells=["F", "M"]))
+    asked = spec(integer("age"), category("sex", "Female", "Male", column="SEX", aliases=["F", "M"]))
 
     def drawing(rng: np.random.Generator, count: int) -> Any:
         return {"age": rng.integers(0, 10, count), "SEX": rng.choice(["F", "M", "Male"], count)}

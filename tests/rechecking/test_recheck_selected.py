@@ -28,8 +28,8 @@ def asked(path: Path) -> dict[str, Any]:
 def test_batches_without_some_group_are_confirmed(tmp_path: Path) -> None:
     path = save(linear([[0, 0.3], [0, 0.6]], [2.35, 0]), tmp_path / "network.onnx")
     verdict = verify(None, parse_spec(asked(path)))
-    assert isinstance(verdict.ledger, RunRecord)
-    assert {len(plan.groups) for plan, _ in verdict.ledger.entries} == {2, 3}
+    assert isinstance(verdict.evidence, RunRecord)
+    assert {len(plan.groups) for plan, _ in verdict.evidence.entries} == {2, 3}
     write_certificate(verdict, tmp_path / "certificate.json")
     checked = recheck(tmp_path / "certificate.json", path, full=True)
     assert all(claim.holds for claim in checked.claims), checked.claims

@@ -55,7 +55,7 @@ def test_attempts_share_delta_and_draw_their_own_inputs(tmp_path: Path) -> None:
     derived = {derive_seed(attempt_spec(asked(tmp_path), number), "same network", None) for number in range(1, 6)}
     assert len(derived) == 5
     third = judged(tmp_path, 0.0, number=3)
-    assert third.attempt.seed == third.verdict.ledger.seed.value
+    assert third.attempt.seed == third.verdict.evidence.seed.value
     assert third.attempt.delta == spec.guarantee.delta / 8
     assert third.verdict.spec.guarantee.delta == spec.guarantee.delta / 8
     assert third.attempt.price.delta == pytest.approx(0.05 / 8)

@@ -58,7 +58,7 @@ def verdict(count: int = 5, decision: Any = "UNFAIR", constant: str | None = Non
         decision=decision,
         constant=constant,
         kind="difference",
-        inputs="people",
+        inputs="individuals",
         gap=gap(0.3, 0.02, every[-1], every[0]),
         threshold=0.1,
         delta=1e-6,

@@ -130,7 +130,7 @@ def test_two_kinds_are_each_called_by_their_own_name(credit: Plain, ratio: Plain
 
 def test_the_share_of_people_whose_decision_changes(individual: Plain) -> None:
     found = compare(individual, changed(individual, gap=(0.9, 0.85, 0.95)))
-    assert found.sentence.startswith("the share of people whose decision changes")
+    assert found.sentence.startswith("the share of individuals whose decision changes")
     assert found.sentence.endswith("the second is less even")
     texts = compare(individual, changed(individual, inputs="texts")).sentence
     assert "and the share of texts whose decision changes with the terms alone is" in texts

@@ -99,7 +99,7 @@ def test_what_was_measured_is_said_in_the_words_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "alone"), [("people", "with the protected features alone"), ("texts", "with the terms alone")]
+    ("inputs", "alone"), [("individuals", "with the protected features alone"), ("texts", "with the terms alone")]
 )
 def test_what_changes_is_called_by_its_name(inputs: str, alone: str) -> None:
     share = changed(verdict(3), kind="individual", inputs=inputs)

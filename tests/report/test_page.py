@@ -277,7 +277,7 @@ def test_the_band_is_left_out_where_not_all_groups_are_compared() -> None:
     assert 'class="band"' in page(replace(whole, repair=None))
     assert 'class="band"' not in page(replace(some, repair=None))
     first, *others = whole.verdict.groups
-    everybody = changed(whole.verdict, groups=(changed(first, name="everybody"), *others))
+    everybody = changed(whole.verdict, groups=(changed(first, name="overall"), *others))
     overall = replace(whole, all_pairs=None, repair=None, verdict=everybody)
     assert "no estimate is further from that of everybody than is allowed" in page(overall)
 

@@ -37,7 +37,7 @@ KINDS: dict[str, dict[str, Any]] = {
 MEASURED = {
     "difference": "the largest gap is 0.0500 [0.0400, 0.0600]",
     "ratio": "the smallest ratio is 0.0500 [0.0400, 0.0600]",
-    "individual": "the share of people whose decision changes with the protected features alone is 0.0500 "
+    "individual": "the share of individuals whose decision changes with the protected features alone is 0.0500 "
     "[0.0400, 0.0600]",
     "exact": "the largest gap is 0.0500",
 }
@@ -81,7 +81,7 @@ def verdict_of(word: str, kind: str) -> Verdict:
         model_sha256="ab" * 32,
         constant=LABEL if word == "CONSTANT" else None,
         spec=spec_of(kind),
-        ledger=RowRecord(100, (1,), (50, 50), ((5, 5),), (0, 1)),
+        evidence=RowRecord(100, (1,), (50, 50), ((5, 5),), (0, 1)),
     )
 
 

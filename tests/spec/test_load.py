@@ -106,7 +106,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, Any, list[str]]] = {
         [1, 2],
         ['feature "sex"', "exclude", "keep one"],
     ),
-    "cut without a threshold": (question(), "model.cut", 0.5, ["model.cut", "state one"]),
+    "an old name: cut": (question(), "model.cut", 0.5, ["model.cut: renamed; write decision_threshold = ..."]),
+    "an old name: cells": (
+        question(),
+        "feature.1.cells",
+        [1, 2],
+        [".cells: renamed; write aliases = [...]"],
+    ),
+    "an old name: unseen": (question(), "feature.0.unseen", True, ["unseen: renamed; write model_input = false"]),
+    "cut without a threshold": (question(), "model.decision_threshold", 0.5, ["model.decision_threshold", "state one"]),
     "integers without end": (question(), "feature.0.high", 10**400, ['feature "age"', "2**32"]),
     "too many integers": (question(), "feature.0.high", 2**33, ['feature "age"', "2**32", 'kind = "real"']),
     "integers that no double can hold": (

@@ -35,7 +35,7 @@ def test_a_question_about_texts_reads_as_any_other() -> None:
 
 
 def test_terms_say_that_the_network_has_no_such_input() -> None:
-    assert [feature.unseen for feature in parse_spec(about_texts()).features] == [True]
+    assert [not feature.model_input for feature in parse_spec(about_texts()).features] == [True]
 
 
 MISTAKES: dict[str, tuple[str, Any, list[str]]] = {

@@ -143,7 +143,7 @@ def ever_missed(method: Bounds, measure: str, runs: int = 300) -> int:
         low, high = counts.bounds(DELTA / 8, method)
         below = gaps_of(low, high, measure)[:, ~np.eye(2, dtype=bool)].max(axis=1)
         missed |= (above < truth - 1e-9) | (below > truth + 1e-9)
-        one = SubgroupCounts(counts.asked, counts.got[:1])
+        one = SubgroupCounts(counts.trials, counts.successes[:1])
         _, lowest, highest = gap_bounds(one, TWO, measure, DELTA, method)
         estimate = gaps_of(one.rates, one.rates, measure).max()
         assert lowest == pytest.approx(max(0, min(below[0], estimate)))
@@ -179,7 +179,9 @@ def counted() -> Iterator[SubgroupCounts]:
 def test_the_gap_of_everybody_is_a_fraction(measure: str) -> None:
     """By hand, for random tables; and whatever is the widest pair has this gap."""
     for counts in counted():
-        rates = [[Fraction(int(g), int(n)) for g, n in zip(row, counts.asked, strict=True)] for row in counts.got]
+        rates = [
+            [Fraction(int(g), int(n)) for g, n in zip(row, counts.trials, strict=True)] for row in counts.successes
+        ]
         gaps = {
             (i, j, o): (row[i] - row[j] if measure == "difference" else 1 - row[j] / row[i] if row[i] else Fraction(0))
             for o, row in enumerate(rates)
@@ -227,7 +229,7 @@ def test_a_forecast_is_the_least_multiple_that_decides(measure: str, disjoint: b
     assert times is not None
 
     def decided(factor: float) -> bool:
-        asked, got = (np.floor(each * factor).astype(np.int64) for each in (counts.asked, counts.got))
+        asked, got = (np.floor(each * factor).astype(np.int64) for each in (counts.trials, counts.successes))
         _, low, high = gap_bounds(SubgroupCounts(asked, got), TWO, measure, 1e-3, fixed_sample, disjoint=disjoint)
         return high < 0.25 or low > 0.25
 

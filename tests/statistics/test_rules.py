@@ -151,7 +151,7 @@ def test_the_intervals_of_all_tries_and_of_a_run_cut_short_spend_one_share_toget
         rule = played(EstimateRule(groups, 1, 0.1, delta, 0.01), 1024)
         for _ in range(tries - 1):
             played(rule, rule._wanted // 3)
-            rule._wanted = int(rule._fresh.asked.max())
+            rule._wanted = int(rule._fresh.joint.max())
             rule._finish_try()
         played(rule, 3 * 40_000)
         low, high = rule.probabilities()

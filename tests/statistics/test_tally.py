@@ -31,14 +31,14 @@ def test_merging_is_associative_and_commutative(a: Tally, b: Tally, c: Tally) ->
 
 @given(tallies())
 def test_cells_of_a_pair_sum_to_the_rounds_it_was_asked_in(tally: Tally) -> None:
-    assert (tally.cells.sum(axis=-1) == tally.asked).all()
+    assert (tally.cells.sum(axis=-1) == tally.joint).all()
     assert (tally.cells >= 0).all()
 
 
 @given(tallies())
 def test_gaps_are_antisymmetric_and_the_widest_is_a_proper_pair(tally: Tally) -> None:
     assert np.array_equal(tally.gaps, -tally.gaps.swapaxes(1, 2))
-    i, j, outcome = DIFFERENCE.widest(tally, every_pair(len(tally.asked), len(tally.only)))
+    i, j, outcome = DIFFERENCE.widest(tally, every_pair(len(tally.joint), len(tally.only)))
     assert i != j
     assert tally.gaps[outcome, i, j] == tally.gaps.max()
 
@@ -56,8 +56,8 @@ def test_counting_bits_is_counting(groups: int, rounds: int) -> None:
 def test_a_batch_with_some_groups_says_nothing_about_the_others() -> None:
     labels = np.array([[1, 1, 0, 0], [1, 0, 1, 0]])
     tally = Tally.of_batch(4, count_together(labels, [1]), (1, 3), GROUPS)
-    assert tally.asked[1, 3] == 4
-    assert tally.asked[0].sum() == 0
+    assert tally.joint[1, 3] == 4
+    assert tally.joint[0].sum() == 0
     assert tally.only[0, 1, 3] == tally.only[0, 3, 1] == 1
     assert tally.both[0, 1, 3] == 1
     assert tally.rates[0].tolist() == [0, 0.5, 0, 0.5]

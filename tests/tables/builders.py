@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairchain.spec import Spec, parse_spec
-from fairchain.tables import People, people_of, read_table
+from fairchain.tables import TableRows, encode_rows, read_table
 from tests.questions import category, integer, question
 
 Columns = Mapping[str, Sequence[Any]]
@@ -21,12 +21,12 @@ def table_spec(*features: dict[str, Any], model: dict[str, Any] | None = None, *
     return parse_spec({**asked, "population": {"kind": "table", "as": "population", **population}})
 
 
-def people(columns: Columns, *features: dict[str, Any], **population: Any) -> People:
+def people(columns: Columns, *features: dict[str, Any], **population: Any) -> TableRows:
     """These features, and one to protect that is always there, found in a mapping of columns."""
     count = len(next(iter(columns.values())))
     columns = {"sex": ["Female", "Male"] * (count // 2) + ["Male"] * (count % 2), **columns}
     spec = table_spec(*features, category("sex", "Female", "Male"), **population)
-    return people_of(read_table(columns), spec)
+    return encode_rows(read_table(columns), spec)
 
 
 def write_csv(path: Path, columns: Columns, separator: str = ",") -> Path:

@@ -9,7 +9,7 @@ from tests.tables.builders import write_csv
 
 SPEC = """
 from fairchain.spec import parse_spec
-from fairchain.tables import people_of, read_table
+from fairchain.tables import encode_rows, read_table
 features = [{"name": "sex", "kind": "category", "values": ["Female", "Male"]}]
 SPEC = parse_spec({
     "model": {"path": "m.onnx", "labels": ["no", "yes"]}, "feature": features,
@@ -22,7 +22,7 @@ BLOCK = "import sys; sys.modules['{}'] = None\n"
 
 def test_the_room_and_a_csv_file_load_neither_pandas_nor_polars(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "people.csv", {"sex": ["Male", "Female"]})
-    code = f"{SPEC}import sys\nassert people_of(read_table(sys.argv[1]), SPEC).values.tolist() == [[1], [0]]\n"
+    code = f"{SPEC}import sys\nassert encode_rows(read_table(sys.argv[1]), SPEC).values.tolist() == [[1], [0]]\n"
     print_loaded = "print([name for name in ('pandas', 'polars', 'pyarrow') if name in sys.modules])"
     assert run_child(code + print_loaded, path) == "[]\n"
 
@@ -31,7 +31,7 @@ def test_a_mapping_and_a_pandas_frame_need_no_polars() -> None:
     code = f"""{BLOCK.format("polars")}{SPEC}
 import pandas
 for source in ({{"sex": ["Male"]}}, pandas.DataFrame({{"sex": ["Male"]}})):
-    assert people_of(read_table(source), SPEC).values.tolist() == [[1]]
+    assert encode_rows(read_table(source), SPEC).values.tolist() == [[1]]
 print("read")
 """
     assert run_child(code) == "read\n"
@@ -40,7 +40,7 @@ print("read")
 def test_a_polars_frame_needs_no_pandas() -> None:
     code = f"""{BLOCK.format("pandas")}{SPEC}
 import polars
-print(people_of(read_table(polars.DataFrame({{"sex": ["Male"]}})), SPEC).values.tolist())
+print(encode_rows(read_table(polars.DataFrame({{"sex": ["Male"]}})), SPEC).values.tolist())
 """
     assert run_child(code) == "[[1.0]]\n"
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairchain.errors import DataError, InputError, SpecError
 from fairchain.spec import parse_spec
-from fairchain.tables import People, people_of, read_table
+from fairchain.tables import TableRows, encode_rows, read_table
 from tests.questions import category, integer, question, real
 from tests.tables.builders import AGE, people, table_spec, write_csv
 
@@ -33,7 +33,7 @@ SPEC = table_spec(
     real("capital gain", 0, 5000, column="capital"),
     category("work", "Private", "State-gov", missing="Private"),
     category("grade", 1, 2, "3"),
-    category("sex", "F", "M", cells=["Female", "Male"]),
+    category("sex", "F", "M", aliases=["Female", "Male"]),
     model={"labels": ["<=50K", ">50K"], "codes": [0, 1]},
     label="income",
     prediction="decision",
@@ -69,7 +69,7 @@ def every_form(columns: dict[str, list[Any]], folder: Path) -> dict[str, Any]:
 def test_every_form_of_a_table_gives_the_same_people(tmp_path: Path) -> None:
     hashes = set()
     for form, source in every_form(COLUMNS, tmp_path).items():
-        found = people_of(read_table(source), SPEC)
+        found = encode_rows(read_table(source), SPEC)
         assert found.values.tolist() == VALUES, form
         assert found.values.dtype == np.float64
         assert found.truth is not None
@@ -136,7 +136,7 @@ def test_what_is_written_to_a_csv_file_is_what_is_read(
         category("c", *names),
         category("sex", "Female", "Male"),
     )
-    found = people_of(read_table(path), spec)
+    found = encode_rows(read_table(path), spec)
     expected = np.array([reals, np.minimum(wholes, 2**31 - 1), places, [0] * rows], np.float64).T
     assert (found.values == expected).all()
 
@@ -178,9 +178,11 @@ def test_an_unseen_category_is_named_with_its_row_how_often_and_what_to_do() -> 
         'not one of the values of feature "race" (did you mean "Black"?)',
         "add it to values",
         "cells",
-        "not_known in [population]",
+        "na_values in [population]",
     )
-    fails({"r": ["x"]}, category("race", "White", column="r", cells=["W"]), 'column "r"', 'the cells of feature "race"')
+    fails(
+        {"r": ["x"]}, category("race", "White", column="r", aliases=["W"]), 'column "r"', 'the aliases of feature "race"'
+    )
 
 
 def test_an_unseen_category_far_down_is_found() -> None:
@@ -188,20 +190,20 @@ def test_an_unseen_category_far_down_is_found() -> None:
 
 
 def test_cells_take_the_place_of_values() -> None:
-    feature = category("sex2", "Female", "Male", cells=[2, 1])
+    feature = category("sex2", "Female", "Male", aliases=[2, 1])
     assert people({"sex2": [1, 2, 1]}, feature).values[:, 0].tolist() == [1, 0, 1]
     fails({"sex2": ["Male"]}, feature, '"Male"')
 
 
 def test_cells_that_differ_in_blanks_only_are_a_mistake_of_the_spec() -> None:
-    fails({"x": ["a"]}, category("x", "a", "b", cells=["a", "a "]), 'feature "x"', '"a" stands for two values')
+    fails({"x": ["a"]}, category("x", "a", "b", aliases=["a", "a "]), 'feature "x"', '"a" stands for two values')
 
 
 # ---- numbers ----
 
 
 def test_what_is_no_number_is_named_with_its_row() -> None:
-    fails({"age": ["17", "?", "old"]}, AGE, 'column "age": row 3 holds "old", which is no number', "not_known")
+    fails({"age": ["17", "?", "old"]}, AGE, 'column "age": row 3 holds "old", which is no number', "na_values")
     fails({"age": ["1,5", "2,5"]}, AGE, 'row 1 holds "1,5" (2 such rows)', "write numbers like 1234.5")
     fails({"age": [str(n) for n in range(20, 60)] * 100 + ["x"]}, AGE, 'row 4,001 holds "x"')
 
@@ -260,17 +262,17 @@ def test_a_category_that_is_missing_counts_as_what_the_feature_says(cell: Any) -
 
 def test_a_value_of_the_feature_is_never_missing() -> None:
     assert people({"work": ["?", "NA"]}, category("work", "NA", "?")).values[:, 0].tolist() == [1, 0]
-    feature = category("work", "none", "some", cells=["None", "x"])
+    feature = category("work", "none", "some", aliases=["None", "x"])
     assert people({"work": ["None", "x"]}, feature).values[:, 0].tolist() == [0, 1]
 
 
 def test_the_spec_says_what_is_not_known() -> None:
-    assert people({"age": [17, -1]}, {**AGE, "missing": 40}, not_known=["-1"]).values[:, 0].tolist() == [17, 40]
-    assert people({"age": ["17", "-1.0"]}, {**AGE, "missing": 40}, not_known=["-1"]).values[:, 0].tolist() == [17, 40]
-    assert people({"grade": [1, 9.0]}, category("grade", 1, missing=1), not_known=["9"]).values[:, 0].tolist() == [0, 0]
-    fails({"age": ["17", "?"]}, AGE, '"?", which is no number', not_known=[])
-    fails({"age": ["17", "nan"]}, AGE, '"nan", which is no number', not_known=[])
-    fails({"work": ["x", "?"]}, category("work", "x"), '"?", which is not one of', not_known=[])
+    assert people({"age": [17, -1]}, {**AGE, "missing": 40}, na_values=["-1"]).values[:, 0].tolist() == [17, 40]
+    assert people({"age": ["17", "-1.0"]}, {**AGE, "missing": 40}, na_values=["-1"]).values[:, 0].tolist() == [17, 40]
+    assert people({"grade": [1, 9.0]}, category("grade", 1, missing=1), na_values=["9"]).values[:, 0].tolist() == [0, 0]
+    fails({"age": ["17", "?"]}, AGE, '"?", which is no number', na_values=[])
+    fails({"age": ["17", "nan"]}, AGE, '"nan", which is no number', na_values=[])
+    fails({"work": ["x", "?"]}, category("work", "x"), '"?", which is not one of', na_values=[])
 
 
 def test_what_missing_stands_for_must_be_a_value_of_the_feature() -> None:
@@ -308,10 +310,10 @@ def test_an_unknown_column_is_named_with_a_near_one_and_the_remedy() -> None:
 # ---- labels ----
 
 
-def labels(cells: list[Any], names: list[str], codes: list[Any] | None = None) -> People:
+def labels(cells: list[Any], names: list[str], codes: list[Any] | None = None) -> TableRows:
     model = {"labels": names} | ({} if codes is None else {"codes": codes})
     spec = table_spec(category("sex", "Female", "Male"), model=model, label="y")
-    return people_of(read_table({"y": cells, "sex": ["Male"] * len(cells)}), spec)
+    return encode_rows(read_table({"y": cells, "sex": ["Male"] * len(cells)}), spec)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +357,7 @@ def test_marginals_read_only_the_features_whose_frequencies_are_not_stated() -> 
     asked = question(AGE, category("sex", "Female", "Male"))
     population = {"kind": "marginals", "frequencies": {"sex": {"Female": 0.5, "Male": 0.5}}}
     spec = parse_spec({**asked, "population": population})
-    found = people_of(read_table({"age": [17, 18]}), spec)
+    found = encode_rows(read_table({"age": [17, 18]}), spec)
     assert found.values[:, 0].tolist() == [17, 18]
     assert np.isnan(found.values[:, 1]).all()
     assert found.truth is None
@@ -363,4 +365,4 @@ def test_marginals_read_only_the_features_whose_frequencies_are_not_stated() -> 
 
 def test_other_populations_have_no_rows() -> None:
     with pytest.raises(SpecError, match=r'population.kind: .* write kind = "table"'):
-        people_of(read_table({"age": [17]}), parse_spec(question(AGE, category("sex", "F", "M"))))
+        encode_rows(read_table({"age": [17]}), parse_spec(question(AGE, category("sex", "F", "M"))))

@@ -153,7 +153,7 @@ def test_numbers_of_a_frame_come_as_float64_with_nan_for_missing() -> None:
 def test_a_column_is_numeric_if_every_cell_that_is_known_is_a_number() -> None:
     table = read_table({"a": ["1", "?", ""], "b": ["1", "x", "2"], "c": [1.5, None, 2], "d": [True, False, True]})
     assert np.array_equal(table.numeric("a"), [1, np.nan, np.nan], equal_nan=True)  # type: ignore[arg-type]
-    assert table.numeric("a", not_known=()) is None
+    assert table.numeric("a", na_values=()) is None
     assert table.numeric("b") is None
     assert np.array_equal(table.numeric("c"), [1.5, np.nan, 2], equal_nan=True)  # type: ignore[arg-type]
     assert table.numeric("d") is None
@@ -161,9 +161,9 @@ def test_a_column_is_numeric_if_every_cell_that_is_known_is_a_number() -> None:
 
 @pytest.mark.parametrize("text", ["1_000", "1,5", "0x1F", "١", "nan", "1 000", "--1", "1e", "e5", ".", "1.2.3", "True"])
 def test_what_only_looks_like_a_number_is_none(text: str) -> None:
-    assert read_table({"x": [text]}).numeric("x", not_known=()) is None
+    assert read_table({"x": [text]}).numeric("x", na_values=()) is None
     # In a long column, which is parsed in another way.
-    assert read_table({"x": [*map(str, range(3000)), text]}).numeric("x", not_known=()) is None
+    assert read_table({"x": [*map(str, range(3000)), text]}).numeric("x", na_values=()) is None
 
 
 @pytest.mark.parametrize("text", ["1", "+1", "-1.5", ".5", "5.", "1e3", "1E-3", " 2 ", "007", "9" * 30])
@@ -176,7 +176,7 @@ def test_numbers_are_read_as_python_reads_them(text: str) -> None:
 
 def test_not_known_may_be_a_number() -> None:
     for column in (["1", "-999", "-999.0"], [1, -999, -999.0]):
-        numeric = read_table({"x": column}).numeric("x", not_known=("-999",))
+        numeric = read_table({"x": column}).numeric("x", na_values=("-999",))
         assert np.array_equal(numeric, [1, np.nan, np.nan], equal_nan=True)  # type: ignore[arg-type]
 
 

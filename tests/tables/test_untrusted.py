@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from fairchain.errors import DataError
-from fairchain.tables import TableLimits, people_of, read_table
+from fairchain.tables import TableLimits, encode_rows, read_table
 from tests.questions import category
 from tests.tables.builders import AGE, table_spec, write_csv
 
@@ -35,7 +35,7 @@ def test_noise_is_refused_or_read(name: str, tmp_path: Path) -> None:
         letters = bytes(dice.choices(b'a1,;"\n\r\t .', k=60))
         path.write_bytes(dice.choice((letters, dice.randbytes(dice.randrange(200)))))
         with contextlib.suppress(DataError):
-            people_of(read_table(path), SPEC)
+            encode_rows(read_table(path), SPEC)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")

@@ -206,7 +206,7 @@ class Answers:
     def subgroups(self, label: int) -> dict[str, Fraction]:
         """The rate of each subgroup."""
         groups = {name: self.rate(group, label) for name, group in self.groups().items()}
-        everybody = {"everybody": self.rate(None, label)}
+        everybody = {"overall": self.rate(None, label)}
         if self.compare == "groups":
             return groups
         if self.compare == "overall":
@@ -219,7 +219,7 @@ class Answers:
         for label in self.outcomes:
             subgroups = self.subgroups(label)
             for one, other in product(subgroups, subgroups):
-                if one != other and (self.compare == "groups" or (one == "everybody") != (other == "everybody")):
+                if one != other and (self.compare == "groups" or (one == "overall") != (other == "overall")):
                     found.append((subgroups[one], subgroups[other]))
         return found
 

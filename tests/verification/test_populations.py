@@ -206,9 +206,9 @@ def test_the_same_seed_gives_the_same_tallies_whatever_the_workers(asked: str, p
     near = parse_spec(changed(data, "property.threshold", min(max(round(gap, 3), 0.01), 0.99)))
 
     def tallies(spec: Spec, **options: Any) -> list[Any]:
-        ledger = verify(model, spec, **options, **extra).ledger
-        assert isinstance(ledger, RunRecord)
-        return [(plan, batch.rounds, batch.together.tolist()) for plan, batch in ledger.entries]
+        record = verify(model, spec, **options, **extra).evidence
+        assert isinstance(record, RunRecord)
+        return [(plan, batch.rounds, batch.together.tolist()) for plan, batch in record.entries]
 
     alone = tallies(near, workers=1, seed=5)
     assert max(rounds for _, rounds, _ in alone) > 1024
@@ -245,13 +245,13 @@ def test_people_on_the_border_of_two_real_ranges_belong_to_the_one_that_begins(
     by: Callable[[list[float]], tuple[dict[str, Any], dict[str, Any]]],
 ) -> None:
     """As rows of a table do: nobody is in two groups."""
-    from fairchain.tables import people_of, read_table
+    from fairchain.tables import encode_rows, read_table
 
     population, extra = by([20.0, 25.0, 25.0, 30.0])
     data = question(integer("hours"), real("age", 17, 40, groups={"young": [17, 25], "old": [25, 40]}))
     spec = parse_spec({**data, "population": population})
     if "table" in extra:
-        extra = {"people": people_of(read_table(extra["table"]), spec)}
+        extra = {"people": encode_rows(read_table(extra["table"]), spec)}
     drawn = build_population(spec, comparison_of(spec).subgroups, np.float64, **extra).rounds(0, 0, 400)
     young, old = (set(drawn.show(subgroup)[:, 1].tolist()) for subgroup in (0, 1))
     assert (young, old) == ({20.0}, {25.0, 30.0})

@@ -39,7 +39,7 @@ def test_rates_of_groups_are_fairlearns_to_the_last_digit(seed: int) -> None:
     )
     plain = verify(None, parse_spec(audit(compare="overall", outcome="yes")), table=table)
     expected = {f"sex={sex}": frame.by_group["selection"][sex] for sex in SEXES} | {
-        "everybody": frame.overall["selection"]
+        "overall": frame.overall["selection"]
     }
     assert {group.name: group.probability.estimate for group in plain.groups} == expected
     odds = verify(None, parse_spec(audit(criterion="equalized_odds", outcome="yes")), table=table)
@@ -66,7 +66,7 @@ def test_the_rate_of_the_other_label_is_right_for_a_mean_of_groups_too() -> None
     found = {(group.name, group.outcome): group.probability.estimate for group in verdict.groups}
     assert found["mean of the groups", "yes"] == pytest.approx((1 / 3 + 3 / 10) / 2)
     assert found["mean of the groups", "no"] == pytest.approx((2 / 3 + 7 / 10) / 2)
-    assert found["everybody", "no"] == 9 / 13
+    assert found["overall", "no"] == 9 / 13
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -238,7 +238,7 @@ def test_recorded_decisions_give_the_numbers_of_the_network_that_made_them(
     by_record = verify(None, recorded, table=table | {"decision": [LABELS[label] for label in labels]})
 
     def numbers(verdict: Verdict) -> tuple[Any, ...]:
-        return verdict.decision, verdict.gap, verdict.widest, verdict.groups, verdict.violators, verdict.ledger
+        return verdict.decision, verdict.gap, verdict.widest, verdict.groups, verdict.violators, verdict.evidence
 
     assert numbers(by_network) == numbers(by_record)
     assert (by_record.evaluations, by_record.model_sha256) == (0, "")

@@ -233,7 +233,7 @@ def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytes
     spec = load_spec("audit/spec.toml")
     assert spec.text is not None
     assert spec.text.vectors == str(Path("audit") / "vectors.txt")
-    assert [feature.unseen for feature in spec.features] == [True]
+    assert [not feature.model_input for feature in spec.features] == [True]
     assert verify(None, spec).rounds > 0
 
 

@@ -132,7 +132,7 @@ def fitted(subject: ChainContext) -> tuple[StateUnit, ...]:
 def every_unit(subject: ChainContext) -> list[str]:
     """Every feature that is not protected, and every unit of every layer."""
     spec = subject.spec
-    features = [f.name for f in spec.features if f.name not in spec.property.protected and not f.unseen]
+    features = [f.name for f in spec.features if f.name not in spec.property.protected and f.model_input]
     layers = layers_of(subject.probe.model, spec)
     return features + [f"{layer.name}[{unit}]" for layer in layers for unit in range(layer.width)] + every_cell(subject)
 

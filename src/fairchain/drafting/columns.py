@@ -22,7 +22,7 @@ from fairchain.errors import DataError, ModelError
 from fairchain.messages import shown
 from fairchain.models.onnx.encoding import widths
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
-from fairchain.spec.schema import NOT_KNOWN
+from fairchain.spec.schema import NA_VALUES
 from fairchain.spec.validate import MOST_EXACT, MOST_VALUES
 from fairchain.tables import RawTable
 from fairchain.tables.columns import TextCells, parse_number
@@ -97,7 +97,7 @@ class Profile:
     @property
     def markers(self) -> list[str]:
         """The texts that stand for a missing value."""
-        return [text for text in self.texts if text in NOT_KNOWN]
+        return [text for text in self.texts if text in NA_VALUES]
 
     @property
     def missing(self) -> int:

@@ -36,7 +36,7 @@ from fairchain.models import Limits
 from fairchain.models.load import PYTHON
 from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
 from fairchain.spec.schema import Decision
-from fairchain.tables import RawTable, people_of, read_table
+from fairchain.tables import RawTable, encode_rows, read_table
 
 # Path in the spec of a model that was given in Python and has no file yet.
 UNSAVED = "model.onnx"
@@ -220,9 +220,9 @@ def _protected(
         features, values, dropped = trial.layout.features, trial.values, trial.dropped
         besides = [name for name in protected if name not in names]
         if besides:
-            added = (replace(frame_feature(Profile(raw, name, typed)), unseen=True) for name in besides)
+            added = (replace(frame_feature(Profile(raw, name, typed)), model_input=False) for name in besides)
             features = (*features, *added)
-            found = people_of(raw, spec_of(InputLayout(features), trial.reading, rows))
+            found = encode_rows(raw, spec_of(InputLayout(features), trial.reading, rows))
             values, dropped = found.values, found.dropped
         try:
             grouped, min_size, told = with_groups(features, values, protected, raw.source)

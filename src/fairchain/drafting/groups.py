@@ -66,7 +66,7 @@ def with_groups(
     grouped, guesses = list(features), []
     members = {}
     total = 1
-    likely = like_protected([feature.name for feature in features if not feature.unseen])
+    likely = like_protected([feature.name for feature in features if feature.model_input])
     for place, feature in enumerate(features):
         if feature.name not in (*protected, *likely):
             continue

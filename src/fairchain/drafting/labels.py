@@ -13,7 +13,7 @@ from fairchain.drafting.signature import Class, Signature
 from fairchain.errors import DataError
 from fairchain.messages import near, shown
 from fairchain.spec import ModelSpec
-from fairchain.spec.schema import NOT_KNOWN, Decision
+from fairchain.spec.schema import NA_VALUES, Decision
 from fairchain.tables.columns import plain_text
 
 # Likeliest first; compared as lower-case words joined by underscores.
@@ -56,7 +56,7 @@ def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | 
     able = {name: columns[name] for name in rest if _few(columns[name])}
     named = like_label(able)
     known = {str(each) for each in taken.classes}
-    same = [name for name, profile in able.items() if known and {*profile.counts} - {*NOT_KNOWN} == known]
+    same = [name for name, profile in able.items() if known and {*profile.counts} - {*NA_VALUES} == known]
     width = taken.inputs[0].width if len(taken.inputs) == 1 else None
     over = rest if inputs else list(columns)[-1:] if width == len(columns) - 1 else []
     if named is not None:
@@ -79,7 +79,7 @@ def like_label(names: Iterable[str]) -> str | None:
 def _few(profile: Profile) -> bool:
     """Return whether a column can hold labels."""
     try:
-        return 2 <= len(set(profile.counts) - {*NOT_KNOWN}) <= FEW_LABELS
+        return 2 <= len(set(profile.counts) - {*NA_VALUES}) <= FEW_LABELS
     except DataError:  # a column that cannot be read, and may not be needed
         return False
 
@@ -106,7 +106,7 @@ def output_readings(
 def _label_names(truth: Profile | None) -> tuple[str, ...]:
     if truth is None:
         return ()
-    names = list(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NOT_KNOWN))
+    names = list(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
     if not 2 <= len(names) <= MOST_LABELS:
         raise _not_these_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
     return tuple(names)

@@ -23,7 +23,7 @@ from fairchain.messages import shown
 from fairchain.models import Model
 from fairchain.spec import CategoryFeature, Difference, Spec
 from fairchain.spec.schema import Population
-from fairchain.tables import RawTable, people_of
+from fairchain.tables import RawTable, encode_rows
 
 # Rows on which an encoding is tried, and on which the order of categories is tested.
 MOST_ROWS, MOST_SHUFFLED_ROWS = 50_000, 5_000
@@ -112,7 +112,7 @@ def best_encoding(
 def _tried(
     table: RawTable, model: OpenedModel | None, layout: InputLayout, reading: OutputReading, population: Population
 ) -> EncodingTrial:
-    people = people_of(table, spec_of(layout, reading, population))
+    people = encode_rows(table, spec_of(layout, reading, population))
     rows = _spread(len(people.values), MOST_ROWS)
     answers = None if people.recorded is None else people.recorded[rows].astype(np.int64)
     loaded = None
@@ -152,7 +152,7 @@ def _logit_or_probability(
 ) -> OutputReading:
     """Return whether one column of scores is a logit or a probability: a score below 0 or above 1 decides."""
     for cut, outside in ((1.0, 1), (-float(np.finfo(np.float32).tiny), 0)):
-        tried = OutputReading(msgspec.structs.replace(reading.model, cut=cut))
+        tried = OutputReading(msgspec.structs.replace(reading.model, decision_threshold=cut))
         if (_predicted(model.load(spec_of(layout, tried, population)), values) == outside).any():
             return reading.decided("logit", "Some scores lie below 0 or above 1, so they are no probabilities.")
     return reading.decided("probability", "Guess: all scores lie between 0 and 1, so they are probabilities.")

@@ -18,7 +18,7 @@ from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table
 from fairchain.spec.seeds import Seed
-from fairchain.tables import People, people_of, read_table
+from fairchain.tables import TableRows, encode_rows, read_table
 
 # Chunks of people, far from those that verdicts and chains are counted on: a pilot, the people, and the donors whose
 # activations are lent to them, each of a group that is drawn too.
@@ -59,7 +59,7 @@ class EffectContext:
     population: Any
     groups: tuple[Group, ...]
     shares: NDArray[np.float64]
-    rows: People | None
+    rows: TableRows | None
     seed: Seed
 
     @property
@@ -113,7 +113,7 @@ def context_of(
     return context_from(case, None if own or table is None else _rows_of_witnesses(case.spec, table))
 
 
-def context_from(case: Case, witnesses: People | None = None) -> EffectContext:
+def context_from(case: Case, witnesses: TableRows | None = None) -> EffectContext:
     """Return what is explained about a case that draws for groups.
 
     Parameters
@@ -144,10 +144,10 @@ def _must_be_possible(spec: Spec, table: Any) -> None:
         raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')
 
 
-def _rows_of_witnesses(spec: Spec, table: Any) -> People:
+def _rows_of_witnesses(spec: Spec, table: Any) -> TableRows:
     """Return rows of a table that the population is not about; those with missing values are left out."""
     population = Table(reading="population", drop_missing=True)
-    return people_of(read_table(table), msgspec.structs.replace(spec, population=population))
+    return encode_rows(read_table(table), msgspec.structs.replace(spec, population=population))
 
 
 def _shares(population: Any, groups: int) -> NDArray[np.float64]:

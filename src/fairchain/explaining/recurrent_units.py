@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import HiddenLayer
 from fairchain.models.inspect.recurrent import RecurrentLayer, steps_of
 from fairchain.models.onnx.padding import RECURRENT
@@ -64,7 +64,7 @@ def _read_tensor(model: OnnxModel, spec: Spec, layer: RecurrentLayer, names: Seq
         return None
     # A number of rows that cannot be mistaken for the number of units.
     rows = FEW + (layer.units == FEW)
-    people = random_people(spec.described, rows).astype(model.dtype)
+    people = random_inputs(spec.described, rows).astype(model.dtype)
     shown = model.with_outputs(names)
     together = _tensors(shown, people, names)
     alone = [_tensors(shown, people[row : row + 1], names) for row in range(rows)]

@@ -114,7 +114,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     largest: Interval
     threshold: float
     kind: str = "difference"
-    inputs: str = "people"
+    inputs: str = "individuals"
     units: tuple[Influence, ...]
     layers: tuple[LayerTotal, ...]
     agreement: Agreement

@@ -20,7 +20,7 @@ from fairchain.prepare import Case
 from fairchain.spec import Group, Individual, Spec
 from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import rows_phrase
-from fairchain.tables import People
+from fairchain.tables import TableRows
 
 Values = NDArray[np.floating]
 
@@ -103,7 +103,7 @@ def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
     return shown
 
 
-def _with_true_label(rows: People, spec: Spec) -> NDArray[np.bool_]:
+def _with_true_label(rows: TableRows, spec: Spec) -> NDArray[np.bool_]:
     """Return (rows,): whether a row has the true label that the criterion is about; True where it is about none."""
     criterion = getattr(spec.property, "criterion", "demographic_parity")
     if criterion == "demographic_parity":

@@ -98,7 +98,7 @@ def wishes_of(case: EffectContext, units: Sequence[str] | None) -> tuple[list[St
 
 def _explainable(spec: Spec, feature: object) -> bool:
     """Whether it is a feature that can be held at a value, and that makes no group."""
-    if not isinstance(feature, CategoryFeature | IntegerFeature | RealFeature) or feature.unseen:
+    if not isinstance(feature, CategoryFeature | IntegerFeature | RealFeature) or not feature.model_input:
         return False
     return feature.name not in spec.property.protected
 

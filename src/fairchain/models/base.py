@@ -133,7 +133,7 @@ def _dependent(name: str) -> ModelError:
 
 def _varied(features: Described, count: int) -> NDArray[Any]:
     """Return three rows as different as they can be, then random ones; a full text and one of a single word first."""
-    rows = random_people(features, max(count, 3))
+    rows = random_inputs(features, max(count, 3))
     if text_of(features) is not None:
         rows[2, rows.shape[1] // 2 :] = 0
         rows[:2] = rows[1::-1]
@@ -163,7 +163,7 @@ def check_no_dice(
     with probability (1 - 2p(1 - p))^1000 if there are two labels: 2e-9 for p = 1%.
     """
     for count in ASKED_TWICE:
-        people = random_people(features, count, seed=1)
+        people = random_inputs(features, count, seed=1)
         start = clock()
         try:
             first, second = ask(people), ask(people)
@@ -224,7 +224,7 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
     raise ModelError(f"{name}: {problem}")
 
 
-def random_people(features: Described, count: int, seed: int = 0) -> NDArray[Any]:
+def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any]:
     """Feature values to compare two models on: uniform over the ranges, the two ends of all ranges first.
 
     Texts are words by chance, as many as by chance; a text of one word and a full one come first.

@@ -66,7 +66,7 @@ def _whole_words(feature: CategoryFeature) -> bool:
 
 def check_columns(name: str, features: Sequence[Feature]) -> None:
     """Raise a ModelError unless every feature can be one column of a frame."""
-    shown = [feature for feature in features if not feature.unseen]
+    shown = [feature for feature in features if feature.model_input]
     for feature in shown:
         if feature.one_hot:
             raise ModelError(
@@ -83,7 +83,7 @@ def make_frame(features: Sequence[Feature], values: NDArray[np.floating], column
     made = {
         column_name(feature): column_values(feature, values[:, place])
         for place, feature in enumerate(features)
-        if not feature.unseen and (not columns or column_name(feature) in columns)
+        if feature.model_input and (not columns or column_name(feature) in columns)
     }
     return _pandas().DataFrame(made, columns=list(columns) or None)
 

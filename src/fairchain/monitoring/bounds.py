@@ -106,8 +106,8 @@ class GroupCounts:
     """
 
     names: tuple[str, ...]
-    asked: Counts
-    got: Counts
+    trials: Counts
+    successes: Counts
 
     @classmethod
     def none(cls, question: MonitoredProperty) -> GroupCounts:
@@ -120,32 +120,32 @@ class GroupCounts:
         if len(names) == len(self.names):
             return self
         more = np.zeros(len(names) - len(self.names), np.int64)
-        return GroupCounts(tuple(names), np.append(self.asked, more), np.append(self.got, more))
+        return GroupCounts(tuple(names), np.append(self.trials, more), np.append(self.successes, more))
 
     def after(self, codes: NDArray[np.intp], hits: Mask) -> GroupCounts:
         """With these rows: the place of each one's group, and whether it got the outcome."""
         size = len(self.names)
         return GroupCounts(
             self.names,
-            self.asked + np.bincount(codes, minlength=size),
-            self.got + np.bincount(codes[hits], minlength=size),
+            self.trials + np.bincount(codes, minlength=size),
+            self.successes + np.bincount(codes[hits], minlength=size),
         )
 
     def seen(self, question: MonitoredProperty) -> GroupCounts:
         """Without the groups that only later rows have; those that were named always stay."""
-        count = len(question.groups) or int((self.asked > 0).sum())
-        return GroupCounts(self.names[:count], self.asked[:count], self.got[:count])
+        count = len(question.groups) or int((self.trials > 0).sum())
+        return GroupCounts(self.names[:count], self.trials[:count], self.successes[:count])
 
     @property
     def rows(self) -> int:
         """How many rows were counted."""
-        return int(self.asked.sum())
+        return int(self.trials.sum())
 
     @property
     def constant(self) -> bool | None:
         """Whether every row has the outcome (True) or none has it (False); None if there are both, or no rows."""
-        got, rows = int(self.got.sum()), self.rows
-        return None if not rows or 0 < got < rows else got == rows
+        successes, rows = int(self.successes.sum()), self.rows
+        return None if not rows or 0 < successes < rows else successes == rows
 
     def concluded(self, decision: Decision, question: MonitoredProperty) -> str:
         """Return what a gate acts on: FAIR is CONSTANT while every row has the same decision."""
@@ -156,23 +156,23 @@ class GroupCounts:
         """Every group's rate; all intervals hold together, at all times, with probability 1 - delta."""
         if not self.names:
             return []
-        low, high = any_time(self.got, self.asked, question.levels(len(self.names)))
-        estimates = self.got / np.maximum(self.asked, 1)
+        low, high = any_time(self.successes, self.trials, question.levels(len(self.names)))
+        estimates = self.successes / np.maximum(self.trials, 1)
         return [Interval(float(e), float(a), float(b)) for e, a, b in zip(estimates, low, high, strict=True)]
 
     def gap(self, question: MonitoredProperty) -> Interval:
         """The largest gap between two groups; [0, 1] while there is nothing to compare."""
-        if (self.asked > 0).sum() < 2:
+        if (self.trials > 0).sum() < 2:
             return Interval(0.0, 0.0, 1.0)
-        low, high = gap_bounds(self.asked, self.got, question)
-        estimate = max(0.0, float(estimated_gap(self.asked, self.got, question.kind)))
+        low, high = gap_bounds(self.trials, self.successes, question)
+        estimate = max(0.0, float(estimated_gap(self.trials, self.successes, question.kind)))
         return Interval(estimate, min(max(0.0, float(low)), estimate), max(min(1.0, float(high)), estimate))
 
     def widest(self) -> tuple[str, str] | None:
         """The groups with the highest and the lowest rate seen, if there are two."""
-        if (self.asked > 0).sum() < 2:
+        if (self.trials > 0).sum() < 2:
             return None
-        rates = np.where(self.asked > 0, self.got / np.maximum(self.asked, 1), np.nan)
+        rates = np.where(self.trials > 0, self.successes / np.maximum(self.trials, 1), np.nan)
         more, less = int(np.nanargmax(rates)), int(np.nanargmin(rates))
         return (self.names[more], self.names[less]) if more != less else None
 
@@ -201,9 +201,9 @@ def _smallest_of_others(values: Floats) -> Floats:
     return np.where(np.arange(values.shape[-1]) == place, second, smallest)
 
 
-def existing(asked: Counts, question: MonitoredProperty) -> Mask:
+def existing(trials: Counts, question: MonitoredProperty) -> Mask:
     """Which groups are compared: those that were named, or those that have come."""
-    return np.ones(asked.shape, bool) if question.groups else asked > 0
+    return np.ones(trials.shape, bool) if question.groups else trials > 0
 
 
 def gap_between(more: Floats, less: Floats, here: Mask, kind: Kind) -> Floats:
@@ -211,22 +211,22 @@ def gap_between(more: Floats, less: Floats, here: Mask, kind: Kind) -> Floats:
     return largest_gap(np.where(here, more, -np.inf), np.where(here, less, np.inf), kind)
 
 
-def estimated_gap(asked: Counts, got: Counts, kind: Kind) -> Floats:
+def estimated_gap(trials: Counts, successes: Counts, kind: Kind) -> Floats:
     """(...,): the largest gap between the rates seen, of groups that have rows."""
-    rates = got / np.maximum(asked, 1)
-    return gap_between(rates, rates, asked > 0, kind)
+    rates = successes / np.maximum(trials, 1)
+    return gap_between(rates, rates, trials > 0, kind)
 
 
-def gap_bounds(asked: Counts, got: Counts, question: MonitoredProperty) -> tuple[Floats, Floats]:
+def gap_bounds(trials: Counts, successes: Counts, question: MonitoredProperty) -> tuple[Floats, Floats]:
     """(...,) each: bounds of the largest gap; a named group without rows can have any rate."""
-    low, high = any_time(got, asked, question.levels(asked.shape[-1]))
-    here = existing(asked, question)
+    low, high = any_time(successes, trials, question.levels(trials.shape[-1]))
+    here = existing(trials, question)
     below, above = (gap_between(*sides, here, question.kind) for sides in ((low, high), (high, low)))
     return below, np.where(here.sum(axis=-1) > 1, above, np.inf)
 
 
 def next_decisions(
-    now: int, groups: int | Counts, asked: Counts, got: Counts, question: MonitoredProperty
+    now: int, groups: int | Counts, trials: Counts, successes: Counts, question: MonitoredProperty
 ) -> NDArray[np.intp]:
     """Return the decision at each look, as indices of DECISIONS, if `now` was decided before it.
 
@@ -239,18 +239,18 @@ def next_decisions(
         Index of the present decision.
     groups
         Number of groups at the previous look: one number, or one for each look.
-    asked, got
+    trials, successes
         (looks, groups): trials and successes.
     question
         The property.
     """
-    if asked.shape[-1] < 2:
-        return np.zeros(len(asked), np.intp)
-    low, high = gap_bounds(asked, got, question)
+    if trials.shape[-1] < 2:
+        return np.zeros(len(trials), np.intp)
+    low, high = gap_bounds(trials, successes, question)
     kept: Mask | bool = False
     if now:
-        above = estimated_gap(asked, got, question.kind) > question.limit
-        kept = above if now == UNFAIR else ~above & (existing(asked, question).sum(axis=-1) <= groups)
+        above = estimated_gap(trials, successes, question.kind) > question.limit
+        kept = above if now == UNFAIR else ~above & (existing(trials, question).sum(axis=-1) <= groups)
     return np.where(low > question.limit, UNFAIR, np.where(high <= question.limit, FAIR, np.where(kept, now, 0)))
 
 
@@ -267,13 +267,13 @@ GRID = look_grid()
 
 def _looks(counts: GroupCounts, codes: NDArray[np.intp], hits: Mask, question: MonitoredProperty) -> NDArray[np.intp]:
     """Return the rows after which the bounds are computed: the grid, the first row of a group, a second decision."""
-    rows, got = int(counts.asked.sum()), int(counts.got.sum())
+    rows, successes = int(counts.trials.sum()), int(counts.successes.sum())
     first, last = GRID.searchsorted((rows, rows + len(codes)), side="right")
-    if first == last and 0 < got < rows and counts.asked[codes].all():
+    if first == last and 0 < successes < rows and counts.trials[codes].all():
         return codes[:0]
     looks = [GRID[first:last] - rows - 1]
     if not question.groups:
-        looks += [np.flatnonzero(codes == group)[:1] for group in np.flatnonzero(counts.asked == 0)]
+        looks += [np.flatnonzero(codes == group)[:1] for group in np.flatnonzero(counts.trials == 0)]
     if not rows or counts.constant is not None:
         looks.append(np.flatnonzero(hits != (counts.constant if rows else hits[0]))[:1])
     return np.unique(np.concatenate(looks))
@@ -306,17 +306,17 @@ def advance(
         now, size = DECISIONS.index(decision), len(counts.names)
         # Of each row, the first look that includes it; rows after the last look are not needed.
         place = np.repeat(np.arange(len(looks)), np.diff(looks, prepend=-1)) * size + codes[: looks[-1] + 1]
-        asked, got = (
+        trials, successes = (
             before + np.bincount(each, minlength=len(looks) * size).reshape(-1, size).cumsum(axis=0)
-            for before, each in ((counts.asked, place), (counts.got, place[hits[: looks[-1] + 1]]))
+            for before, each in ((counts.trials, place), (counts.successes, place[hits[: looks[-1] + 1]]))
         )
-        groups = existing(asked, question).sum(axis=-1)
-        before = np.append(existing(counts.asked, question).sum(), groups[:-1])
-        found = next_decisions(now, before, asked, got, question)
+        groups = existing(trials, question).sum(axis=-1)
+        before = np.append(existing(counts.trials, question).sum(), groups[:-1])
+        found = next_decisions(now, before, trials, successes, question)
         changed = found != now
         if decision is Decision.FAIR and counts.constant is not None:
-            total = got.sum(axis=-1)
-            changed |= (total > 0) & (total < asked.sum(axis=-1))
+            total = successes.sum(axis=-1)
+            changed |= (total > 0) & (total < trials.sum(axis=-1))
         if changed.any():
             look = int(changed.argmax())
             done = int(looks[look]) + 1

@@ -169,18 +169,20 @@ class Monitor:
             named = [group["name"] for group in data["groups"]] if data["named"] else None
             options = {key: data[key] for key in ("kind", "delta", "allow_constant")}
             monitor = cls(data["threshold"], groups=named, **options)
-            asked, got = (np.array([group[key] for group in data["groups"]], np.int64) for key in ("rows", "got"))
+            trials, successes = (
+                np.array([group[key] for group in data["groups"]], np.int64) for key in ("rows", "successes")
+            )
             names = tuple(str(group["name"]) for group in data["groups"])
             monitor._decision = Decision[data["decision"]]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"monitor: not what Monitor.to_dict gives ({error!r}); start a new one") from None
         if (
-            not ((got >= 0) & (got <= asked) & (asked <= MOST_ROWS)).all()
+            not ((successes >= 0) & (successes <= trials) & (trials <= MOST_ROWS)).all()
             or len(set(names)) < len(names)
             or len(names) > MOST_GROUPS
         ):
             raise DataError("monitor: the counts contradict each other; start a new one")
-        monitor._counts = GroupCounts(names, asked, got)
+        monitor._counts = GroupCounts(names, trials, successes)
         monitor._places = {name: place for place, name in enumerate(names)}
         return monitor
 
@@ -192,7 +194,7 @@ class Monitor:
         """A small table for notebooks."""
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{rows}</td><td>{rate}</td></tr>"
-            for (name, rate), rows in zip(self.rates.items(), self._counts.asked, strict=True)
+            for (name, rate), rows in zip(self.rates.items(), self._counts.trials, strict=True)
         )
         return (
             f"<p><b>{self.conclusion}</b> after {self.rows:,} rows: {html.escape(sentence(self.gap, self.question))}"
@@ -252,14 +254,14 @@ def statement(decision: Decision, question: MonitoredProperty, groups: int) -> s
 
 def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
     """About how many more rows would bring a decision, if every group goes on as it is; None beyond a million times."""
-    if (counts.asked > 0).sum() < 2:
+    if (counts.trials > 0).sum() < 2:
         return None
     times = 2 ** (np.arange(1, 81) / 4)[:, None]
     times = times[times[:, 0] * counts.rows < 2**62]
-    asked = np.round(counts.asked * times).astype(np.int64)
-    got = np.round(counts.got / np.maximum(counts.asked, 1) * asked).astype(np.int64)
-    decided = next_decisions(0, 0, asked, got, question) > 0
-    return int(asked[decided.argmax()].sum()) - counts.rows if decided.any() else None
+    trials = np.round(counts.trials * times).astype(np.int64)
+    successes = np.round(counts.successes / np.maximum(counts.trials, 1) * trials).astype(np.int64)
+    decided = next_decisions(0, 0, trials, successes, question) > 0
+    return int(trials[decided.argmax()].sum()) - counts.rows if decided.any() else None
 
 
 def describe(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
@@ -283,13 +285,13 @@ def describe(decision: Decision, counts: GroupCounts, question: MonitoredPropert
             {
                 "name": name,
                 "rows": int(rows),
-                "got": int(got),
+                "successes": int(successes),
                 "rate": rate.estimate,
                 "low": rate.low,
                 "high": rate.high,
             }
-            for name, rows, got, rate in zip(
-                counts.names, counts.asked, counts.got, counts.rates(question), strict=True
+            for name, rows, successes, rate in zip(
+                counts.names, counts.trials, counts.successes, counts.rates(question), strict=True
             )
         ],
         "forecast": forecast(counts, question) if decision is Decision.UNDECIDED else None,

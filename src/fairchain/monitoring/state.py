@@ -49,7 +49,7 @@ class GroupState(_Strict, frozen=True, kw_only=True):
 
     name: str
     rows: Count
-    got: Count
+    successes: Count
 
 
 class Read(_Strict, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ def read_state(path: Path, question: Asked) -> State | None:
 
 def _check(state: State, path: Path) -> None:
     content = msgspec.to_builtins(state)
-    consistent = all(group.got <= group.rows for group in state.groups)
+    consistent = all(group.successes <= group.rows for group in state.groups)
     if state.digest != digest(content) or not consistent:
         raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
 

@@ -141,7 +141,7 @@ class Watch:
         counts = GroupCounts(
             tuple(group.name for group in state.groups),
             np.array([group.rows for group in state.groups], np.int64),
-            np.array([group.got for group in state.groups], np.int64),
+            np.array([group.successes for group in state.groups], np.int64),
         )
         self.progress = StreamProgress(counts, place, state.left_out, state.skipped, state.now, state.first)
 
@@ -153,8 +153,8 @@ class Watch:
         return State(
             question=self._asked,
             groups=tuple(
-                GroupState(name=name, rows=int(rows), got=int(got))
-                for name, rows, got in zip(counts.names, counts.asked, counts.got, strict=True)
+                GroupState(name=name, rows=int(rows), successes=int(successes))
+                for name, rows, successes in zip(counts.names, counts.trials, counts.successes, strict=True)
             ),
             left_out=progress.left_out,
             skipped=progress.skipped,
@@ -273,7 +273,7 @@ class Watch:
         An outcome may be rare, so that it need not have come yet. A slip of the keyboard would never come.
         """
         outcome, labels = self._asked.outcome, self._encoder.labels
-        if progress.now.verdict != "FAIR" or progress.counts.got.any() or outcome in labels:
+        if progress.now.verdict != "FAIR" or progress.counts.successes.any() or outcome in labels:
             return
         alike = [label for label in sorted(labels) if _nearly_the_same(label, outcome)]
         if alike:

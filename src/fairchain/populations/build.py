@@ -30,11 +30,11 @@ from fairchain.spec import (
 )
 from fairchain.spec.files import is_file
 from fairchain.spec.schema import Feature
-from fairchain.spec.subgroups import EVERYBODY, Subgroup, subgroups_of_groups, unmixed
+from fairchain.spec.subgroups import OVERALL, Subgroup, subgroups_of_groups, unmixed
 
 if TYPE_CHECKING:
-    from fairchain.populations.marginals import People
     from fairchain.populations.rejection import Predicate
+    from fairchain.tables import TableRows
 
 
 def build_population(
@@ -42,7 +42,7 @@ def build_population(
     subgroups: Sequence[Subgroup],
     dtype: DTypeLike = np.float32,
     *,
-    people: People | None = None,
+    people: TableRows | None = None,
     function: Callable[..., Any] | None = None,
     predicate: Predicate | None = None,
 ) -> Population:
@@ -71,7 +71,7 @@ def build_population(
     if isinstance(spec.property, schema.Individual) and not _same_inputs(spec, predicate):
         from fairchain.populations.intervention import IntervenedPopulation
 
-        overall = _built(spec, [Subgroup(EVERYBODY)], dtype, people, function, predicate)
+        overall = _built(spec, [Subgroup(OVERALL)], dtype, people, function, predicate)
         single = all(domain.size == 1 for subgroup in subgroups if subgroup.group for domain in subgroup.group.domains)
         values = None if single else _built(spec, subgroups, dtype, people, function, None)
         return IntervenedPopulation(spec, subgroups, overall, values)
@@ -90,7 +90,7 @@ def _built(
     spec: Spec,
     subgroups: Sequence[Subgroup],
     dtype: DTypeLike,
-    people: People | None,
+    people: TableRows | None,
     function: Callable[..., Any] | None,
     predicate: Predicate | None,
 ) -> Population:
@@ -115,7 +115,7 @@ def _drawn(
     spec: Spec,
     subgroups: Sequence[Subgroup],
     dtype: DTypeLike,
-    people: People | None,
+    people: TableRows | None,
     function: Callable[..., Any] | None,
 ) -> Population:
     """The population by its kind."""
@@ -175,7 +175,7 @@ def _with_terms(feature: Feature | TextFeature) -> Feature | TextFeature:
 Left = tuple[tuple[str, float], ...]
 
 
-def _shares(spec: Spec, groups: tuple[Group, ...], people: People | None) -> Sequence[float] | None:
+def _shares(spec: Spec, groups: tuple[Group, ...], people: TableRows | None) -> Sequence[float] | None:
     if isinstance(spec.population, Uniform | Marginals):
         from fairchain.populations.marginals import marginal_shares
 
@@ -192,7 +192,7 @@ def _shares(spec: Spec, groups: tuple[Group, ...], people: People | None) -> Seq
     return network_shares(spec, groups)
 
 
-def large_enough(spec: Spec, people: People | None = None) -> tuple[tuple[Group, ...], Left]:
+def large_enough(spec: Spec, people: TableRows | None = None) -> tuple[tuple[Group, ...], Left]:
     """The groups that reach `property.min_size`, and those that do not, with their share of the population."""
     groups, least = groups_of(spec), spec.property.min_size
     if least is None:

@@ -267,7 +267,7 @@ class FunctionPopulation(FeaturePopulation):
 
     def _indices(self, feature: CategoryFeature, column: NDArray[Any]) -> NDArray[np.float64]:
         """Categories by their names, or by what tables call them."""
-        index = {str(cell): place for place, cell in enumerate(feature.cells or ())}
+        index = {str(cell): place for place, cell in enumerate(feature.aliases or ())}
         index |= {str(value): place for place, value in enumerate(feature.values)}
         names, places = np.unique(column.astype(str), return_inverse=True)
         for name in names.tolist():

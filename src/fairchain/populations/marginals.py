@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,22 +25,13 @@ from fairchain.spec import Domain, Group, Spec, domain_of
 from fairchain.spec.schema import Marginals
 from fairchain.spec.subgroups import Subgroup
 
+if TYPE_CHECKING:
+    from fairchain.tables import TableRows
+
 # Features that a phrase names before it only counts them.
 MOST_NAMED = 4
 # First bits of a word that settle most values of a distribution that is searched.
 GUIDE_BITS = 13
-
-
-class People(Protocol):
-    """Rows of a table: values as they are drawn, (rows, features), and what to call their source."""
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """One row for each person, categories as their index."""
-
-    @property
-    def source(self) -> str:
-        """The file, or what was handed over."""
 
 
 class MarginalPopulation(IndependentPopulation):
@@ -67,7 +58,7 @@ class MarginalPopulation(IndependentPopulation):
         self,
         spec: Spec,
         subgroups: Sequence[Subgroup] | None = None,
-        people: People | None = None,
+        people: TableRows | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         super().__init__(spec, subgroups, dtype)
@@ -172,7 +163,7 @@ class MarginalPopulation(IndependentPopulation):
         self._further = ends[-1]
 
 
-def distributions_of(spec: Spec, people: People | None) -> tuple[Distribution, ...]:
+def distributions_of(spec: Spec, people: TableRows | None) -> tuple[Distribution, ...]:
     """The distribution of each feature: stated, else that of its column, else uniform."""
     stated = _frequencies(spec)
     names = [feature.name for feature in spec.features]
@@ -197,7 +188,7 @@ def distributions_of(spec: Spec, people: People | None) -> tuple[Distribution, .
     return tuple(distributions)
 
 
-def _column_distribution(people: People, column: int, name: str) -> Counted:
+def _column_distribution(people: TableRows, column: int, name: str) -> Counted:
     values = people.values[:, column]
     missing = int(np.isnan(values).sum())
     if missing:
@@ -208,7 +199,7 @@ def _column_distribution(people: People, column: int, name: str) -> Counted:
     return Counted.of(values)
 
 
-def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], people: People | None) -> tuple[float, ...]:
+def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], people: TableRows | None) -> tuple[float, ...]:
     """Return the probability of each subgroup, 0 for a subgroup that could not be drawn.
 
     For a spec whose features are uniform too.
@@ -233,7 +224,7 @@ def _frequencies(spec: Spec) -> dict[str, Stated]:
     return dict(spec.population.frequencies) if isinstance(spec.population, Marginals) else {}
 
 
-def _impossible(spec: Spec, people: People | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
+def _impossible(spec: Spec, people: TableRows | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
     """Return the error: a subgroup's values of a feature have probability 0."""
     remedy = f'leave the group out with groups = {{...}} in the [[feature]] "{name}", or '
     if people is None or name in _frequencies(spec):
@@ -246,7 +237,7 @@ def _impossible(spec: Spec, people: People | None, subgroup: Subgroup, name: str
     )
 
 
-def _phrase(spec: Spec, people: People | None) -> str:
+def _phrase(spec: Spec, people: TableRows | None) -> str:
     stated = [feature.name for feature in spec.features if feature.name in _frequencies(spec)]
     rows = f"those of the {len(people.values):,} rows of {people.source}" if people is not None else ""
     if not stated:

@@ -60,8 +60,8 @@ class RowEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     rows: Count
     outcomes: list[int]
-    asked: list[Count]
-    got: list[list[Count]]
+    trials: list[Count]
+    successes: list[list[Count]]
     labels: list[Count]
 
 

@@ -31,8 +31,8 @@ def expected_claims(
     replay: Replay, case: Case, labels: Sequence[int], model_sha256: str, seed: Seed, stopped: str
 ) -> dict[str, Any]:
     """Everything that the counts, and the labels seen, allow to be said, under the names that a certificate uses."""
-    question, asked = replay.question, case.spec
-    guarantee, population = asked.guarantee, str(case.population)
+    question, spec = replay.question, case.spec
+    guarantee, population = spec.guarantee, str(case.population)
     estimate, low, high = _gap_numbers(replay)
     decision = replay.decision
     if question.epsilon is not None:
@@ -42,21 +42,21 @@ def expected_claims(
     if question.relative:
         estimate, low, high = 1 - estimate, 1 - high, 1 - low
     return {
-        **concluded(decision, labels, asked.model.labels, allowed=guarantee.allow_constant),
-        "kind": kind_of(asked),
-        "inputs": asked.inputs,
+        **concluded(decision, labels, spec.model.labels, allowed=guarantee.allow_constant),
+        "kind": kind_of(spec),
+        "inputs": spec.inputs,
         "gap": {"estimate": estimate, "low": low, "high": high, **pairs.widest()},
-        "threshold": asked.property.threshold,
+        "threshold": spec.property.threshold,
         "delta": question.delta,
         "epsilon": question.epsilon,
-        "property": str(asked.property),
+        "property": str(spec.property),
         "groups": _group_claims(replay, case, (estimate, low, high)),
         "left_out": [{"name": name, "size": size} for name, size in case.left_out],
         "violators": pairs.violators(),
         "rounds": replay.rounds,
         "rows": None,
-        "evaluations": evaluations(case, replay.rounds, np.diag(replay.asked)),
-        "stopped": _why_it_ended(replay, asked, decision, known, stopped),
+        "evaluations": evaluations(case, replay.rounds, np.diag(replay.joint)),
+        "stopped": _why_it_ended(replay, spec, decision, known, stopped),
         "seed": seed.value,
         "seed_origin": seed.origin,
         "rule": guarantee.rule,
@@ -66,13 +66,13 @@ def expected_claims(
         "population": population,
         "statement": statement(
             decision,
-            threshold=asked.property.threshold,
+            threshold=spec.property.threshold,
             delta=question.delta,
             population=population,
             sound=True,
             within=question.epsilon if known else None,
-            kind=kind_of(asked),
-            inputs=asked.inputs,
+            kind=kind_of(spec),
+            inputs=spec.inputs,
             left_out=len(case.left_out),
         ),
         "scope": scope(model_sha256, seed.value, seed.origin),
@@ -106,13 +106,13 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
     return [] if same else [where]
 
 
-def _why_it_ended(replay: Replay, asked: Spec, decision: str, reached: bool, said: str) -> str:
+def _why_it_ended(replay: Replay, spec: Spec, decision: str, reached: bool, said: str) -> str:
     """An answer or a budget of rounds can be seen in the counts; of a clock or a key we only have the word."""
     if reached:
         return "epsilon"
     if replay.question.epsilon is None and decision != "UNDECIDED":
         return "decided"
-    if replay.rounds >= asked.guarantee.budget.rounds:
+    if replay.rounds >= spec.guarantee.budget.rounds:
         return "rounds"
     return said if said in ("seconds", "interrupted") else "seconds"
 
@@ -181,7 +181,7 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
 def _group_claims(replay: Replay, case: Case, gap: tuple[float, float, float]) -> list[dict[str, Any]]:
     question = replay.question
     comparison, names = case.comparison, list(case.comparison.counted)
-    trials = np.diag(replay.asked)
+    trials = np.diag(replay.joint)
     share = question.delta / (question.groups * question.outcomes)
     # In estimate mode half of delta is for the gaps, and nine tenths of the rest for tries that were not cut short.
     alpha = share / 2 / 10 if question.epsilon is not None else share
@@ -192,7 +192,7 @@ def _group_claims(replay: Replay, case: Case, gap: tuple[float, float, float]) -
             rate = float(replay.fresh_got[outcome, group] / replay.fresh_asked)
             numbers.append((rate, float(exact[0][outcome, group]), float(exact[1][outcome, group])))
             continue
-        successes, tried = int(replay.got[outcome, group]), int(trials[group])
+        successes, tried = int(replay.successes[outcome, group]), int(trials[group])
         low, high = arithmetic.any_time_bounds(successes, tried, alpha)
         numbers.append((successes / max(tried, 1), low, high))
     labels = list(outcome_names(case.spec, case.comparison))

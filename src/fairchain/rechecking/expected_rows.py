@@ -25,7 +25,7 @@ from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import kind_of, limit_of, outcome_names
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
-from fairchain.tables import People
+from fairchain.tables import TableRows
 
 Bounds = dict[tuple[int, int], tuple[float, float]]
 ROWS = 4096
@@ -40,8 +40,8 @@ class RowCount:
     """
 
     comparison: Comparison
-    asked: list[int]
-    got: list[list[int]]
+    trials: list[int]
+    successes: list[list[int]]
     parts: list[list[int]]
     left_out: list[tuple[str, int]]
     evaluations: int
@@ -49,7 +49,7 @@ class RowCount:
 
     def rate(self, outcome: int, subgroup: int) -> Fraction:
         """The exact rate of a subgroup, a mean over its columns."""
-        rates = [Fraction(self.got[outcome][part], self.asked[part]) for part in self.parts[subgroup]]
+        rates = [Fraction(self.successes[outcome][part], self.trials[part]) for part in self.parts[subgroup]]
         return sum(rates, start=Fraction(0)) / len(rates)
 
     def bounds(
@@ -57,11 +57,12 @@ class RowCount:
     ) -> Bounds:
         """Bounds of every subgroup's rate; each fails with at most `level`, those of `shared` with `shared_level`."""
         found = {}
-        for outcome in range(len(self.got)):
+        for outcome in range(len(self.successes)):
             for subgroup, parts in enumerate(self.parts):
                 mine = shared_level if (outcome, subgroup) in shared else level
                 each = [
-                    exact_bounds(self.got[outcome][part], self.asked[part], 2 * mine / len(parts)) for part in parts
+                    exact_bounds(self.successes[outcome][part], self.trials[part], 2 * mine / len(parts))
+                    for part in parts
                 ]
                 low, high = (sum(ends) / len(parts) for ends in zip(*each, strict=True))
                 found[outcome, subgroup] = low, high
@@ -69,7 +70,7 @@ class RowCount:
 
 
 def count_rows(
-    people: People, spec: Spec, model: Model | None, progress: Callable[[int, int], None] | None = None
+    people: TableRows, spec: Spec, model: Model | None, progress: Callable[[int, int], None] | None = None
 ) -> RowCount:
     """Sort everybody into subgroups, ask the network about each, and count."""
     predicate = predicate_of(spec)
@@ -114,7 +115,7 @@ def count_rows(
     )
 
 
-def _in_group(people: People, spec: Spec, group: Group) -> NDArray[np.bool_]:
+def _in_group(people: TableRows, spec: Spec, group: Group) -> NDArray[np.bool_]:
     names = [feature.name for feature in spec.features]
     inside = np.ones(len(people.values), bool)
     for protected, domain in zip(spec.property.protected, group.domains, strict=True):
@@ -124,7 +125,7 @@ def _in_group(people: People, spec: Spec, group: Group) -> NDArray[np.bool_]:
 
 
 def _kept(
-    people: People, spec: Spec, inside: dict[str, NDArray[np.bool_]]
+    people: TableRows, spec: Spec, inside: dict[str, NDArray[np.bool_]]
 ) -> tuple[tuple[Group, ...], list[tuple[str, int]]]:
     groups, least = groups_of(spec), spec.property.min_size
     if least is None:
@@ -140,7 +141,7 @@ def _kept(
 
 
 def _count_changes(
-    people: People,
+    people: TableRows,
     spec: Spec,
     model: Model,
     comparison: Comparison,
@@ -187,30 +188,30 @@ def _ask(model: Model, values: NDArray[np.float64], progress: Callable[[int, int
     return np.concatenate(answers) if answers else np.empty(0, np.int64)
 
 
-def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha256: str) -> dict[str, Any]:
+def expected_row_claims(count: RowCount, spec: Spec, people: TableRows, model_sha256: str) -> dict[str, Any]:
     """Everything that the rows allow to be said, under the names that a certificate uses."""
-    population = asked.population
+    population = spec.population
     assert isinstance(population, Table)
     exact = population.reading == "population"
-    delta = 0.0 if exact else asked.guarantee.delta
+    delta = 0.0 if exact else spec.guarantee.delta
     gaps = _Gaps(count, delta)
-    decision = gaps.decision(limit_of(asked))
+    decision = gaps.decision(limit_of(spec))
     phrase = rows_phrase(
-        len(people.values), population.path, exact=exact, given=asked.property.given, dropped=people.dropped
+        len(people.values), population.path, exact=exact, given=spec.property.given, dropped=people.dropped
     )
     network = "" if people.recorded is not None else model_sha256
     return {
-        **concluded(decision, count.labels, asked.model.labels, allowed=asked.guarantee.allow_constant),
-        "kind": kind_of(asked),
-        "inputs": asked.inputs,
-        "gap": _gap_claim(count, asked, gaps),
-        "threshold": asked.property.threshold,
+        **concluded(decision, count.labels, spec.model.labels, allowed=spec.guarantee.allow_constant),
+        "kind": kind_of(spec),
+        "inputs": spec.inputs,
+        "gap": _gap_claim(count, spec, gaps),
+        "threshold": spec.property.threshold,
         "delta": delta,
         "epsilon": None,
-        "property": str(asked.property),
-        "groups": _group_claims(count, asked, gaps),
+        "property": str(spec.property),
+        "groups": _group_claims(count, spec, gaps),
         "left_out": [{"name": name, "size": size} for name, size in count.left_out],
-        "violators": [_pair(count, asked, *pair) for pair in gaps.violators(limit_of(asked))],
+        "violators": [_pair(count, spec, *pair) for pair in gaps.violators(limit_of(spec))],
         "rounds": 0,
         "rows": len(people.values),
         "evaluations": count.evaluations,
@@ -222,43 +223,43 @@ def expected_row_claims(count: RowCount, asked: Spec, people: People, model_sha2
         "model_sha256": network,
         "table_sha256": people.sha256,
         "population": phrase,
-        "statement": _statement(count, asked, gaps, phrase),
+        "statement": _statement(count, spec, gaps, phrase),
         "scope": rows_scope(network, people.sha256, exact=exact, recorded=population.prediction),
     }
 
 
-def _gap_claim(count: RowCount, asked: Spec, gaps: _Gaps) -> dict[str, Any]:
+def _gap_claim(count: RowCount, spec: Spec, gaps: _Gaps) -> dict[str, Any]:
     """The widest gap; of a ratio it is told as a ratio."""
     found = gaps.largest()
     outcome, more, less = gaps.widest()
-    if kind_of(asked) == "ratio":
+    if kind_of(spec) == "ratio":
         rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
         ratio = rates[0] / rates[1] if rates[1] else 1.0
         found = (ratio, 1 - found[2], 1 - found[1]) if gaps.delta else (ratio, ratio, ratio)
-    return {**dict(zip(("estimate", "low", "high"), found, strict=True)), **_pair(count, asked, outcome, more, less)}
+    return {**dict(zip(("estimate", "low", "high"), found, strict=True)), **_pair(count, spec, outcome, more, less)}
 
 
-def _pair(count: RowCount, asked: Spec, outcome: int, more: int, less: int) -> dict[str, str]:
+def _pair(count: RowCount, spec: Spec, outcome: int, more: int, less: int) -> dict[str, str]:
     """Who gets what more often than whom."""
     names = count.comparison.counted
-    return {"more": names[more], "less": names[less], "outcome": outcome_names(asked, count.comparison)[outcome]}
+    return {"more": names[more], "less": names[less], "outcome": outcome_names(spec, count.comparison)[outcome]}
 
 
-def _statement(count: RowCount, asked: Spec, gaps: _Gaps, phrase: str) -> str:
+def _statement(count: RowCount, spec: Spec, gaps: _Gaps, phrase: str) -> str:
     """The sentence that the counts carry; without a delta they are exact."""
-    decision, kind = gaps.decision(limit_of(asked)), kind_of(asked)
+    decision, kind = gaps.decision(limit_of(spec)), kind_of(spec)
     if not gaps.delta:
         return exact_statement(
             decision,
             kind=kind,
             measured=float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest()),
-            threshold=asked.property.threshold,
+            threshold=spec.property.threshold,
             population=phrase,
             left_out=len(count.left_out),
         )
     return statement(
         decision,
-        threshold=asked.property.threshold,
+        threshold=spec.property.threshold,
         delta=gaps.delta,
         population=phrase,
         sound=True,
@@ -281,7 +282,7 @@ class _Gaps:
         if delta:
             if count.comparison.individual:
                 # One share of people: each side of its exact interval fails at delta/2.
-                low, high = exact_bounds(count.got[0][0], count.asked[0], delta)
+                low, high = exact_bounds(count.successes[0][0], count.trials[0], delta)
                 self.above = {(0, 0, 1): high, (0, 1, 0): -low}
                 self.below = {(0, 0, 1): low, (0, 1, 0): -high}
                 return
@@ -344,8 +345,8 @@ def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array,
     exponent = crossing(lambda x: x - math.log1p(x) >= -math.log(alpha), 0.0, 100 - 2 * math.log(alpha))
     levels = np.exp(np.linspace(-exponent, 0.0, 257))
     return {
-        (outcome, subgroup): bounds_at(count.got[outcome][column], count.asked[column], levels)
-        for outcome in range(len(count.got))
+        (outcome, subgroup): bounds_at(count.successes[outcome][column], count.trials[column], levels)
+        for outcome in range(len(count.successes))
         for subgroup, (column,) in enumerate(count.parts)
     }
 
@@ -371,10 +372,10 @@ def _together(count: RowCount, spend: float) -> Bounds:
     return count.bounds(part / 2 / own, part / 2 / max(len(shared), 1), shared)
 
 
-def _group_claims(count: RowCount, asked: Spec, gaps: _Gaps) -> list[dict[str, Any]]:
+def _group_claims(count: RowCount, spec: Spec, gaps: _Gaps) -> list[dict[str, Any]]:
     comparison, names = count.comparison, list(count.comparison.counted)
     bounds = _together(count, gaps.delta) if gaps.delta and not comparison.individual else None
-    words = list(outcome_names(asked, comparison))
+    words = list(outcome_names(spec, comparison))
     subgroups = names[:1] if comparison.individual else names
     claims: list[dict[str, Any]] = []
     for outcome, word in enumerate(words):
@@ -385,12 +386,12 @@ def _group_claims(count: RowCount, asked: Spec, gaps: _Gaps) -> list[dict[str, A
             low, high = (
                 bounds[outcome, subgroup] if bounds else gaps.largest()[1:] if comparison.individual else (rate, rate)
             )
-            tried = sum(count.asked[part] for part in count.parts[subgroup])
+            tried = sum(count.trials[part] for part in count.parts[subgroup])
             claims.append(
                 {"name": name, "outcome": word, "probability": rate, "low": low, "high": high, "evaluations": tried}
             )
-    if not comparison.individual and len(asked.model.labels) == 2 and len(words) == 1 and not asked.property.outcome:
-        other = asked.model.labels[0]
+    if not comparison.individual and len(spec.model.labels) == 2 and len(words) == 1 and not spec.property.outcome:
+        other = spec.model.labels[0]
         flipped = [
             {**c, "outcome": other, "probability": 1 - c["probability"], "low": 1 - c["high"], "high": 1 - c["low"]}
             for c in claims

@@ -78,7 +78,7 @@ def fresh_run(
         replay.take(number, batch, last=False)
         chunk, number = chunk + batch.chunks, number + 1
         if progress is not None:
-            progress(evaluations(case, replay.rounds, np.diag(replay.asked)), 0)
+            progress(evaluations(case, replay.rounds, np.diag(replay.joint)), 0)
     # Which labels were given does not matter here: the decision alone is compared.
     found = expected_claims(replay, case, [], "", Seed(chosen, "chosen"), "seconds")
     gap, verdict = found["gap"], found["decision"]

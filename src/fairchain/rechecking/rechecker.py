@@ -29,7 +29,7 @@ from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, meaning_of, seed_of
 from fairchain.statements import seed_phrase
-from fairchain.tables import People
+from fairchain.tables import TableRows
 
 # A re-run whose forecast is longer is replaced by a sample, unless everything is asked for.
 SECONDS = 60.0
@@ -190,23 +190,23 @@ def recheck(
         if differs:
             claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
             return Recheck(str(file.claims.get("verdict")), tuple(claims))
-    asked, model, table = Given(model, table, own).located(path, inside)
-    if fresh and isinstance(asked.population, Table):
+    spec, model, table = Given(model, table, own).located(path, inside)
+    if fresh and isinstance(spec.population, Table):
         raise CertificateError(f"{path}: speaks of rows, and nothing is drawn from rows; leave --fresh out")
-    people = _people(path, file, asked, table)
+    people = _people(path, file, spec, table)
     loaded = None
-    if not (isinstance(asked.population, Table) and asked.population.prediction is not None):
-        loaded, claim = _model_claim(path, model, asked, file, limits)
+    if not (isinstance(spec.population, Table) and spec.population.prediction is not None):
+        loaded, claim = _model_claim(path, model, spec, file, limits)
         claims.append(claim)
     if people is not None:
         claims.append(_table_claim(people, file))
-    checker = _Checker(path, file, asked, own is not None, loaded, people)
+    checker = _Checker(path, file, spec, own is not None, loaded, people)
     effort = Effort(full, fresh, seconds, seed, progress, report)
     result = (
-        checker.by_rows(claims, effort) if isinstance(asked.population, Table) else checker.by_rounds(claims, effort)
+        checker.by_rows(claims, effort) if isinstance(spec.population, Table) else checker.by_rounds(claims, effort)
     )
     constant = file.claims.get("constant")
-    used = used_files(asked, model, table)
+    used = used_files(spec, model, table)
     return replace(result, files=used, constant=None if constant is None else str(constant))
 
 
@@ -236,16 +236,16 @@ def _asked(path: Path, file: CertificateFile) -> Spec:
     return spec
 
 
-def _people(path: Path, file: CertificateFile, asked: Spec, table: Any) -> People | None:
-    needs = isinstance(asked.population, Table) or (
-        isinstance(asked.population, Marginals)
-        and (asked.population.path is not None or file.claims.get("table_sha256") is not None)
+def _people(path: Path, file: CertificateFile, spec: Spec, table: Any) -> TableRows | None:
+    needs = isinstance(spec.population, Table) or (
+        isinstance(spec.population, Marginals)
+        and (spec.population.path is not None or file.claims.get("table_sha256") is not None)
     )
     if not needs:
         return None
     if table is None:
         raise CertificateError(f"{path}: speaks of rows of a table; name it with --data (table=... in Python)")
-    return read_rows(asked, table)
+    return read_rows(spec, table)
 
 
 @dataclass(frozen=True)
@@ -254,10 +254,10 @@ class _Checker:
 
     path: Path
     file: CertificateFile
-    asked: Spec
+    spec: Spec
     compared: bool
     model: Model | None
-    people: People | None
+    people: TableRows | None
 
     @property
     def verdict(self) -> str:
@@ -272,18 +272,18 @@ class _Checker:
     def by_rounds(self, claims: list[Claim], effort: Effort) -> Recheck:
         """Replay the bets from the counts, and run the rounds again."""
         evidence = evidence_of(self.path, self.file, Evidence)
-        case = case_of(self.asked, self.model, self.people)
+        case = case_of(self.spec, self.model, self.people)
         data_sha256 = case.data_sha256
-        if isinstance(self.asked.population, Texts):
+        if isinstance(self.spec.population, Texts):
             claims.append(_texts_claim(data_sha256, self.file))
         # From the claimed hash: there is no model here if the one that was given is another.
-        seed = seed_of(self.asked, str(self.file.claims.get("model_sha256")), data_sha256)
+        seed = seed_of(self.spec, str(self.file.claims.get("model_sha256")), data_sha256)
         claims.append(_seed_claim(seed, evidence))
         question = _question(case)
         replay, layout = _replay(evidence, question, list(case.comparison.rows))
         detail = f"{len(evidence.batches)} batches, each possible and in its place"
         if not layout:
-            layout = contradiction(evidence, case.comparison, self.asked.model.labels)
+            layout = contradiction(evidence, case.comparison, self.spec.model.labels)
         claims.append(Claim("layout", not layout, layout or detail))
         result = Recheck(self.verdict, (), seed_origin=seed.origin)
         if not layout:
@@ -354,14 +354,20 @@ class _Checker:
         if self.model is None and self.people.recorded is None:
             return Recheck(self.verdict, tuple(claims))
         try:
-            count = count_rows(self.people, self.asked, self.model, effort.progress)
+            count = count_rows(self.people, self.spec, self.model, effort.progress)
         except (ModelError, CertificateError) as error:
             return Recheck(self.verdict, (*claims, Claim("re-run", False, str(error))))
-        found = [evidence.asked, evidence.got, evidence.labels, evidence.outcomes, evidence.rows]
-        same = found == [count.asked, count.got, count.labels, list(count.comparison.rows), len(self.people.values)]
+        found = [evidence.trials, evidence.successes, evidence.labels, evidence.outcomes, evidence.rows]
+        same = found == [
+            count.trials,
+            count.successes,
+            count.labels,
+            list(count.comparison.rows),
+            len(self.people.values),
+        ]
         detail = f"everything: {count.evaluations:,} evaluations, every count the same"
         claims.append(Claim("re-run", same, detail if same else "the rows give other counts than the certificate says"))
-        expected = expected_row_claims(count, self.asked, self.people, str(said.get("model_sha256")))
+        expected = expected_row_claims(count, self.spec, self.people, str(said.get("model_sha256")))
         claims += self._sorted(differences(said, expected), expected, "every row counted again gives")
         return Recheck(self.verdict, tuple(claims), count.evaluations, 1.0)
 
@@ -375,7 +381,7 @@ class _Checker:
             verdict = f"not what the counts give, which is {expected['verdict']}: {', '.join(of_verdict)}"
         intervals = f"not what the counts give: {', '.join(others[:5])}" if others else "every number computed again"
         return [
-            _question_claim(self.asked, self.compared, of_question),
+            _question_claim(self.spec, self.compared, of_question),
             Claim("verdict", not of_verdict, verdict),
             Claim("intervals", not others, intervals),
         ]
@@ -439,7 +445,7 @@ def _seed_claim(seed: Seed, evidence: Evidence) -> Claim:
 
 
 def _model_claim(
-    path: Path, model: str | Path | None, asked: Spec, file: CertificateFile, limits: Limits | None
+    path: Path, model: str | Path | None, spec: Spec, file: CertificateFile, limits: Limits | None
 ) -> tuple[Model | None, Claim]:
     if model is None:
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
@@ -448,7 +454,7 @@ def _model_claim(
         raise ModelError(f"{model}: no such file; --model must name the network that the certificate speaks of")
     claimed = str(file.claims.get("model_sha256"))
     try:
-        loaded = load_model(model, asked, limits)
+        loaded = load_model(model, spec, limits)
     except ModelError as error:
         return None, Claim("model", False, str(error))
     if loaded.sha256 != claimed:
@@ -458,7 +464,7 @@ def _model_claim(
     return loaded, Claim("model", True, f"sha256 {claimed[:16]}...")
 
 
-def _table_claim(people: People, file: CertificateFile) -> Claim:
+def _table_claim(people: TableRows, file: CertificateFile) -> Claim:
     claimed = str(file.claims.get("table_sha256"))
     if people.sha256 != claimed:
         found = f"{people.source} has rows with sha256 {people.sha256[:16]}..."
@@ -474,13 +480,13 @@ def _texts_claim(found: str | None, file: CertificateFile) -> Claim:
     return Claim("texts", True, f"corpus, words, terms and synonyms with sha256 {str(claimed)[:16]}...")
 
 
-def _question_claim(asked: Spec, compared: bool, wrong: list[str]) -> Claim:
+def _question_claim(spec: Spec, compared: bool, wrong: list[str]) -> Claim:
     """The claims speak of the spec inside, and that is the question somebody wanted answered."""
     if wrong:
         return Claim("question", False, f"the claims speak of another {', '.join(wrong)} than the spec inside")
     if not compared:
-        return Claim("question", True, f"{asked.property} (the certificate's own; compare with yours by --spec)")
-    return Claim("question", True, f"{asked.property}, as in the given spec")
+        return Claim("question", True, f"{spec.property} (the certificate's own; compare with yours by --spec)")
+    return Claim("question", True, f"{spec.property}, as in the given spec")
 
 
 def _choices_claim(replay: Replay) -> Claim:

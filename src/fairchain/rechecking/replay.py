@@ -98,9 +98,9 @@ class Replay:
 
     def __post_init__(self) -> None:
         k, m = self.question.groups, self.question.outcomes
-        self.asked: Table = np.zeros((k, k), np.int64)
+        self.joint: Table = np.zeros((k, k), np.int64)
         self.only: Table = np.zeros((m, k, k), np.int64)
-        self.got: Table = np.zeros((m, k), np.int64)
+        self.successes: Table = np.zeros((m, k), np.int64)
         self.lead: Table = np.zeros(3, np.int64)
         self.both: Table = np.zeros((m, k, k), np.int64)
         self.cleared = np.logical_not(self.question.compared)
@@ -109,7 +109,7 @@ class Replay:
     def cells(self) -> tuple[Table, Table, Table]:
         """Counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
         minus = np.transpose(self.only, (0, 2, 1))
-        return self.only, self.both if self.question.relative else self.asked[None] - self.only - minus, minus
+        return self.only, self.both if self.question.relative else self.joint[None] - self.only - minus, minus
 
     def lead_cells(self) -> tuple[Table, Table, Table]:
         """The same counts for the leaders' batches together."""
@@ -123,7 +123,7 @@ class Replay:
 
     def _base(self) -> Table:
         """What a gap is a share of: all rounds, or for a ratio those in which the first group got the outcome."""
-        return self.only + self.both if self.question.relative else np.broadcast_to(self.asked, self.only.shape)
+        return self.only + self.both if self.question.relative else np.broadcast_to(self.joint, self.only.shape)
 
     def widest(self) -> tuple[int, int, int]:
         """(outcome, i, j) of the largest gap among the pairs that are compared."""
@@ -137,13 +137,13 @@ class Replay:
             self._check_choices(number, batch, last)
         together = batch.totals()
         index = np.ix_(batch.groups, batch.groups)
-        self.asked[index] += batch.rounds
+        self.joint[index] += batch.rounds
         self.rounds += batch.rounds
         for outcome, table in enumerate(together):
             own = np.diag(table)
             self.only[outcome][index] += own[:, None] - table
             self.both[outcome][index] += table
-            self.got[outcome, batch.groups] += own
+            self.successes[outcome, batch.groups] += own
             if not self.known:
                 self.fresh_got[outcome, batch.groups] += own
         if batch.leader is not None:
@@ -200,7 +200,7 @@ class Replay:
         gaps = self.gaps()
         outcome, i, j = self.widest()
         plus, zero, minus = self.cells()
-        asked = np.broadcast_to(self.asked, plus.shape)
+        joint = np.broadcast_to(self.joint, plus.shape)
         side: arithmetic.Side
         if gaps[outcome, i, j] > q.threshold:
             matter, side = self._maybe_largest(gaps, (outcome, i, j)), "below"
@@ -212,7 +212,7 @@ class Replay:
             at = matter
             evidence = arithmetic.log_evidence((plus[at], zero[at], minus[at]), q.threshold, side, q.relative)
         left = arithmetic.rounds_left(
-            evidence, (plus[at], zero[at], minus[at]), asked[at], q.threshold, side, bar=q.bar, relative=q.relative
+            evidence, (plus[at], zero[at], minus[at]), joint[at], q.threshold, side, bar=q.bar, relative=q.relative
         )
         pairs = {(int(a), int(b)) for _, a, b in np.argwhere(matter & q.compared)}
         groups = sorted({group for pair in pairs for group in pair})
@@ -221,13 +221,13 @@ class Replay:
     def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
         """Pairs whose gap plus half a standard error reaches the leader's."""
         plus, both, minus = self.cells()
-        asked = np.maximum(self.asked, 1)
-        variance = np.maximum((plus + minus) / asked - gaps**2, 0) / asked
+        joint = np.maximum(self.joint, 1)
+        variance = np.maximum((plus + minus) / joint - gaps**2, 0) / joint
         if self.question.relative:
             c = np.clip(gaps, -1, 1)
-            moment = (plus * (1 - c) ** 2 + both * c**2 + minus) / asked
-            variance = moment / asked * (asked / np.maximum(self._base(), 1)) ** 2
-        error = np.where(self.asked > 0, np.sqrt(variance), np.inf)
+            moment = (plus * (1 - c) ** 2 + both * c**2 + minus) / joint
+            variance = moment / joint * (joint / np.maximum(self._base(), 1)) ** 2
+        error = np.where(self.joint > 0, np.sqrt(variance), np.inf)
         maybe: NDArray[np.bool_] = gaps + 0.5 * error >= gaps[leader]
         return maybe
 

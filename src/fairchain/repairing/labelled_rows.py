@@ -12,7 +12,7 @@ from fairchain.errors import DataError, SpecError
 from fairchain.repairing.evaluation import LabelledRows
 from fairchain.repairing.seeds import SPLIT, derived_seed
 from fairchain.spec import CategoryFeature, Marginals, Spec, Table, TextFeature
-from fairchain.tables import people_of, read_table
+from fairchain.tables import encode_rows, read_table
 from fairchain.tables.encoding import label_values
 from fairchain.tables.read import RawTable
 
@@ -31,16 +31,16 @@ def labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRows:
     column = label or (population.label if isinstance(population, Table) else None) or "label"
     rows = Table(reading="population", label=column, drop_missing=True)
     if isinstance(population, Table | Marginals):
-        rows = replace(rows, not_known=population.not_known)
+        rows = replace(rows, na_values=population.na_values)
     asked = replace(spec, population=rows)
     table = read_table(source)
     if spec.text is not None:
         return _texts(table, asked, spec.text, column)
     try:
-        people = people_of(table, asked)
+        people = encode_rows(table, asked)
     except DataError as error:
         try:
-            people = people_of(table, _by_number(asked))
+            people = encode_rows(table, _by_number(asked))
         except (DataError, SpecError):
             raise error from None
     assert people.truth is not None
@@ -54,7 +54,7 @@ def _texts(table: RawTable, spec: Spec, feature: TextFeature, column: str) -> La
     lexicon = lexicon_of(feature)
     population = spec.population
     assert isinstance(population, Table)
-    truth = label_values(table, "label", column, spec.model, population.not_known)
+    truth = label_values(table, "label", column, spec.model, population.na_values)
     values = np.zeros((table.count, feature.length), np.int32)
     for row, text in zip(values, table.texts(feature.name), strict=True):
         known = lexicon.ids(tokenise(text or ""))[: feature.length]
@@ -68,7 +68,7 @@ def _texts(table: RawTable, spec: Spec, feature: TextFeature, column: str) -> La
 def _by_number(spec: Spec) -> Spec:
     """The same features for a table of encoded values, which has numbers in place of the names of categories."""
     described = tuple(
-        replace(each, cells=tuple(range(len(each.values)))) if isinstance(each, CategoryFeature) else each
+        replace(each, aliases=tuple(range(len(each.values)))) if isinstance(each, CategoryFeature) else each
         for each in spec.described
     )
     return replace(spec, described=described)

@@ -10,7 +10,7 @@ from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, join, name
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix
-from fairchain.spec.subgroups import EVERYBODY
+from fairchain.spec.subgroups import OVERALL
 from fairchain.verification.record import GroupRate, VerdictRecord
 
 # Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
@@ -79,7 +79,7 @@ def _from_where(findings: Findings) -> str:
 def _band(findings: Findings, lines: list[Line]) -> Band | None:
     """Where the groups may lie: around the middle of them, around everybody, or nowhere if not all are compared."""
     threshold, ratio = findings.verdict.threshold, findings.verdict.kind == "ratio"
-    everybody = [line.estimate for line in lines if line.name == EVERYBODY]
+    everybody = [line.estimate for line in lines if line.name == OVERALL]
     if everybody and len(lines) > 2:
         middle = everybody[0]
         low, high = (middle * threshold, middle / threshold) if ratio else (middle - threshold, middle + threshold)

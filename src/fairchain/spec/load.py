@@ -36,8 +36,8 @@ ADVICE = {
     "model.labels": 'name every class in order, for example labels = ["no", "yes"]',
     "model.decision": 'write "argmax", "logit", "probability" or "label"',
     "population.kind": 'write "uniform", "marginals", "table", "network" or "text"',
-    "population.as": 'of a table write "population" (these rows are everybody) or "sample" (they stand for more '
-    'people), of texts "observed" (those that mention a group) or "swapped" (one text with the term of each)',
+    "population.as": 'of a table write "population" (these rows are all) or "sample" (of a larger '
+    'population), of texts "observed" (those that mention a group) or "swapped" (one text with the term of each)',
     "population.dataset": 'write "toxicity", or path = "texts.csv" for a file of your own',
     "population.synonyms": 'write "vectors" (the nearest words) or "wordnet" (words of the same synset)',
     "population.replace": "write how many words of a text may be replaced, from 0 to 100",
@@ -55,17 +55,25 @@ ADVICE = {
     "feature.values": 'name at least one value, for example values = ["Female", "Male"]',
 }
 
-# Where a key that people look for in one table really stands.
+# What to write in place of keys of earlier versions.
+RENAMED = {
+    ("model", "cut"): "decision_threshold = ...",
+    ("feature", "cells"): "aliases = [...]",
+    ("feature", "unseen"): "model_input = false in place of unseen = true",
+    ("population", "not_known"): "na_values = [...]",
+}
+
+# Where a key belongs that is often written in another table.
 ELSEWHERE = {
-    ("property", "groups"): "groups stand in the [[feature]] that they divide",
-    ("property", "delta"): "delta stands in [guarantee]",
-    ("guarantee", "threshold"): "threshold stands in [property]",
-    ("model", "features"): "features stand in [[feature]] tables",
-    ("property", "label"): "label stands in [population]",
-    ("model", "label"): "label stands in [population]",
-    ("model", "prediction"): "prediction stands in [population]",
+    ("property", "groups"): "groups belong in the [[feature]] that they divide",
+    ("property", "delta"): "delta belongs in [guarantee]",
+    ("guarantee", "threshold"): "threshold belongs in [property]",
+    ("model", "features"): "features belong in [[feature]] tables",
+    ("property", "label"): "label belongs in [population]",
+    ("model", "label"): "label belongs in [population]",
+    ("model", "prediction"): "prediction belongs in [population]",
     ("population", "node"): "nodes are written [[population.nodes]]",
-    ("", "features"): "features stand in [[feature]] tables",
+    ("", "features"): "features belong in [[feature]] tables",
 }
 
 
@@ -204,6 +212,8 @@ def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
     if plain.endswith("groups") and isinstance(table, Mapping):
         # The validator does not say which group it means; the first that has the key is the one it stopped at.
         key += next((f".{group}" for group, value in table.items() if isinstance(value, Mapping) and name in value), "")
+    if (plain, name) in RENAMED:
+        return f"{_join(key, name)}: renamed; write {RENAMED[plain, name]}"
     if (plain, name) in ELSEWHERE:
         return f"{_join(key, name)}: unknown key; {ELSEWHERE[plain, name]}"
     return f"{_join(key, name)}: unknown key; {suggest(name, _known_keys(plain, table))}"

@@ -16,7 +16,7 @@ Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Text = Annotated[str, Meta(min_length=1)]
 Number = int | float
 # Cells of a table that stand for "not known", besides the empty one.
-NOT_KNOWN = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
+NA_VALUES = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
 
 # Words of a text that a network may read.
 MOST_WORDS = 10_000
@@ -48,10 +48,10 @@ class _Feature(_Strict, frozen=True, kw_only=True):
         dict[str, GroupExpr],
         Meta(description="Named groups: a value, a range [low, high], a list of names, or {values = [...]}."),
     ] = {}
-    unseen: Annotated[
+    model_input: Annotated[
         bool,
-        Meta(description="The network does not get this feature: it only says who belongs to a group or a condition."),
-    ] = False
+        Meta(description="Whether the model takes this feature; false if it only defines groups or conditions."),
+    ] = True
     column: Annotated[Text | None, Meta(description="What a table calls this feature, if not by its name.")] = None
     missing: Annotated[
         Number | str | None,
@@ -107,7 +107,7 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
         Meta(description="What the network gets for each value, in the same order."),
     ] = None
     one_hot: Annotated[bool, Meta(description="One network input per value, 1 for the value and 0 else.")] = False
-    cells: Annotated[
+    aliases: Annotated[
         tuple[Text | int, ...] | None,
         Meta(description="What a table calls each value, in the same order, if not by its name."),
     ] = None
@@ -115,14 +115,14 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
         Text | dict[str, tuple[Text, ...]] | None,
         Meta(
             description="Words by which a text mentions each value: religion, race or gender, a .toml or .json file, "
-            "or a table. The network gets no such feature: unseen is true."
+            "or a table. The network gets no such feature: model_input is false."
         ),
     ] = None
 
     def __post_init__(self) -> None:
         """Who is mentioned is read off the text; the network has no input for it."""
         if self.terms is not None:
-            msgspec.structs.force_setattr(self, "unseen", True)
+            msgspec.structs.force_setattr(self, "model_input", False)
 
 
 class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
@@ -185,7 +185,9 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
             "probability of the second label; or the class label itself."
         ),
     ] = None
-    cut: Annotated[float | None, Meta(description="Where logit or probability changes the decision.")] = None
+    decision_threshold: Annotated[
+        float | None, Meta(description="The second label is decided above this logit (default 0) or probability (0.5).")
+    ] = None
     codes: Annotated[
         tuple[int | str, ...] | None,
         Meta(description="What a network that returns labels, and a table, call each label."),
@@ -199,10 +201,10 @@ class Uniform(_Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=Tru
 class _Rows(_Strict, frozen=True, kw_only=True):
     """Rows of a CSV or Parquet file, and what counts as not known in them."""
 
-    not_known: Annotated[
+    na_values: Annotated[
         tuple[str, ...],
         Meta(description="Cells that stand for a missing value; an empty cell always does."),
-    ] = NOT_KNOWN
+    ] = NA_VALUES
     drop_missing: Annotated[bool, Meta(description="Leave out rows in which a value that is used is missing.")] = False
 
 
@@ -226,7 +228,7 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
     path: Annotated[Text | None, Meta(description="CSV or Parquet file; none if the rows are handed over.")] = None
     reading: Annotated[
         Literal["population", "sample"],
-        Meta(description="population: these rows are everybody, the answer is exact; sample: about their source."),
+        Meta(description="population: the rows are all there are, the answer is exact; sample: about their source."),
     ]
     label: Annotated[Text | None, Meta(description="Column with the true labels.")] = None
     prediction: Annotated[
@@ -327,11 +329,13 @@ class _Property(_Strict, frozen=True, kw_only=True):
 class _Rates(_Property, frozen=True, kw_only=True):
     criterion: Annotated[
         Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
-        Meta(description="Whose rates are compared: everybody's, or those of people with the same true label."),
+        Meta(description="Whose rates are compared: of all inputs, or of those with the same true label."),
     ] = "demographic_parity"
     compare: Annotated[
         Literal["groups", "overall", "average"],
-        Meta(description="Groups with each other, each with everybody, or the mean of all groups with everybody."),
+        Meta(
+            description="Groups with each other, each with the overall population, or the mean of all groups with it."
+        ),
     ] = "groups"
 
     def _formula(self, relation: str) -> str:
@@ -446,7 +450,7 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     @builtins.property
     def inputs(self) -> str:
         """What the network is shown, as sentences call it: people or texts."""
-        return "people" if self.text is None else "texts"
+        return "individuals" if self.text is None else "texts"
 
 
 def json_schema() -> dict[str, Any]:

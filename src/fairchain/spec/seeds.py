@@ -33,23 +33,23 @@ class Seed:
 def meaning_of(spec: Spec) -> dict[str, str]:
     """Return each table of a spec as canonical JSON, without paths, seed and budget, which change no meaning.
 
-    Two specs ask the same question about the same files if and only if these texts are equal.
+    Two specs ask the same question about the same files if and only if these texts are equal. Keys at their defaults
+    are left out, so that a key which a later version adds changes no seed of the specs that do not use it.
     """
     if isinstance(spec.population, Network) and spec.population.path is not None:
         raise ValueError("a Bayesian network must be read into the spec before the spec is compared or hashed")
-    data: dict[str, Any] = msgspec.to_builtins(spec)
-    data["model"].pop("path")
-    for part in (data["population"], *data["feature"]):
+    data: dict[str, Any] = _canonical(spec)
+    data["model"].pop("path", None)
+    for part in (data.get("population", {}), *data["feature"]):
         for key in FILES:
             part.pop(key, None)
-    data["population"].pop("name", None)  # what verdicts call it
+    data.get("population", {}).pop("name", None)  # what verdicts call it
     for key in ("seed", "budget"):
-        data["guarantee"].pop(key)
-    if not data["guarantee"]["allow_constant"]:
-        del data["guarantee"]["allow_constant"]
+        data.get("guarantee", {}).pop(key, None)
     return {
-        key: json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        key: json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
         for key, value in sorted(data.items())
+        if value
     }
 
 
@@ -77,12 +77,21 @@ def seed_of(spec: Spec, model_sha256: str, data_sha256: str | None) -> Seed:
     return Seed(derive_seed(spec, model_sha256, data_sha256), "derived")
 
 
-def _plain(value: Any) -> Any:
-    """Return the value with every number in one form: 1 for 1.0, 0 for -0.0."""
+def _canonical(value: Any) -> Any:
+    """Return a part of a spec as plain values: no key at its default, and every number in one form (1 for 1.0)."""
+    if isinstance(value, msgspec.Struct):
+        config = value.__struct_config__
+        found = {config.tag_field: config.tag} if config.tag_field else {}
+        for field in msgspec.structs.fields(value):
+            factory = field.default_factory
+            default = field.default if factory is msgspec.NODEFAULT else factory()
+            if (own := getattr(value, field.name)) != default:
+                found[field.encode_name] = _canonical(own)
+        return found
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _canonical(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_canonical(each) for each in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

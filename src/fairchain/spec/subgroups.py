@@ -17,7 +17,7 @@ from fairchain.spec.groups import Group, groups_of
 from fairchain.spec.schema import Individual, Ratio, Spec
 
 Measure = Literal["difference", "ratio"]
-EVERYBODY = "everybody"
+OVERALL = "overall"
 AVERAGE = "mean of the groups"
 CHANGES, STAYS = "decision changes", "decision stays"
 
@@ -164,7 +164,7 @@ def _truths(spec: Spec) -> tuple[int | None, ...]:
 
 def _subgroups(groups: tuple[Group, ...], compare: str, truth: int | None, labels: Sequence[str]) -> list[Subgroup]:
     with_truth = "" if truth is None else f", truth={labels[truth]}"
-    everybody = Subgroup(EVERYBODY + with_truth, None, truth)
+    everybody = Subgroup(OVERALL + with_truth, None, truth)
     if compare == "average":
         return [Subgroup(AVERAGE + with_truth, None, truth, mixed=groups), everybody]
     subgroups = [Subgroup(group.name + with_truth, group, truth) for group in groups]

@@ -62,10 +62,12 @@ def _check_model(model: ModelSpec) -> None:
         _unique("model.codes", model.codes)
         if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes):
             raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
-    if model.cut is not None and model.decision not in ("logit", "probability"):
-        raise SpecError('model.cut: only decision = "logit" or decision = "probability" has a cut; state one of them')
-    if model.cut is not None and not math.isfinite(model.cut):
-        raise SpecError(f"model.cut: found {model.cut}; write a finite number")
+    if model.decision_threshold is not None and model.decision not in ("logit", "probability"):
+        raise SpecError(
+            'model.decision_threshold: only decision = "logit" or decision = "probability" has one; state one of these'
+        )
+    if model.decision_threshold is not None and not math.isfinite(model.decision_threshold):
+        raise SpecError(f"model.decision_threshold: found {model.decision_threshold}; write a finite number")
 
 
 def _check_feature(feature: Feature) -> None:
@@ -80,11 +82,11 @@ def _check_feature(feature: Feature) -> None:
             )
         if feature.codes is not None and not all(abs(code) <= MOST_EXACT for code in feature.codes):
             raise SpecError(f"{where}.codes: every code must be a finite number, at most 2**53")
-        if feature.cells is not None:
-            _unique(f"{where}.cells", [str(cell) for cell in feature.cells])
-            if len(feature.cells) != len(feature.values):
+        if feature.aliases is not None:
+            _unique(f"{where}.aliases", [str(cell) for cell in feature.aliases])
+            if len(feature.aliases) != len(feature.values):
                 raise SpecError(
-                    f"{where}.cells: {len(feature.cells)} cells for {len(feature.values)} values; give one each"
+                    f"{where}.aliases: {len(feature.aliases)} aliases for {len(feature.values)} values; give one each"
                 )
         return
     if isinstance(feature, IntegerFeature) and feature.high - feature.low >= MOST_VALUES:
@@ -325,7 +327,7 @@ def _check_text(feature: TextFeature) -> None:
 
 def _check_mentioned(feature: CategoryFeature) -> None:
     where = f'feature "{feature.name}"'
-    for key in ("codes", "cells", "missing", "column", "input"):
+    for key in ("codes", "aliases", "missing", "column", "input"):
         if getattr(feature, key) is not None:
             raise SpecError(f"{where}.{key}: who is mentioned is read off the text; remove it")
     if feature.one_hot:

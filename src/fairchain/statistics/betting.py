@@ -99,7 +99,7 @@ class BettingRule:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
         self._widest = self._bounds = None
-        self._rounds += int(tally.asked.max())
+        self._rounds += int(tally.joint.max())
         if plan.leader is not None:
             i, j, outcome = plan.leader
             self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
@@ -178,14 +178,14 @@ class BettingRule:
         i, j, _ = widest = self.widest()
         if self._payoff.gap(self.tally, widest) > self._threshold:
             seen = self._payoff.cells_of(self.tally, widest)
-            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.asked[i, j]))
+            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.joint[i, j]))
         most = 1.0
         for part, some in self.tally.parts():
             waiting = ~self.cleared[part]
             if most > enough or not waiting.any():
                 continue
-            asked = np.broadcast_to(some.asked, waiting.shape)[waiting]
-            counts, _ = distinct(np.column_stack([self._payoff.cells(some)[waiting], asked]))
+            joint = np.broadcast_to(some.joint, waiting.shape)[waiting]
+            counts, _ = distinct(np.column_stack([self._payoff.cells(some)[waiting], joint]))
             for start in range(0, len(counts), PAIRS_AT_ONCE):
                 those = counts[start : start + PAIRS_AT_ONCE]
                 wealth = log_wealth(those[:, :3], self._fair_growth)

@@ -67,7 +67,7 @@ class EstimateRule:
     def decision(self) -> Decision:
         """Where the interval of the largest gap lies: below the threshold, above it, or around it."""
         _, low, high = self.gap()
-        if not self.tally.asked.any() or low <= self._threshold < high:
+        if not self.tally.joint.any() or low <= self._threshold < high:
             return Decision.UNDECIDED
         return Decision.FAIR if high <= self._threshold else Decision.UNFAIR
 
@@ -75,9 +75,9 @@ class EstimateRule:
         """The rest of the present try, in batches that can be shown and cut short; then, if needed, more for gaps."""
         if self._known is not None and self._gaps_known:
             return None
-        rounds = next_batch(int(self.tally.asked.max()), self._groups, self._outcomes)
+        rounds = next_batch(int(self.tally.joint.max()), self._groups, self._outcomes)
         if self._known is None:
-            rounds = min(max(rounds, 64), self._wanted - int(self._fresh.asked.max()))
+            rounds = min(max(rounds, 64), self._wanted - int(self._fresh.joint.max()))
         return BatchPlan(rounds, tuple(range(self._groups)), phase=self._phase)
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan is of everybody
@@ -85,7 +85,7 @@ class EstimateRule:
         self.tally += tally
         if self._known is None:
             self._fresh += tally
-            if int(self._fresh.asked.max()) >= self._wanted:
+            if int(self._fresh.joint.max()) >= self._wanted:
                 self._finish_try()
         if self._known is not None:
             self._gaps_known = self._gaps_within_epsilon()
@@ -175,4 +175,4 @@ class EstimateRule:
 
     def forecast(self) -> int | None:
         """What is left of the present try; nothing can be said of what comes after it."""
-        return None if self._known is not None else self._wanted - int(self._fresh.asked.max())
+        return None if self._known is not None else self._wanted - int(self._fresh.joint.max())

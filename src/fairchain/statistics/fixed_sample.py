@@ -70,7 +70,7 @@ class RowsAnswer:
 
     def _bounds(self) -> tuple[float, float, float]:
         if self._delta and self._single:
-            low, high = fixed_sample(self.counts.got[0, 0], self.counts.asked[0], self._delta / 2)
+            low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self._delta / 2)
             return float(self.counts.rates[0, 0]), float(low), float(high)
         if self._delta:
             return gap_bounds(
@@ -105,8 +105,8 @@ class RowsAnswer:
     def trials(self) -> Counts:
         """How many rows each subgroup has; of a mean over groups, all of theirs."""
         if self.counts.weights is None:
-            return self.counts.asked
-        members: Counts = (self.counts.weights > 0).astype(np.int64) @ self.counts.asked
+            return self.counts.trials
+        members: Counts = (self.counts.weights > 0).astype(np.int64) @ self.counts.trials
         return members
 
     def gap(self) -> tuple[float, float, float]:
@@ -150,7 +150,7 @@ class RowsAnswer:
         """About how many times as many rows would decide it; None if that cannot be said."""
         limit = float(self._limit)
         if self._single:
-            return proportion_needed(int(self.counts.got[0, 0]), int(self.counts.asked[0]), limit, self._delta)
+            return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self._delta)
         return rows_needed(
             self.counts, self._compared, self._measure, limit, self._delta, self._overall, disjoint=self._disjoint
         )

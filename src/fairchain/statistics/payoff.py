@@ -37,7 +37,7 @@ class Payoff:
         """(3,): the cells of one pair (i, j, outcome)."""
         i, j, outcome = pair
         more, less = tally.only[outcome, i, j], tally.only[outcome, j, i]
-        middle = tally.both[outcome, i, j] if self.relative else tally.asked[i, j] - more - less
+        middle = tally.both[outcome, i, j] if self.relative else tally.joint[i, j] - more - less
         return np.array([more, middle, less], np.int64)
 
     def values(self, gap: ArrayLike) -> Floats:
@@ -67,9 +67,9 @@ class Payoff:
         """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never asked together."""
         if not self.relative:
             return tally.errors
-        asked, first = np.maximum(tally.asked, 1), np.maximum(tally.both + tally.only, 1)
-        second_moment = (self.cells(tally) * self.values(np.clip(self.gaps(tally), -1, 1)) ** 2).sum(axis=-1) / asked
-        return np.where(tally.asked > 0, np.sqrt(second_moment / asked) * asked / first, np.inf)
+        joint, first = np.maximum(tally.joint, 1), np.maximum(tally.both + tally.only, 1)
+        second_moment = (self.cells(tally) * self.values(np.clip(self.gaps(tally), -1, 1)) ** 2).sum(axis=-1) / joint
+        return np.where(tally.joint > 0, np.sqrt(second_moment / joint) * joint / first, np.inf)
 
     def widest(self, tally: Tally, compared: NDArray[np.bool_]) -> tuple[int, int, int]:
         """(i, j, outcome) of the largest gap among the pairs that are compared; the first of equals."""
@@ -89,8 +89,8 @@ class Payoff:
         with the largest, does so in every pair. Against "at most" no pair refutes it that would not even if it
         disagreed as rarely as it can (docs/mathematics.md, "Many pairs").
         """
-        rounds = tally.asked.max()
-        if tally.both.size <= FEW_PAIRS or (tally.asked != rounds).any():
+        rounds = tally.joint.max()
+        if tally.both.size <= FEW_PAIRS or (tally.joint != rounds).any():
             return np.ones(tally.both.shape, bool)
         rates, growths = tally.successes, (self.against_at_least if at_least else self.against_at_most)(gap)
         highest, lowest = (np.broadcast_to(f(axis=1)[:, None], rates.shape) for f in (rates.max, rates.min))
@@ -109,7 +109,7 @@ class Payoff:
         cells together, so that each of the worst pair's rounds is matched by one that pays at least as much.
         """
         plus, minus = tally.only, tally.only.swapaxes(1, 2)
-        rest = tally.both + minus if self.relative else tally.asked - plus
+        rest = tally.both + minus if self.relative else tally.joint - plus
         found: NDArray[np.bool_] = (plus <= worst[0]) & (minus >= worst[2]) & (rest >= worst[1] + worst[2])
         return found
 
@@ -124,7 +124,7 @@ class Payoff:
         """The estimated gap of one pair (i, j, outcome)."""
         i, j, outcome = pair
         lead = int(tally.only[outcome, i, j] - tally.only[outcome, j, i])
-        base = tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.asked[i, j]
+        base = tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.joint[i, j]
         return lead / max(int(base), 1)
 
 

@@ -47,38 +47,38 @@ class SubgroupCounts:
 
     Parameters
     ----------
-    asked
+    trials
         (columns,): how many people there are.
-    got
+    successes
         (outcomes, columns): how many of them got the outcome.
     weights
         (subgroups, columns): where a subgroup is a mean over several columns; None where subgroups and columns are
         the same.
     """
 
-    asked: Counts
-    got: Counts
+    trials: Counts
+    successes: Counts
     weights: Floats | None = None
 
     def __add__(self, other: SubgroupCounts) -> SubgroupCounts:
-        return SubgroupCounts(self.asked + other.asked, self.got + other.got, self.weights)
+        return SubgroupCounts(self.trials + other.trials, self.successes + other.successes, self.weights)
 
     @property
     def rates(self) -> Floats:
         """(outcomes, subgroups): the rate of each outcome; 0 where nobody was asked."""
-        rates: Floats = self.got / np.maximum(self.asked, 1)
+        rates: Floats = self.successes / np.maximum(self.trials, 1)
         return rates if self.weights is None else rates @ self.weights.T
 
     def bounds(self, level: Level, method: Bounds) -> tuple[Floats, Floats]:
         """(outcomes, subgroups) each: bounds of the rates, each of which fails with probability at most `level`."""
         if self.weights is None:
-            return method(self.got, np.broadcast_to(self.asked, self.got.shape), level)
+            return method(self.successes, np.broadcast_to(self.trials, self.successes.shape), level)
         parts = (self.weights > 0).sum(axis=1)
-        low, high = np.empty((2, len(self.got), len(self.weights)))
-        trials = np.broadcast_to(self.asked, self.got.shape)
+        low, high = np.empty((2, len(self.successes), len(self.weights)))
+        trials = np.broadcast_to(self.trials, self.successes.shape)
         for subgroup, weight in enumerate(self.weights):
             mine = np.broadcast_to(level, low.shape)[:, subgroup].max() / parts[subgroup]
-            lower, upper = method(self.got, trials, float(mine))
+            lower, upper = method(self.successes, trials, float(mine))
             low[:, subgroup], high[:, subgroup] = lower @ weight, upper @ weight
         return low, high
 
@@ -115,8 +115,8 @@ def gap_bounds(
     """
     estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
     if disjoint and method is fixed_sample:
-        above = largest_upper(counts.asked, counts.got, compared, measure, delta / 2)
-        below = largest_lower(counts.asked, counts.got, compared, measure, delta / 2 / int(compared.sum()))
+        above = largest_upper(counts.trials, counts.successes, compared, measure, delta / 2)
+        below = largest_lower(counts.trials, counts.successes, compared, measure, delta / 2 / int(compared.sum()))
         return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
     low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
@@ -175,7 +175,7 @@ def pairs_beyond(
     """Return the pairs (i, j, outcome) of a fixed sample that are above the limit, together except at delta/2."""
     if disjoint:
         level = delta / 2 / int(compared.sum())
-        found = lower_beyond(counts.asked, counts.got, compared, measure, level, limit)
+        found = lower_beyond(counts.trials, counts.successes, compared, measure, level, limit)
     else:
         low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
         gaps = np.where(compared, gaps_of(low, high, measure), -np.inf)
@@ -204,7 +204,7 @@ def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: 
     # Rates of different counts differ in their number; means over columns are all taken to differ.
     number = np.arange(rates.size).reshape(rates.shape)
     if counts.weights is None:
-        each = np.stack([np.broadcast_to(counts.asked, rates.shape).ravel(), counts.got.ravel()], axis=1)
+        each = np.stack([np.broadcast_to(counts.trials, rates.shape).ravel(), counts.successes.ravel()], axis=1)
         number = np.unique(each, axis=0, return_inverse=True)[1].reshape(rates.shape)
 
     def gaps(outcome: int) -> Floats:
@@ -233,7 +233,7 @@ def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int])
 
 def _exact_rate(counts: SubgroupCounts, outcome: int, subgroup: int) -> Fraction:
     columns = [subgroup] if counts.weights is None else [int(each) for each in np.flatnonzero(counts.weights[subgroup])]
-    rates = [Fraction(int(counts.got[outcome, each]), max(int(counts.asked[each]), 1)) for each in columns]
+    rates = [Fraction(int(counts.successes[outcome, each]), max(int(counts.trials[each]), 1)) for each in columns]
     return sum(rates, start=Fraction(0)) / len(rates)
 
 
@@ -252,18 +252,18 @@ def rows_needed(
         return None
 
     def bounds(times: int) -> tuple[float, float, float]:
-        more = SubgroupCounts(counts.asked * times, counts.got * times, counts.weights)
+        more = SubgroupCounts(counts.trials * times, counts.successes * times, counts.weights)
         return gap_bounds(more, compared, measure, delta, fixed_sample, overall, disjoint=disjoint)
 
     return _fewest(bounds, threshold)
 
 
-def proportion_needed(got: int, asked: int, threshold: float, delta: float) -> int | None:
+def proportion_needed(successes: int, trials: int, threshold: float, delta: float) -> int | None:
     """The same for one share of people alone."""
 
     def bounds(times: int) -> tuple[float, float, float]:
-        low, high = fixed_sample(got * times, asked * times, delta / 2)
-        return got / max(asked, 1), float(low), float(high)
+        low, high = fixed_sample(successes * times, trials * times, delta / 2)
+        return successes / max(trials, 1), float(low), float(high)
 
     return _fewest(bounds, threshold)
 

@@ -26,7 +26,7 @@ class Tally:
 
     Parameters
     ----------
-    asked
+    joint
         (k, k): rounds in which both groups were shown to the network; the diagonal is one group's own rounds.
     both
         (outcomes, k, k): rounds in which both got the outcome; the diagonal is how often one group got it.
@@ -34,7 +34,7 @@ class Tally:
         (outcomes, k, k): rounds in which the first group got the outcome and the second did not.
     """
 
-    asked: Counts
+    joint: Counts
     both: Counts
     only: Counts
 
@@ -53,26 +53,26 @@ class Tally:
         own = together.diagonal(axis1=1, axis2=2)
         if len(active) == groups:
             return cls(np.full((groups, groups), rounds, np.int64), together, own[:, :, None] - together)
-        asked = np.zeros((groups, groups), np.int64)
+        joint = np.zeros((groups, groups), np.int64)
         both = np.zeros((len(together), groups, groups), np.int64)
         only = np.zeros_like(both)
         where = np.ix_(active, active)
-        asked[where] = rounds
+        joint[where] = rounds
         for outcome, table in enumerate(together):
             both[outcome][where] = table
             only[outcome][where] = own[outcome][:, None] - table
-        return cls(asked, both, only)
+        return cls(joint, both, only)
 
     def __add__(self, other: Tally) -> Tally:
         # Tables of many groups and outcomes are large: nothing is copied to add zeros.
-        if not self.asked.any():
+        if not self.joint.any():
             return other
-        return Tally(self.asked + other.asked, self.both + other.both, self.only + other.only)
+        return Tally(self.joint + other.joint, self.both + other.both, self.only + other.only)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and all(
             np.array_equal(mine, theirs)
-            for mine, theirs in ((self.asked, other.asked), (self.both, other.both), (self.only, other.only))
+            for mine, theirs in ((self.joint, other.joint), (self.both, other.both), (self.only, other.only))
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, and holds arrays
@@ -86,7 +86,7 @@ class Tally:
             return
         for start in range(0, outcomes, size):
             part = slice(start, start + size)
-            yield part, Tally(self.asked, self.both[part], self.only[part])
+            yield part, Tally(self.joint, self.both[part], self.only[part])
 
     @cached_property
     def cells(self) -> Counts:
@@ -94,27 +94,27 @@ class Tally:
         cells = np.empty((*self.only.shape, 3), np.int64)
         cells[..., 0] = self.only
         cells[..., 2] = self.only.swapaxes(1, 2)
-        cells[..., 1] = self.asked - cells[..., 0] - cells[..., 2]
+        cells[..., 1] = self.joint - cells[..., 0] - cells[..., 2]
         return cells
 
     @cached_property
     def gaps(self) -> NDArray[np.float64]:
         """(outcomes, k, k): estimates of P(outcome | i) - P(outcome | j) from the rounds both were asked in."""
-        asked = np.maximum(self.asked, 1)
-        return (self.only - self.only.swapaxes(1, 2)) / asked
+        joint = np.maximum(self.joint, 1)
+        return (self.only - self.only.swapaxes(1, 2)) / joint
 
     @cached_property
     def errors(self) -> NDArray[np.float64]:
         """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never asked together."""
-        asked = np.maximum(self.asked, 1)
-        differ = (self.only + self.only.swapaxes(1, 2)) / asked
-        variance = np.maximum(differ - self.gaps**2, 0) / asked
-        return np.where(self.asked > 0, np.sqrt(variance), np.inf)
+        joint = np.maximum(self.joint, 1)
+        differ = (self.only + self.only.swapaxes(1, 2)) / joint
+        variance = np.maximum(differ - self.gaps**2, 0) / joint
+        return np.where(self.joint > 0, np.sqrt(variance), np.inf)
 
     @property
     def trials(self) -> Counts:
         """(k,): how often each group was asked."""
-        return self.asked.diagonal()
+        return self.joint.diagonal()
 
     @property
     def successes(self) -> Counts:
@@ -141,14 +141,14 @@ def write_together(counts: NDArray[np.integer], labels: NDArray[np.integer], out
     """
     groups = len(labels)
     for place, outcome in enumerate(outcomes):
-        got = labels == outcome
+        hits = labels == outcome
         # Groups of a round mostly agree, so that of many labels each occurs in few rounds.
-        occurs = got.any(axis=0)
+        occurs = hits.any(axis=0)
         if 2 * np.count_nonzero(occurs) < len(occurs):
-            got = got[:, occurs]
-        if not got.size:
+            hits = hits[:, occurs]
+        if not hits.size:
             continue
-        bits = np.packbits(got, axis=1)
+        bits = np.packbits(hits, axis=1)
         words = -(-bits.shape[1] // 8)
         packed = np.zeros((groups, words), np.uint64)
         packed.view(np.uint8)[:, : bits.shape[1]] = bits

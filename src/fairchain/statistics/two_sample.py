@@ -46,24 +46,24 @@ class _Grid:
     high: Floats
 
     @classmethod
-    def of(cls, asked: Counts, got: Counts, alpha: float, steps: int = STEPS) -> _Grid:
+    def of(cls, trials: Counts, successes: Counts, alpha: float, steps: int = STEPS) -> _Grid:
         """Compute each count once, however many groups have it."""
         levels = np.exp(np.linspace(combined_level(alpha), 0.0, STEPS + 1))[:: STEPS // steps]
-        each = np.stack([np.broadcast_to(asked, got.shape).ravel(), got.ravel()], axis=1)
+        each = np.stack([np.broadcast_to(trials, successes.shape).ravel(), successes.ravel()], axis=1)
         counts, place = np.unique(each, axis=0, return_inverse=True)
         low, high = clopper_pearson(counts[:, 1:], counts[:, :1], 2 * np.minimum(levels, 1.0))
-        shape = (*got.shape, len(levels))
+        shape = (*successes.shape, len(levels))
         return cls(low[place.ravel()].reshape(shape), high[place.ravel()].reshape(shape))
 
 
 def pair_bounds(
-    asked: Counts, got: Counts, pairs: NDArray[np.intp], measure: str, alpha: float
+    trials: Counts, successes: Counts, pairs: NDArray[np.intp], measure: str, alpha: float
 ) -> tuple[Floats, Floats]:
     """Lower and upper bounds of the gaps of some pairs, each of which fails with probability at most alpha.
 
     Parameters
     ----------
-    asked, got
+    trials, successes
         (groups,) and (outcomes, groups): rows, and how many got the outcome; groups share no row.
     pairs
         (pairs, 3): outcome, first and second group of each.
@@ -75,7 +75,9 @@ def pair_bounds(
         part = slice(start, start + PAIRS_AT_ONCE)
         outcome, i, j = pairs[part].T
         # Only the counts of these pairs: two columns for each of them, of one outcome.
-        two = _Grid.of(np.stack([asked[i], asked[j]]), np.stack([got[outcome, i], got[outcome, j]]), alpha)
+        two = _Grid.of(
+            np.stack([trials[i], trials[j]]), np.stack([successes[outcome, i], successes[outcome, j]]), alpha
+        )
         above[part] = _widest(two.high[0], two.low[1], measure).max(axis=-1)
         below[part] = _narrowest(two.low[0], two.high[1], measure).min(axis=-1)
     return below, above
@@ -87,30 +89,30 @@ COARSE = 8
 SLACK = 1e-12
 
 
-def largest_upper(asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
+def largest_upper(trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
     """Return the largest upper bound of the compared pairs; as with `pair_bounds` for all, and much sooner."""
-    return _largest(asked, got, compared, measure, alpha, upper=True)
+    return _largest(trials, successes, compared, measure, alpha, upper=True)
 
 
-def largest_lower(asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
+def largest_lower(trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
     """Return the largest lower bound of the compared pairs."""
-    return _largest(asked, got, compared, measure, alpha, upper=False)
+    return _largest(trials, successes, compared, measure, alpha, upper=False)
 
 
 def _largest(
-    asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, *, upper: bool
+    trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, *, upper: bool
 ) -> float:
     best = -math.inf
 
     def refine(pairs: NDArray[np.intp]) -> None:
         nonlocal best
-        best = max(best, float(pair_bounds(asked, got, pairs, measure, alpha)[upper].max(initial=-np.inf)))
+        best = max(best, float(pair_bounds(trials, successes, pairs, measure, alpha)[upper].max(initial=-np.inf)))
 
     def floor() -> float:
         return best - SLACK
 
-    distinct = _distinct(asked, got, compared)
-    for pairs, at_least, at_most in _looks(asked, got, distinct, measure, alpha, floor, upper=upper):
+    distinct = _distinct(trials, successes, compared)
+    for pairs, at_least, at_most in _looks(trials, successes, distinct, measure, alpha, floor, upper=upper):
         best = max(best, float(at_least.max()))
         if at_most.max() < floor():
             continue
@@ -119,14 +121,14 @@ def _largest(
     return best
 
 
-def _distinct(asked: Counts, got: Counts, compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _distinct(trials: Counts, successes: Counts, compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return one pair for all compared pairs of an outcome with the same counts, which have the same bounds.
 
     It consists of the first groups with these counts, whether or not they are compared themselves.
     """
     found = np.zeros_like(compared)
     for outcome, pairs in enumerate(compared):
-        counts = np.stack([asked, got[outcome]], axis=1)
+        counts = np.stack([trials, successes[outcome]], axis=1)
         _, first, place = np.unique(counts, axis=0, return_index=True, return_inverse=True)
         same, (i, j) = first[place.ravel()], np.nonzero(pairs)
         found[outcome, same[i], same[j]] = True
@@ -134,22 +136,24 @@ def _distinct(asked: Counts, got: Counts, compared: NDArray[np.bool_]) -> NDArra
 
 
 def lower_beyond(
-    asked: Counts, got: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, limit: Fraction
+    trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, limit: Fraction
 ) -> NDArray[np.intp]:
     """Return the compared pairs, (pairs, 3), whose lower bound is above the limit."""
     found = [np.empty((0, 3), np.intp)]
-    looks = _looks(asked, got, compared, measure, alpha, lambda: float(limit) - SLACK, upper=False)
+    looks = _looks(trials, successes, compared, measure, alpha, lambda: float(limit) - SLACK, upper=False)
     for pairs, at_least, at_most in looks:
         above = at_least > float(limit) + SLACK
         unsure = np.flatnonzero(~above & (at_most > float(limit) - SLACK))
-        above[unsure] = [gap > limit for gap in pair_bounds(asked, got, pairs[unsure], measure, alpha)[0].tolist()]
+        above[unsure] = [
+            gap > limit for gap in pair_bounds(trials, successes, pairs[unsure], measure, alpha)[0].tolist()
+        ]
         found.append(pairs[above])
     return np.concatenate(found)
 
 
 def _looks(
-    asked: Counts,
-    got: Counts,
+    trials: Counts,
+    successes: Counts,
     compared: NDArray[np.bool_],
     measure: str,
     alpha: float,
@@ -168,7 +172,7 @@ def _looks(
         if not pairs.any():
             continue
         used = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
-        grid = _Grid.of(asked[used], got[outcome : outcome + 1, used], alpha, COARSE)
+        grid = _Grid.of(trials[used], successes[outcome : outcome + 1, used], alpha, COARSE)
         more, less = (grid.high[0], grid.low[0]) if upper else (grid.low[0], grid.high[0])
         last = COARSE - 1 if upper else COARSE
         most = worst.reduce([gap(more[:, s].max(), less[:, last - s].min(), measure) for s in range(COARSE)])

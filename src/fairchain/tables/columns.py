@@ -125,9 +125,9 @@ def parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def numbers_in(column: Column, not_known: Sequence[str]) -> ParsedNumbers:
-    """The cells of a column as numbers; an empty one and those in `not_known` are missing."""
-    missing = {"", *not_known, *map(plain_text, not_known)}
+def numbers_in(column: Column, na_values: Sequence[str]) -> ParsedNumbers:
+    """The cells of a column as numbers; an empty one and those in `na_values` are missing."""
+    missing = {"", *na_values, *map(plain_text, na_values)}
     stand_ins = [number for number in map(parse_number, missing) if number is not None]
     if isinstance(column, NumberCells):
         values = column.values.astype(np.float64)

@@ -33,22 +33,22 @@ class _Place:
         return DataError(f"{self.source}: column {shown(self.column)}: {what}")
 
 
-def feature_values(table: RawTable, feature: Feature, not_known: Sequence[str]) -> NDArray[np.float64]:
+def feature_values(table: RawTable, feature: Feature, na_values: Sequence[str]) -> NDArray[np.float64]:
     """One feature of all rows; NaN where the cell is missing and the feature does not say what it counts as."""
     substitute = _substitute(feature)
     name = feature.column or feature.name
     cells = table.cells(name, f'state what the table calls it: column = "..." in the [[feature]] "{feature.name}"')
     place = _Place(table.source, name, f'feature "{feature.name}"')
     if isinstance(feature, CategoryFeature):
-        values = _category_values(cells, feature, place, not_known)
+        values = _category_values(cells, feature, place, na_values)
     else:
-        values = _number_values(cells, feature, place, not_known)
+        values = _number_values(cells, feature, place, na_values)
     if substitute is not None:
         values[np.isnan(values)] = substitute
     return values
 
 
-def label_values(table: RawTable, key: str, name: str, model: ModelSpec, not_known: Sequence[str]) -> NDArray[np.int16]:
+def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_values: Sequence[str]) -> NDArray[np.int16]:
     """The labels in a column as their index, -1 where the cell is missing; `key` is the column's key in the spec.
 
     A cell is a label's name or its code. A number that is neither is not taken for the place of a label.
@@ -56,7 +56,7 @@ def label_values(table: RawTable, key: str, name: str, model: ModelSpec, not_kno
     place = _Place(table.source, name)
     cells = table.cells(name, f'name the column: {key} = "..." in [population]')
     codes = [str(code) for code in model.codes or ()]
-    found = _Lookup([*enumerate(model.labels), *enumerate(codes)], not_known).indices(cells)
+    found = _Lookup([*enumerate(model.labels), *enumerate(codes)], na_values).indices(cells)
     if found.bad == UNCLEAR:
         raise place.error(
             f"{found} a label and the code of another one; rename the labels in [model], so that no name is a code"
@@ -100,7 +100,7 @@ class _Found:
 class _Lookup:
     """Finds texts. What is written exactly so comes first, then what stands for "not known", then 1.0 for 1."""
 
-    def __init__(self, texts: Iterable[tuple[int, str | int]], not_known: Sequence[str]) -> None:
+    def __init__(self, texts: Iterable[tuple[int, str | int]], na_values: Sequence[str]) -> None:
         self._exact: dict[str, int] = {}
         for index, text in texts:
             name = str(text).strip()
@@ -108,7 +108,7 @@ class _Lookup:
             if known != index:
                 self._exact[name] = UNCLEAR
         plain = {plain_text(name): index for name, index in self._exact.items()} | self._exact
-        missing = {text.strip(): MISSING for text in ("", *not_known)}
+        missing = {text.strip(): MISSING for text in ("", *na_values)}
         self._plain = {plain_text(name): MISSING for name in missing} | plain
         self._exact = missing | self._exact
 
@@ -138,30 +138,30 @@ class _Lookup:
 
 
 def _category_values(
-    cells: Column, feature: CategoryFeature, place: _Place, not_known: Sequence[str]
+    cells: Column, feature: CategoryFeature, place: _Place, na_values: Sequence[str]
 ) -> NDArray[np.float64]:
-    names = feature.values if feature.cells is None else feature.cells
-    found = _Lookup(enumerate(names), not_known).indices(cells)
+    names = feature.values if feature.aliases is None else feature.aliases
+    found = _Lookup(enumerate(names), na_values).indices(cells)
     if found.bad == UNCLEAR:
         raise SpecError(f'{place.owner}: "{found.cell}" stands for two values; give each a cell of its own')
     if found.bad:
-        key = "values" if feature.cells is None else "cells"
+        key = "values" if feature.aliases is None else "aliases"
         raise place.error(
             f"{found} not one of the {key} of {place.owner} ({near(found.cell, [str(name) for name in names])}); "
-            "add it to values, state in cells what the table calls each value, or, if it stands for a value that is "
-            "not known, add it to not_known in [population]"
+            "add it to values, state in aliases what the table calls each value, or, if it stands for a value that is "
+            "not known, add it to na_values in [population]"
         )
     return np.where(found.indices == MISSING, np.nan, found.indices.astype(np.float64))
 
 
 def _number_values(
-    cells: Column, feature: IntegerFeature | RealFeature, place: _Place, not_known: Sequence[str]
+    cells: Column, feature: IntegerFeature | RealFeature, place: _Place, na_values: Sequence[str]
 ) -> NDArray[np.float64]:
-    parsed = numbers_in(cells, not_known)
+    parsed = numbers_in(cells, na_values)
     if parsed.bad:
         raise place.error(
             f"{_rows_that(parsed.row, parsed.bad, shown(parsed.cell))}, which is no number; write numbers like 1234.5, "
-            "add the text to not_known in [population] if it stands for a value that is not known, "
+            "add the text to na_values in [population] if it stands for a value that is not known, "
             f'or make {place.owner} kind = "category"'
         )
     values = parsed.values

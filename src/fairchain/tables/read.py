@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.messages import doubled, near, shown
-from fairchain.spec.schema import NOT_KNOWN
+from fairchain.spec.schema import NA_VALUES
 from fairchain.tables.columns import Column, NumberCells, numbers_in, parse_number
 from fairchain.tables.delimited import read_delimited
 from fairchain.tables.frames import column_of, package_of
@@ -99,9 +99,9 @@ class RawTable:
             texts[piece.start : piece.start + len(piece.codes)] = levels[piece.codes]
         return texts
 
-    def numeric(self, name: str, not_known: Sequence[str] = NOT_KNOWN) -> NDArray[np.float64] | None:
-        """A column as numbers, NaN for a missing cell or one in `not_known`; None if some other cell is no number."""
-        parsed = numbers_in(self.cells(name), not_known)
+    def numeric(self, name: str, na_values: Sequence[str] = NA_VALUES) -> NDArray[np.float64] | None:
+        """A column as numbers, NaN for a missing cell or one in `na_values`; None if some other cell is no number."""
+        parsed = numbers_in(self.cells(name), na_values)
         return None if parsed.bad else parsed.values
 
     def counts(self, name: str) -> dict[str, int]:

@@ -17,7 +17,7 @@ from fairchain.tables.read import RawTable
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class TableRows:
     """Everybody in a table, as the features of a spec; all arrays are read-only.
 
     Parameters
@@ -51,7 +51,7 @@ class People:
     sha256: str
 
 
-def people_of(table: RawTable, spec: Spec) -> People:
+def encode_rows(table: RawTable, spec: Spec) -> TableRows:
     """Find the people that a spec asks about in a table.
 
     Parameters
@@ -81,7 +81,7 @@ def people_of(table: RawTable, spec: Spec) -> People:
         if feature.name in stated:
             values[:, place] = np.nan
             continue
-        values[:, place] = column = feature_values(table, feature, population.not_known)
+        values[:, place] = column = feature_values(table, feature, population.na_values)
         missing = np.isnan(column)
         if missing.any() and not population.drop_missing:
             raise missing_cells(table, feature.column or feature.name, missing, feature)
@@ -96,7 +96,7 @@ def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> N
     name = getattr(population, key) if isinstance(population, Table) else None
     if name is None or not isinstance(population, Table):
         return None
-    labels = label_values(table, key, name, spec.model, population.not_known)
+    labels = label_values(table, key, name, spec.model, population.na_values)
     missing = labels < 0
     if missing.any() and not population.drop_missing:
         raise missing_cells(table, name, missing, None)
@@ -110,7 +110,7 @@ def _kept(
     truth: NDArray[np.int16] | None,
     recorded: NDArray[np.int16] | None,
     gone: NDArray[np.bool_],
-) -> People:
+) -> TableRows:
     dropped = int(gone.sum())
     if dropped == table.count:
         raise DataError(
@@ -128,7 +128,7 @@ def _kept(
     for array in (values, truth, recorded, numbers):
         if array is not None:
             array.flags.writeable = False
-    return People(values, truth, recorded, numbers, dropped, table.source, digest)
+    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest)
 
 
 def _sha256(values: NDArray[np.float64], truth: NDArray[np.int16] | None, recorded: NDArray[np.int16] | None) -> str:

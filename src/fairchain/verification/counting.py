@@ -23,7 +23,7 @@ from fairchain.spec.properties import limit_of
 from fairchain.statistics import Decision
 from fairchain.statistics.fixed_sample import RowsAnswer
 from fairchain.statistics.rate_counts import SubgroupCounts
-from fairchain.tables import People
+from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import labels_in, thread_pool
 from fairchain.verification.verdict import RowRecord
@@ -83,8 +83,8 @@ class CountingEngine:
         record = RowRecord(
             len(rows.values),
             comparison.rows,
-            tuple(found.counts.asked.tolist()),
-            tuple(tuple(row) for row in found.counts.got.tolist()),
+            tuple(found.counts.trials.tolist()),
+            tuple(tuple(row) for row in found.counts.successes.tolist()),
             tuple(sorted(labels_in(found.labels))),
         )
         return answer_from(
@@ -136,9 +136,9 @@ def count_rows(
         assert case.model is not None
         labels[needed] = _decide(case.model, rows.values[needed], pool, progress, len(needed))
     counted = [np.bincount(labels[mask], minlength=len(case.spec.model.labels)) for _, mask in columns]
-    got = np.array(counted).T[list(comparison.outcomes)]
-    asked = np.array([np.count_nonzero(mask) for _, mask in columns])
-    counts = SubgroupCounts(asked.astype(np.int64), got.astype(np.int64), weights)
+    successes = np.array(counted).T[list(comparison.outcomes)]
+    trials = np.array([np.count_nonzero(mask) for _, mask in columns])
+    counts = SubgroupCounts(trials.astype(np.int64), successes.astype(np.int64), weights)
     return RowCounts(counts, labels[None, needed], needed, 0 if known is not None else len(needed))
 
 
@@ -174,7 +174,7 @@ def _columns(
     return columns, weights
 
 
-def _none_empty(people: People, spec: Spec, columns: Sequence[tuple[str, Mask]]) -> None:
+def _none_empty(people: TableRows, spec: Spec, columns: Sequence[tuple[str, Mask]]) -> None:
     empty = [name for name, mask in columns if not mask.any()]
     if empty:
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
@@ -187,7 +187,7 @@ def _none_empty(people: People, spec: Spec, columns: Sequence[tuple[str, Mask]])
 
 def _count_changes(
     case: Case,
-    people: People,
+    people: TableRows,
     concerned: Mask,
     pool: ThreadPoolExecutor | None,
     progress: Callable[[int, int], None] | None,

@@ -68,7 +68,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
     constant: str | None
     kind: Literal["difference", "ratio", "individual"]
-    inputs: Literal["people", "texts"]
+    inputs: Literal["individuals", "texts"]
     gap: Gap
     threshold: float
     delta: float

@@ -114,8 +114,8 @@ class Sampler:
         self._pool, self._workers = pool, workers
         self._own = threading.local()
         self._kept = 0
-        # What the last chunk took, for each round and subgroup.
-        self._seconds_each = 0.0
+        # What the last chunk took; the next one is at most twice as long, and mostly as long.
+        self.seconds = 0.0
 
     def asked(self, groups: Sequence[int]) -> int:
         """How many times a round asks the network so that these subgroups can be counted."""
@@ -146,10 +146,6 @@ class Sampler:
             scratch = self._own.scratch = Scratch()
         return scratch
 
-    def seconds(self, rounds: int, groups: Sequence[int]) -> float:
-        """Return about how long the first chunk of a batch will take; 0 before the first one of all."""
-        return self._seconds_each * min(rounds, chunk_rounds(rounds)) * self.asked(groups)
-
     def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
         size = chunk_rounds(rounds)
@@ -165,11 +161,11 @@ class Sampler:
             counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(sizes[place]))
             write_together(counts, folded, rows)
             seen = labels_in(labels)
-            self._seconds_each = (time.perf_counter() - start) / (sizes[place] * len(asked))
+            self.seconds = time.perf_counter() - start
             return counts, seen
 
         def no_time(waiting: int) -> bool:
-            return halted((1 + waiting // self._workers) * self.seconds(rounds, groups))
+            return halted((1 + waiting // self._workers) * self.seconds)
 
         together: Counts | None = None
         parts: list[NDArray[np.integer]] = []

@@ -114,7 +114,7 @@ def _sample(
             return entries, "interrupted"
         if rounds >= most:
             return entries, "rounds"
-        if halted(sampler.seconds(plan.rounds, plan.groups)):
+        if halted(sampler.seconds):
             return entries, "seconds"
         batch = sampler.run(chunk, min(plan.rounds, most - rounds), plan.groups, halted)
         before = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The result of a verification: the answer, every number with its interval, and the ledger it rests on."""
+"""The result of a verification: the answer, every number with its interval, and the evidence it rests on."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class RowRecord:
 
     rows: int
     outcomes: tuple[int, ...]
-    asked: tuple[int, ...]
-    got: tuple[tuple[int, ...], ...]
+    trials: tuple[int, ...]
+    successes: tuple[tuple[int, ...], ...]
     labels: tuple[int, ...]
     whole = True
 
@@ -124,7 +124,7 @@ class Verdict:
     certifiable: bool = True
     constant: str | None = None
     spec: Spec = field(repr=False)
-    ledger: RunRecord | RowRecord = field(repr=False)
+    evidence: RunRecord | RowRecord = field(repr=False)
 
     def __str__(self) -> str:
         return self.record.sentence
@@ -170,13 +170,13 @@ class Verdict:
     @cached_property
     def record(self) -> VerdictRecord:
         """The verdict as a typed record: what is written as JSON and shown by every report."""
-        ledger, gap, widest = self.ledger, self.gap, self.widest
+        evidence, gap, widest = self.evidence, self.gap, self.widest
         return VerdictRecord(
             verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
             decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
             constant=self.constant,
             kind=kind_of(self.spec),  # type: ignore[arg-type]  # the tag of the property
-            inputs=self.spec.inputs,  # type: ignore[arg-type]  # people or texts
+            inputs=self.spec.inputs,  # type: ignore[arg-type]  # individuals or texts
             gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
             threshold=self.spec.property.threshold,
             delta=self.delta,
@@ -191,13 +191,13 @@ class Verdict:
             violators=self.violators,
             witnesses=self.witnesses,
             rounds=self.rounds,
-            rows=ledger.rows if isinstance(ledger, RowRecord) else None,
+            rows=evidence.rows if isinstance(evidence, RowRecord) else None,
             evaluations=self.evaluations,
             seconds=self.seconds,
             stopped=self.stopped,
             forecast=self.forecast,
-            seed=ledger.seed.value if isinstance(ledger, RunRecord) else None,
-            seed_origin=ledger.seed.origin if isinstance(ledger, RunRecord) else None,
+            seed=evidence.seed.value if isinstance(evidence, RunRecord) else None,
+            seed_origin=evidence.seed.origin if isinstance(evidence, RunRecord) else None,
             rule=self.rule,
             sound=self.sound,
             model_sha256=self.model_sha256,
@@ -259,7 +259,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         certifiable=case.certifiable and answer.record.whole,
         constant=constant,
         spec=spec,
-        ledger=answer.record,
+        evidence=answer.record,
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
@@ -331,10 +331,10 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
 
 
 def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
-    p, asked = group.probability, group.evaluations
+    p, trials = group.probability, group.evaluations
     if p.low == p.high:
         # 1 - 1/3 is not the floating number 2/3; a mean over groups is no such fraction.
-        got = round(p.estimate * asked)
-        exact = (asked - got) / asked if got / asked == p.estimate else 1 - p.estimate
-        return GroupProbability(group.name, outcome, Interval(exact, exact, exact), asked)
-    return GroupProbability(group.name, outcome, Interval(1 - p.estimate, 1 - p.high, 1 - p.low), asked)
+        successes = round(p.estimate * trials)
+        exact = (trials - successes) / trials if successes / trials == p.estimate else 1 - p.estimate
+        return GroupProbability(group.name, outcome, Interval(exact, exact, exact), trials)
+    return GroupProbability(group.name, outcome, Interval(1 - p.estimate, 1 - p.high, 1 - p.low), trials)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.models import OnnxModel
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import Probe
 from fairchain.models.inspect.recurrent import RecurrentLayer, RecurrentSteps, StepProbe, steps_of
 from fairchain.models.onnx.decision import Labels
@@ -33,7 +33,7 @@ class LastSteps:
         self._layers = recurrent_layers(model)
         self._probe = StepProbe(model, spec, tuple(dict.fromkeys(names)))
         self.widths = dict(self._probe.units)
-        one = random_people(spec.described, 1).astype(model.dtype)
+        one = random_inputs(spec.described, 1).astype(model.dtype)
         self.most = spec.text.length if spec.text is not None else inside_of(self._probe(one)).shape[1]
 
     def parts(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:

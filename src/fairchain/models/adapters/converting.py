@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.from_function import FunctionModel, flat_array
-from fairchain.models.base import MisfitError, first_line, random_people, same_answers
+from fairchain.models.base import MisfitError, first_line, random_inputs, same_answers
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
@@ -63,7 +63,7 @@ def same_scores(
 
     def scored(count: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return rows, and the scores of the network and of the function for them."""
-        rows = longest_first(spec, random_people(spec.described, count)).astype(network.dtype)
+        rows = longest_first(spec, random_inputs(spec.described, count)).astype(network.dtype)
         answers = network.scores(rows).reshape(count, -1)
         rows = rows.astype(np.float64) if numbers else rows
         return rows, answers, np.asarray(function(show(rows))).reshape(count, -1)

@@ -27,7 +27,7 @@ from fairchain.models.base import (
     check_shape,
     describe_input,
     must_fit,
-    random_people,
+    random_inputs,
 )
 from fairchain.models.frames import FrameModel, check_columns, make_frame
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
@@ -95,7 +95,7 @@ class FunctionModel:
 
     def _plan(self, output: str) -> DecisionRule:
         """How to read the answers, judged by the first ones; they must depend on the person only."""
-        people = random_people(self._spec.described, 3)
+        people = random_inputs(self._spec.described, 3)
         first = self._call(people)
         kind = "i" if self._spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         node = Tensor(output, _TYPES[kind], ("N", *first.shape[1:]))

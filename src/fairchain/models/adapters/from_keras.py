@@ -33,7 +33,7 @@ from fairchain.models.adapters.from_function import FunctionModel, flat_array
 from fairchain.models.adapters.keras_network import to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
-from fairchain.models.base import MisfitError, first_line, random_people
+from fairchain.models.base import MisfitError, first_line, random_inputs
 from fairchain.models.onnx.encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
@@ -104,7 +104,7 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
             name,
             spec,
             limits,
-            convert=lambda: _export(model, call, call.show(random_people(spec.described, 3))),
+            convert=lambda: _export(model, call, call.show(random_inputs(spec.described, 3))),
             agrees=agrees,
             ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
         )

@@ -20,7 +20,7 @@ from fairchain.models.adapters.converting import converted_or_asked
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.from_torch import quiet
 from fairchain.models.adapters.sklearn_network import to_network
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.frames import check_columns, column_name, make_frame
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
@@ -60,7 +60,7 @@ def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> On
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind)
 
     def agrees(network: OnnxModel) -> bool:
-        people = random_people(spec.described, COMPARED).astype(network.dtype)
+        people = random_inputs(spec.described, COMPARED).astype(network.dtype)
         return np.array_equal(network.predict(people), asked.predict(people))
 
     # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
@@ -77,7 +77,7 @@ def _columns(estimator: Any, spec: Spec, name: str) -> tuple[str, ...]:
     if not fitted:
         return ()
     check_columns(name, spec.features)
-    seen = [column_name(feature) for feature in spec.features if not feature.unseen]
+    seen = [column_name(feature) for feature in spec.features if feature.model_input]
     missing = [column for column in fitted if column not in seen]
     if missing:
         raise ModelError(

@@ -23,7 +23,7 @@ from fairchain.models.adapters.converting import converted_or_asked, longest_fir
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, find_call
-from fairchain.models.base import first_line, random_people
+from fairchain.models.base import first_line, random_inputs
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
@@ -51,7 +51,7 @@ def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str 
         call = find_call(module, _series(module), spec, name, function)
 
     def convert() -> bytes:
-        example = call.show(longest_first(spec, random_people(spec.described, 3)))
+        example = call.show(longest_first(spec, random_inputs(spec.described, 3)))
         function(example)  # what the module cannot do, no exporter need say
         return export(module, call, example)
 

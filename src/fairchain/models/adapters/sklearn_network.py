@@ -14,7 +14,7 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.frames import column_name, is_text, make_frame
 from fairchain.models.onnx.encoding import widths, words
 from fairchain.spec import CategoryFeature, Feature, Spec
@@ -58,7 +58,7 @@ def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
     first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
     if isinstance(first, compose.ColumnTransformer):
         return estimator
-    few = make_frame(spec.features, random_people(spec.features, 2), columns)
+    few = make_frame(spec.features, random_inputs(spec.features, 2), columns)
     join = compose.ColumnTransformer([("all", "passthrough", list(columns))]).fit(few)
     return pipeline.Pipeline([("join", join), ("model", estimator)])
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import longest_first
 from fairchain.models.adapters.from_function import Tensor, flat_array
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.encoding import widths
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import Spec, TextFeature
@@ -63,7 +63,7 @@ def find_call(
     if len(calls) == 1:
         return calls[0]
     rows = 3 if spec.text is None or spec.text.length != 3 else 4  # not to take steps for rows
-    people = longest_first(spec, random_people(spec.described, rows))
+    people = longest_first(spec, random_inputs(spec.described, rows))
     for call in calls:
         try:
             answer = ask(call.show(people))

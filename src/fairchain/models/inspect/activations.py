@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.decision import Labels
 from fairchain.models.onnx.session import Hidden, OnnxModel
 from fairchain.spec import Spec
@@ -60,7 +60,7 @@ class Probe:
         inside = {name: resolve(model, name) for name in self._names}
         self._tensors = tuple(inside.values())
         self._shown = model.with_outputs(self._tensors) if self._tensors else model
-        people = random_people(spec.described, 3).astype(model.dtype)
+        people = random_inputs(spec.described, 3).astype(model.dtype)
         self.widths = {name: hidden.shape[1] for name, hidden in self(people)[1].items()}
 
     def __call__(self, values: NDArray[Any]) -> tuple[Labels, dict[str, Hidden]]:

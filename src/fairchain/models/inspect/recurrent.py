@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.base import random_people
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import resolve
 from fairchain.models.inspect.lstm_cells import add_gates, check_cells, read_cells
 from fairchain.models.onnx.decision import Labels
@@ -120,7 +120,7 @@ class StepProbe:
                 check_cells(f"{model.name}: {name}", self._operators[name.removesuffix(CELL)])
         self._tensors = self._shown_tensors(network)
         self._shown = model.with_graph(network)
-        people = random_people(spec.described, 8).astype(model.dtype)
+        people = random_inputs(spec.described, 8).astype(model.dtype)
         first = self(people)
         self.units = {name: shown.shape[-1] for name, shown in {**first.states, **first.layers}.items()}
         self._check_rows(people, first)

@@ -159,7 +159,11 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
             )
         if count != 2:
             raise ModelError(f"{path}: model.labels: a single output column decides between 2 labels, found {count}")
-        cut = spec.cut if spec.cut is not None else {"logit": 0.0, "probability": 0.5}[decision]
+        cut = (
+            spec.decision_threshold
+            if spec.decision_threshold is not None
+            else {"logit": 0.0, "probability": 0.5}[decision]
+        )
         return DecisionRule(node.name, "threshold", 2, cut=cut)
     if columns != count:
         raise ModelError(

@@ -26,7 +26,7 @@ def widths(features: Sequence[Feature]) -> list[int]:
 
 
 def _width(feature: Feature) -> int:
-    if feature.unseen:
+    if not feature.model_input:
         return 0
     if not feature.one_hot:
         return 1
@@ -73,7 +73,7 @@ def extremes(feature: Feature) -> tuple[float, ...]:
 
 def words(feature: CategoryFeature) -> tuple[str | int, ...]:
     """What a table calls each value: what a model that was fitted on the table knows it by."""
-    return feature.cells or feature.values
+    return feature.aliases or feature.values
 
 
 def encode(feature: Feature, column: NDArray[np.floating], *, text: bool = False) -> NDArray[Any]:

@@ -75,7 +75,7 @@ class Feed:
     def dtype(self) -> np.dtype[Any]:
         """Number type in which values are drawn: single precision if that gives the network all that it can take."""
         taken = all(slot.dtype in (np.float32, np.float16) for slot in self.slots)
-        single = taken and all(fits_single(feature) for feature in self.features if not feature.unseen)
+        single = taken and all(fits_single(feature) for feature in self.features if feature.model_input)
         return np.dtype(np.float32 if single else np.float64)
 
     def _fill(self, slot: InputSlot, values: NDArray[np.floating]) -> NDArray[Any]:
@@ -110,7 +110,7 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
             raise ModelError(f'{path}: input "{node.name}" has type {node.type}, which no feature can fill')
     if len(inputs) == 1:
         for feature in features:
-            if not feature.unseen and feature.input not in (None, inputs[0].name):
+            if feature.model_input and feature.input not in (None, inputs[0].name):
                 raise ModelError(
                     f'{path}: feature "{feature.name}".input: there is no input "{feature.input}"; '
                     f'all features fill "{inputs[0].name}", so remove input = ...'
@@ -122,7 +122,7 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
         for place in slot.features:
             _must_hold(path, slot, features[place])
     plain = len(slots) == 1 and len(slots[0].shape) == 1
-    plain = plain and all(is_plain(feature) and not feature.unseen for feature in features)
+    plain = plain and all(is_plain(feature) and feature.model_input for feature in features)
     batch = inputs[0].shape[slots[0].steps_first] if inputs[0].shape else None
     return Feed(features, tuple(slots), plain, batch if isinstance(batch, int) else None)
 
@@ -164,13 +164,13 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
             f'{path}: input "{node.name}" has shape {node.shape}, no room for features; '
             "export the network with a batch dimension first: [batch, features]"
         )
-    seen = [place for place, feature in enumerate(features) if not feature.unseen]
+    seen = [place for place, feature in enumerate(features) if feature.model_input]
     if prod(shape) != width:
         detail = f"{len(seen)} [[feature]] tables" + (f" that span {width} inputs" if width != len(seen) else "")
         raise ModelError(
             f'{path}: input "{node.name}" takes {prod(shape)} values and the spec has {detail}; '
             "describe every network input in order, one [[feature]] each (one_hot = true spans one per value or bin, "
-            "unseen = true none)"
+            "model_input = false none)"
         )
     return InputSlot(node.name, TYPES[node.type], shape, tuple(seen), steps_first)
 
@@ -190,8 +190,8 @@ def _filled(shape: Sequence[Any], width: int) -> tuple[int, ...]:
 
 
 def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
-    wanted = [feature.input or feature.name for feature in features if not feature.unseen]
-    by_name = {feature.input or feature.name: i for i, feature in enumerate(features) if not feature.unseen}
+    wanted = [feature.input or feature.name for feature in features if feature.model_input]
+    by_name = {feature.input or feature.name: i for i, feature in enumerate(features) if feature.model_input}
     if len(by_name) < len(wanted):
         twice = next(name for name in wanted if wanted.count(name) > 1)
         raise ModelError(f'{path}: two features fill input "{twice}"; give each [[feature]] an input of its own')

@@ -27,7 +27,7 @@ from fairchain.models.base import (
     describe_input,
     first_line,
     must_fit,
-    random_people,
+    random_inputs,
 )
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.file_checks import Limits, Network, check_bytes, read_network
@@ -130,7 +130,7 @@ class OnnxModel:
             # Another number of rows than of steps, so that one axis cannot be taken for the other.
             rows = feed.batch or (3 if self._spec.text is None or self._spec.text.length != 3 else 4)
             try:
-                self._run(feed(random_people(self._spec.described, rows)), rows)
+                self._run(feed(random_inputs(self._spec.described, rows)), rows)
             except ModelError as error:
                 problems.append(error)
             else:
@@ -150,7 +150,7 @@ class OnnxModel:
         zeros = [*mask, *([feed.name] if feed.table.ndim == 1 and feed.table[0] == 0 else [])]
         if not padding_is_idle(self.network.model, [feed.name, *mask], zeros, self._rule.output):
             return False
-        texts = random_people(self._spec.described, 24)
+        texts = random_inputs(self._spec.described, 24)
         cut = replace_field(feed, cut=True)
         try:
             whole = self._run(feed(texts), len(texts))

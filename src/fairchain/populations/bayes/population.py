@@ -24,7 +24,7 @@ from fairchain.populations.bayes.reading import read_nodes, source_of
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec.groups import Group
 from fairchain.spec.schema import Network, Spec
-from fairchain.spec.subgroups import EVERYBODY, Subgroup
+from fairchain.spec.subgroups import OVERALL, Subgroup
 
 
 class BayesRounds(Rounds):
@@ -206,4 +206,4 @@ class BayesPopulation(FeaturePopulation):
 
 def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
     """Return the probability of each group, 0 where it cannot be drawn; None where it cannot be computed."""
-    return BayesPopulation(spec, [Subgroup(EVERYBODY)]).shares_of(groups)
+    return BayesPopulation(spec, [Subgroup(OVERALL)]).shares_of(groups)
