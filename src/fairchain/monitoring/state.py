@@ -19,6 +19,7 @@ from fairchain.errors import DataError, FairchainError
 from fairchain.monitoring.bounds import MOST_ROWS
 from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
+from fairchain.system.plain_files import open_plain
 
 # More than the question and all groups with the longest names take.
 MOST_BYTES = 16_000_000
@@ -129,12 +130,13 @@ def read_state(path: Path, question: Asked) -> State | None:
         If it is damaged, or answers another question.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             raw = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); --state must name a file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot be read ({reason}); --state must name a file") from None
     if len(raw) > MOST_BYTES:
         raise DataError(f"{path}: larger than {MOST_BYTES} bytes, which is no state; {NEW}")
     try:

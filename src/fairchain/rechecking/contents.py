@@ -17,6 +17,7 @@ import msgspec
 from fairchain.certificate_format import FORMAT, VERSION
 from fairchain.errors import CertificateError
 from fairchain.rechecking.replay import BatchRecord, Count
+from fairchain.system.plain_files import open_plain
 
 MOST_BYTES = 200_000_000
 # Values in a file, counted by commas and brackets: about 70 bytes of memory each.
@@ -126,14 +127,15 @@ def evidence_of(path: Path, file: CertificateFile, kind: type[Kind]) -> Kind:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise CertificateError(
             f"{path}: no such file; write one with fairchain verify SPEC --certificate FILE"
         ) from None
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read ({error.strerror})") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CertificateError(f"{path}: cannot be read ({reason})") from None
     if len(content) > MOST_BYTES or sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
         raise CertificateError(f"{path}: larger than {MOST_BYTES:,} bytes or {MOST_VALUES:,} values")
     try:

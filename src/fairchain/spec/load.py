@@ -20,6 +20,7 @@ from fairchain.spec import schema
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
+from fairchain.system.plain_files import open_plain
 
 MOST_BYTES = 4_000_000
 MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")
@@ -155,7 +156,7 @@ def _beside(spec: Path, part: Any) -> Any:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise SpecError("no such file; give the path of a spec (.toml or .json)") from None
