@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
-from fairchain.monitoring.bounds import MOST_ROWS
+from fairchain.monitoring.bounds import MOST_GROUPS, MOST_ROWS, name_problem
 from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
 from fairchain.system.plain_files import open_plain
@@ -154,10 +154,24 @@ def read_state(path: Path, question: Asked) -> State | None:
 
 
 def _check(state: State, path: Path) -> None:
-    content = msgspec.to_builtins(state)
-    consistent = all(group.successes <= group.rows for group in state.groups)
-    if state.digest != digest(content) or not consistent:
+    if state.digest != digest(msgspec.to_builtins(state)) or not _consistent(state):
         raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+
+
+def _consistent(state: State) -> bool:
+    """Return whether some rows could have led to this state."""
+    names, known = [group.name for group in state.groups], state.question.groups
+    rows = sum(group.rows for group in state.groups)
+    first = state.first or START
+    return (
+        all(group.successes <= group.rows for group in state.groups)
+        and len(set(names)) == len(names) <= MOST_GROUPS
+        and not any(map(name_problem, names))
+        and (not known or set(names) <= set(known))
+        and first.rows <= state.now.rows <= rows
+        and (first.verdict == "UNDECIDED") == (state.first is None)
+        and (state.now.verdict == "UNDECIDED" or first.verdict != "UNDECIDED")
+    )
 
 
 def _shown(value: object) -> str:
