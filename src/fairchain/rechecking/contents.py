@@ -18,6 +18,7 @@ from fairchain.certificate_format import FORMAT, VERSION
 from fairchain.errors import CertificateError
 from fairchain.rechecking.replay import BatchRecord, Count
 from fairchain.system.plain_files import open_plain
+from fairchain.system.strict_json import object_once
 
 MOST_BYTES = 200_000_000
 # Values in a file, counted by commas and brackets: about 70 bytes of memory each.
@@ -147,7 +148,7 @@ def _read(path: Path) -> str:
 def _parse(path: Path, text: str) -> Any:
     try:
         return json.loads(
-            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_refused
+            text, object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
         )
     except (ValueError, RecursionError) as error:
         raise _none(path, error) from None
@@ -156,16 +157,6 @@ def _parse(path: Path, text: str) -> Any:
 def _none(path: Path, error: Exception) -> CertificateError:
     why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
     return CertificateError(f"{path}: not a fairchain certificate: {why}")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with every key once: a second value for a key would be read by some programs and not by others."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {json.dumps(twice[:60])} occurs twice in one object")
-    return found
 
 
 def _integer(text: str) -> int:

@@ -5,6 +5,7 @@ Reading executes nothing: a spec is data. A file is limited in size before it is
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from fairchain.spec.files import files_of
 from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
 from fairchain.system.plain_files import open_plain
+from fairchain.system.strict_json import object_once
 
 MOST_BYTES = 4_000_000
 MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")
@@ -177,6 +179,7 @@ def _parse(text: bytes, suffix: str) -> dict[str, Any]:
         if suffix == ".toml":
             return tomllib.loads(text.decode())
         data = msgspec.json.decode(text)
+        json.loads(text, object_pairs_hook=object_once)  # msgspec takes the last of two values of a key
     except UnicodeDecodeError:
         raise SpecError("not UTF-8 text; save it as UTF-8") from None
     except (ValueError, msgspec.MsgspecError) as error:  # of either format, and a number too long for Python
