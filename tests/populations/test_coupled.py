@@ -216,6 +216,33 @@ def test_dependence_that_shows_in_large_calls_only_is_found_during_the_run() -> 
         drawn.rounds(0, 0, 1024).inputs([0, 1])
 
 
+def test_a_coupled_function_that_changes_during_the_run_is_refused() -> None:
+    """Every call treats its rows alike, so that checks within a chunk see nothing; later calls draw other inputs."""
+    calls = 0
+
+    def drifting(u: NDArray[Any], group: str | None) -> NDArray[Any]:
+        nonlocal calls
+        calls += 1
+        return rows_of(u[:, 0] if calls <= 40 else u[:, 0] ** 2, group)
+
+    drawn = FunctionPopulation(ASKED, None, Coupled(drifting, uniforms=1))
+    with pytest.raises(DataError, match="changes from call to call"):
+        np.stack([drawn.rounds(0, chunk, 16).inputs([0, 1]) for chunk in range(40)])
+
+
+def test_a_coupled_function_may_remember_what_it_computed() -> None:
+    known: dict[tuple[float, str | None], float] = {}
+
+    def remembering(u: NDArray[Any], group: str | None) -> NDArray[Any]:
+        return rows_of(np.array([known.setdefault((x, group), x**2) for x in u[:, 0].tolist()]), group)
+
+    drawn = FunctionPopulation(ASKED, None, Coupled(remembering, uniforms=1))
+    plain = FunctionPopulation(ASKED, None, Coupled(lambda u, group: rows_of(u[:, 0] ** 2, group), uniforms=1))
+    for chunk in range(3):
+        both = [each.rounds(0, chunk, 64).inputs([0, 1]) for each in (drawn, plain)]
+        assert np.array_equal(*both)
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [

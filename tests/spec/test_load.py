@@ -183,6 +183,7 @@ def test_a_mistake_names_the_key_and_the_remedy(name: str) -> None:
         ("bad.toml", b"[model\npath = 1", ["not valid TOML", "line 1"]),
         ("bad.json", b'{"model": ', ["not valid JSON"]),
         ("list.json", b"[1, 2]", ["one JSON object"]),
+        ("twice.json", b'{"model": {"labels": ["a"], "labels": ["b"]}}', ['the key "labels" occurs twice']),
         ("bad.toml", b'[model]\npath = "\xe9"', ["not UTF-8", "save it as UTF-8"]),
         ("bad.json", b'{"model": "\xe9"}', ["UTF-8"]),
         ("deep.toml", b"a = " + b"[" * 50_000 + b"]" * 50_000, ["nested too deeply"]),

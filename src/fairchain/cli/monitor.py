@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -92,6 +93,9 @@ def monitor(
         groups=tuple(_full_name(group, protected) for group in groups),
     )
     _check(asked)
+    if state is not None and state.is_symlink():
+        # One state has one lock, by whatever name it is used.
+        state = Path(os.path.realpath(state))
     if state is not None:
         must_be_writable(state, "--state")
     # The state is read after it is locked, and written before the lock is released.

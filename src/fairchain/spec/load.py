@@ -5,6 +5,7 @@ Reading executes nothing: a spec is data. A file is limited in size before it is
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from fairchain.spec import schema
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
+from fairchain.system.plain_files import open_plain
+from fairchain.system.strict_json import object_once
 
 MOST_BYTES = 4_000_000
 MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")
@@ -155,7 +158,7 @@ def _beside(spec: Path, part: Any) -> Any:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise SpecError("no such file; give the path of a spec (.toml or .json)") from None
@@ -176,6 +179,7 @@ def _parse(text: bytes, suffix: str) -> dict[str, Any]:
         if suffix == ".toml":
             return tomllib.loads(text.decode())
         data = msgspec.json.decode(text)
+        json.loads(text, object_pairs_hook=object_once)  # msgspec takes the last of two values of a key
     except UnicodeDecodeError:
         raise SpecError("not UTF-8 text; save it as UTF-8") from None
     except (ValueError, msgspec.MsgspecError) as error:  # of either format, and a number too long for Python

@@ -7,6 +7,7 @@ discrete variables are read. Comments, quoted names, `default` rows and tables w
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from fairchain.populations.bayes.nodes import (
     some,
 )
 from fairchain.spec.schema import Network, Node
+from fairchain.system.strict_json import object_once
 
 # Reading TOML takes ten times as long as reading JSON or BIF.
 MOST_BYTES = {".bif": 50_000_000, ".json": 50_000_000, ".toml": 5_000_000}
@@ -70,7 +72,9 @@ def _parse(suffix: str, path: Path) -> tuple[Node, ...]:
     content = _read(path, MOST_BYTES[suffix])
     try:
         if suffix == ".json":
-            return _convert(msgspec.json.decode(content))
+            nodes = _convert(msgspec.json.decode(content))
+            json.loads(content, object_pairs_hook=object_once)  # msgspec takes the last of two values of a key
+            return nodes
         text = content.decode("utf-8-sig")
         return parse_bif(text) if suffix == ".bif" else _convert(tomllib.loads(text))
     except UnicodeDecodeError:
