@@ -27,7 +27,7 @@ def fair(rows: int) -> dict[str, Any]:
 IMPOSSIBLE: dict[str, Callable[[dict[str, Any]], None]] = {
     "a group twice": lambda content: content["groups"].append(content["groups"][0]),
     "too many groups": lambda content: content.update(
-        groups=[{"name": f"sex={i}", "rows": 1, "got": 0} for i in range(501)]
+        groups=[{"name": f"sex={i}", "rows": 1, "successes": 0} for i in range(501)]
     ),
     "a name that no row has": lambda content: content["groups"][0].update(name="sex=\0"),
     "a verdict without rows": lambda content: content.update(groups=[], **fair(9)),

@@ -40,7 +40,7 @@ def issued(network: Path, sizes: Sizes) -> dict[str, Any]:
     """A certificate of a run whose batches have these sizes, complete with every claim that follows from its counts."""
     data = question(integer("x", 0, 99), category("sex", "Female", "Male"), path=str(network))
     data["property"]["threshold"] = 0.3
-    spec = parse_spec(data | {"guarantee": {"delta": 1e-3}})
+    spec = parse_spec(data | {"guarantee": {"delta": 1e-12}})
     content: dict[str, Any] = json.loads(dump(make_certificate(verify(None, spec, workers=1))))
     model = load_model(network, spec)
     case = case_of(spec, model, None)
@@ -71,7 +71,7 @@ def test_the_sizes_that_the_rule_says_are_confirmed(network: Path, tmp_path: Pat
     assert checked(network, tmp_path, issued(network, lambda _, planned: planned)).conclusion == "CONFIRMED"
 
 
-@pytest.mark.parametrize("number", [0, 1, 5])
+@pytest.mark.parametrize("number", [0, 1, 3])
 @pytest.mark.parametrize("more", [-1, 1])
 def test_a_round_left_out_or_added_after_it_was_seen_is_noticed(
     network: Path, tmp_path: Path, number: int, more: int
