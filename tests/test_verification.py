@@ -98,17 +98,6 @@ def test_a_budget_of_seconds_ends_a_run_that_would_go_on() -> None:
     assert verdict.rounds > 0
 
 
-def test_of_a_budget_of_seconds_enough_is_kept_for_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bounds of all pairs are computed at the end, and for many groups that takes longer than the rounds."""
-    budget = {"guarantee__budget__seconds": 3600, "guarantee__budget__rounds": 2000}
-    spec = question("census", property__threshold=0.0091, guarantee__delta=1e-9, **budget)
-    assert verify(None, spec).stopped == "rounds"
-    monkeypatch.setattr(sampling, "SECONDS_PER_PAIR", 3600.0)
-    monkeypatch.setattr(sampling, "MOST_KEPT", 1.0)
-    verdict = verify(None, spec)
-    assert (verdict.decision, verdict.stopped, verdict.rounds) == (Decision.UNDECIDED, "seconds", 0)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_budget_of_seconds_holds_while_bounds_are_computed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock on which only chunks, looks and bounds take time: 0.5, 1 and 6 seconds of a budget of 30."""
