@@ -153,12 +153,16 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
             write()
             last = time.monotonic()
 
-    # SIGTERM ends the program as an exception would, so that the state is written.
-    with raising(Terminated, signal.SIGTERM):
+    with raising(KeyboardInterrupt) as by_ctrl_c, raising(Terminated, signal.SIGTERM) as by_sigterm:
         try:
             yield save
         finally:
-            write()
+            # No signal may break off this write: the rows of a stream cannot be read again.
+            try:
+                by_ctrl_c.close()
+                by_sigterm.close()
+            finally:
+                write()
 
 
 def _so_far(watch: Watch) -> str:
