@@ -22,7 +22,7 @@ from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
 from fairchain.populations import Scratch
 from fairchain.populations.build import Left
-from fairchain.prepare import gather, read_question
+from fairchain.prepare import gather, group_population, read_question
 from fairchain.spec import Group, Spec, Table
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed
@@ -90,7 +90,7 @@ def subject_of(
     if model is None and asked.model.path is None:
         raise ChainError("a chain is learned from a network; name its file: path = ... in [model]")
     wishes = parse_wishes(states, asked, together=together)
-    case = gather(model, asked, limits=limits, draw="groups")
+    case = gather(model, asked, limits=limits)
     loaded = case.model
     if not isinstance(loaded, OnnxModel):
         assert loaded is not None
@@ -98,7 +98,8 @@ def subject_of(
     tensors = [wish.tensor for wish in wishes if wish.tensor is not None]
     _must_exist(loaded, asked, tensors)
     probe = probe_of(loaded, asked, tensors)
-    return ChainContext(asked, probe, case.population, case.groups, case.seed, tuple(wishes), left_out=case.left_out)
+    drawn = group_population(case)
+    return ChainContext(asked, probe, drawn, case.groups, case.seed, tuple(wishes), left_out=case.left_out)
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:

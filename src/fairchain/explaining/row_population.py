@@ -1,17 +1,16 @@
-"""Rows of a table as people who can be drawn: each group's own rows, one of them at random in each round.
+"""Rows of a table as a population: in each round one row of each group, drawn with replacement.
 
-Where the same person is to be compared as each group, every row is shown as every group instead. What is found out in
-this way is about these rows, whether they are everybody or a sample of a larger population.
+Where individuals are compared, every row is shown as every group instead. The results are about these rows, also where
+they are a sample of a larger population.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Population, Rounds, Scratch
@@ -27,38 +26,36 @@ Values = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class RowRounds(Rounds):
-    """The draws of one chunk: a place between 0 and 1 for each round, the same for all groups."""
+    """The draws of one chunk: a quantile for each round, the same for all groups."""
 
-    places: NDArray[np.float64]
+    quantiles: NDArray[np.float64]
     tables: Sequence[Values]
 
     def show(self, subgroup: int, /) -> Values:
-        """The rows that were drawn for one group."""
+        """Return the rows that were drawn for one group."""
         table = self.tables[subgroup]
-        chosen: Values = table[(self.places * len(table)).astype(np.int64)]
+        chosen: Values = table[(self.quantiles * len(table)).astype(np.int64)]
         return chosen
 
 
 class RowPopulation(Population):
-    """Draws rows of a table with replacement.
-
-    Groups without rows are left out.
+    """The rows of a table, with equal weight in each group; groups without rows are left out.
 
     Parameters
     ----------
     case
         About the rows of a table.
     dtype
-        Of the feature values handed out.
+        Of the feature values.
     """
 
-    def __init__(self, case: Case, dtype: Any) -> None:
+    def __init__(self, case: Case, dtype: DTypeLike) -> None:
         spec, rows = case.spec, case.rows
         assert rows is not None
         assert case.concerned is not None
         assert case.members is not None
-        right = _with_true_label(rows, spec)
-        masks = case.members & right
+        labelled = _with_true_label(rows, spec)
+        masks = case.members & labelled
         sizes = masks.sum(axis=1)
         kept = np.flatnonzero(sizes).tolist()
         if len(kept) < 2:
@@ -67,20 +64,20 @@ class RowPopulation(Population):
         self._sizes = tuple(float(sizes[number]) for number in kept)
         super().__init__(subgroups_of_groups(self.groups), rows.values.shape[1], dtype)
         values = rows.values.astype(dtype)
-        self._individual = isinstance(spec.property, Individual)
-        self._tables = (
-            [_shown_as(values[case.concerned & right], spec, group, rows.source) for group in self.groups]
-            if self._individual
-            else [values[masks[number]] for number in kept]
-        )
-        self._phrase = rows_phrase(len(rows.values), rows.source, exact=True, given=spec.property.given)
+        phrase = rows_phrase(len(rows.values), rows.source, exact=True, given=spec.property.given)
+        if isinstance(spec.property, Individual):
+            concerned = values[case.concerned & labelled]
+            self._tables = [_shown_as(concerned, spec, group, rows.source) for group in self.groups]
+            self._phrase = f"{phrase}, each as every group"
+        else:
+            self._tables = [values[masks[number]] for number in kept]
+            self._phrase = f"{phrase}, those of a group with equal weight"
 
     def __str__(self) -> str:
-        """In one phrase, for the statement."""
-        return f"{self._phrase}, {'each as every group' if self._individual else 'those of a group with equal weight'}"
+        return self._phrase
 
     def shares(self) -> tuple[float, ...]:
-        """How many rows each group has."""
+        """Return the number of rows of each group."""
         return self._sizes
 
     def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> RowRounds:
@@ -90,21 +87,21 @@ class RowPopulation(Population):
 
 
 def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
-    """Everybody with the protected features of a group."""
+    """Return all rows with the protected features of a group."""
     names = [feature.name for feature in spec.features]
     shown = values.copy()
     for protected, domain in zip(spec.property.protected, group.domains, strict=True):
         if domain.size != 1:
             raise DataError(
-                f'{source}: group "{group.name}" has several values, and a person of a table can be shown with one '
-                f'only; give "{protected}" groups of single values'
+                f'{source}: group "{group.name}" has several values, and a row can be shown with one only; '
+                f'give "{protected}" groups of single values'
             )
         shown[:, names.index(protected)] = domain.low
     return shown
 
 
 def _with_true_label(rows: TableRows, spec: Spec) -> NDArray[np.bool_]:
-    """Return (rows,): whether a row has the true label that the criterion is about; True where it is about none."""
+    """Return (rows,): whether a row has the true label that the criterion conditions on; True where it has none."""
     criterion = getattr(spec.property, "criterion", "demographic_parity")
     if criterion == "demographic_parity":
         return np.ones(len(rows.values), bool)
@@ -113,5 +110,5 @@ def _with_true_label(rows: TableRows, spec: Spec) -> NDArray[np.bool_]:
             f'property.criterion: "{criterion}" compares several true labels at once; to explain one of them write '
             'criterion = "equal_opportunity" and outcome = "..."'
         )
-    right: NDArray[np.bool_] = rows.truth == spec.model.labels.index(spec.property.outcome)
-    return right
+    labelled: NDArray[np.bool_] = rows.truth == spec.model.labels.index(spec.property.outcome)
+    return labelled

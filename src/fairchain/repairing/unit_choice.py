@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from fairchain.errors import SpecError
 from fairchain.explaining import Explanation
-from fairchain.explaining.context import context_from
-from fairchain.explaining.explainer import explain_context
+from fairchain.explaining.explainer import explain_case
 from fairchain.models.edit.weights import Weights, WeightUnit
 from fairchain.prepare import Case, case_of
 from fairchain.repairing.parameters import NamedUnit
@@ -54,8 +53,8 @@ def ranked_units(
     if explanation is None:
         seeded = replace(spec, guarantee=replace(spec.guarantee, seed=seed))
         try:
-            drawn = case_of(seeded, case.model, case.rows, function=case.function, draw="groups")
-            explanation = explain_context(context_from(drawn), rounds=ROUNDS, workers=workers)
+            drawn = case_of(seeded, case.model, case.rows, function=case.function)
+            explanation = explain_case(drawn, rounds=ROUNDS, workers=workers)
         except SpecError as error:
             raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--units 0)") from None
     for influence in explanation.ranked(measure):
