@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fairchain.errors import OutputError
-from fairchain.repairing.evaluation import CandidateTrial, Score
 from fairchain.repairing.parameters import Shifts
+from fairchain.repairing.search import CandidateTrial, Score
 from tests.cli.test_commands import Cli
 from tests.networks import save
 from tests.repairing.builders import asked, fragile, labelled

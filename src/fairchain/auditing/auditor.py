@@ -206,10 +206,10 @@ def _question(
     if label is not None and data is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows, and none were given; give them with --data')
     if data is not None:
-        from fairchain.repairing.labelled_rows import labelled_rows
+        from fairchain.repairing.repair_data import read_labelled_rows
 
         # Before the work: rows that cannot be used are better known now.
-        labelled_rows(data, asked, label)
+        read_labelled_rows(data, asked, label)
     return AuditContext(Path(spec).name, asked, network, Path(data) if data is not None else None, label, workers)
 
 
