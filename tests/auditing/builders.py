@@ -29,19 +29,17 @@ def write_question(folder: Path, *, weight: float = 2.0, **property_: Any) -> Pa
 @contextmanager
 def few_people() -> Iterator[None]:
     """Every stage as it is, only smaller."""
-    import fairchain.chain.learn  # before its default number of rounds is changed, or it would keep that
-    import fairchain.explaining
-    import fairchain.repairing
     from fairchain.chain import stopping as effort
-    from fairchain.repairing import repairer as front
+    from fairchain.explaining import explainer
+    from fairchain.repairing import repairer
     from fairchain.verification import all_pairs as survey
 
     with (
         patch.object(survey, "ROUNDS", 500),
         patch.object(survey.survey, "__kwdefaults__", {**survey.survey.__kwdefaults__, "rounds": 500}),
-        patch.object(fairchain.explaining, "explain", partial(fairchain.explaining.explain, rounds=500)),
-        patch.object(fairchain.repairing, "repair", partial(fairchain.repairing.repair, iterations=1)),
-        patch.multiple(front, SEARCHED=512, REFINED=512),
+        patch.object(explainer, "explain_case", partial(explainer.explain_case, rounds=500)),
+        patch.object(repairer, "repair_case", partial(repairer.repair_case, settings=repairer.Settings(iterations=1))),
+        patch.multiple(repairer, SEARCHED=512, REFINED=512),
         patch.object(effort, "ROUNDS", 500),
     ):
         yield

@@ -77,6 +77,20 @@ def test_an_audit_again_makes_nothing_again_wherever_its_files_lie(tmp_path: Pat
     assert contents(tmp_path / "out") == before
 
 
+def test_an_audit_prepares_once_and_verifies_and_explains_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages hand their results on: none reads the spec, the rows or the network again."""
+
+    def again(*_: object, **_options: object) -> Any:
+        raise AssertionError
+
+    for name in ("explaining.explainer.gather", "repairing.repairer.gather", "repairing.repairer.verify_case"):
+        monkeypatch.setattr(f"fairchain.{name}", again)
+    monkeypatch.setattr("fairchain.repairing.repairer.explain_case", again)
+    monkeypatch.setattr("fairchain.chain.formats.read_chain", again)
+    found, _ = run(write_question(tmp_path), tmp_path / "out")
+    assert (found.repaired, set(found.findings.left_out)) == (True, set())
+
+
 def test_a_verdict_that_somebody_wrote_into_the_folder_is_not_believed(tmp_path: Path) -> None:
     """A forged verdict whose checksum was corrected in the list of finished stages was printed, with exit code 0."""
     spec, folder = write_question(tmp_path), tmp_path / "out"
@@ -146,7 +160,7 @@ def test_what_the_results_depend_on_is_in_the_key(tmp_path: Path, change: dict[s
     (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
     run(spec, tmp_path / "out")
     options = {key: tmp_path / value if key in ("data", "model") else value for key, value in change.items()}
-    with pytest.raises(AuditError, match="holds an audit of another spec"):
+    with pytest.raises(AuditError, match="contains an audit of another spec"):
         run(spec, tmp_path / "out", **options)
     assert not any(run(spec, tmp_path / "out", fresh=True, **options)[1].values())
 
@@ -160,7 +174,7 @@ def test_the_content_of_a_table_is_in_the_key(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
     run(spec, tmp_path / "out", repair=False)
     (tmp_path / "rows.csv").write_text(rows + "5,5,Male\n", encoding="utf-8")
-    with pytest.raises(AuditError, match="holds an audit of another spec"):
+    with pytest.raises(AuditError, match="contains an audit of another spec"):
         run(spec, tmp_path / "out", repair=False)
 
 
@@ -175,7 +189,7 @@ def test_rows_of_a_table_are_counted_and_need_no_survey(tmp_path: Path) -> None:
     assert found.decision == "UNFAIR"
     assert set(found.findings.left_out) == {"chain", "repair"}
     page = found.report.read_text(encoding="utf-8")
-    assert "Not possible here: population.as: a sample is used up by one look" in page
+    assert "Not possible here: population.as: a sample can be tested only once" in page
     assert found.recheck[0].endswith(f"--data {tmp_path / 'rows.csv'}")
 
 
@@ -205,7 +219,7 @@ def test_rows_that_cannot_be_used_are_known_before_the_work(tmp_path: Path) -> N
 
 def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:
     spec = write_question(tmp_path)
-    with pytest.raises(AuditError, match="there is no such network"):
+    with pytest.raises(AuditError, match="file not found"):
         audit(spec, tmp_path / "out", model=tmp_path / "none.onnx")
     (tmp_path / "network.onnx").unlink()
     with pytest.raises(ModelError):
@@ -217,7 +231,7 @@ def test_a_feature_called_seconds_is_not_a_time() -> None:
     witness = Witness(("a", "b"), ("no", "yes"), {"seconds": 3.0})
     found = builders.repair(2)
     found = changed(found, seconds=1.5, before=changed(found.before, seconds=2.5, witnesses=(witness,)))
-    read = json.loads(stages._written(found))  # type: ignore[arg-type]  # the record of a repair
+    read = json.loads(stages.to_json(found))  # type: ignore[arg-type]  # the record of a repair
     assert "seconds" not in {*read, *read["before"], *read["after"]}
     assert read["before"]["witnesses"][0]["input"] == {"seconds": 3.0}
     assert msgspec.convert(read, RepairRecord) == changed(found, seconds=0.0, before=changed(found.before, seconds=0.0))
@@ -231,7 +245,7 @@ def test_units_that_are_drawn_part_the_groups() -> None:
         return changed(made.units[0], name=name, layer=layer, kind=kind, **bounds)
 
     def shown(*units: Influence) -> tuple[list[str], Any]:
-        return stages._shown_units(changed(made, layers=layers, units=units))
+        return stages.chain_units(changed(made, layers=layers, units=units))
 
     layers = tuple(changed(made.layers[0], name=name) for name in ("inputs", "layer1", "layer2", "lstm1"))
     independent = unit("income", "inputs", 0.3, 0.0, "feature")

@@ -21,7 +21,7 @@ ENDLESS = """
 import sys, time
 from unittest.mock import patch
 from fairchain.cli import main
-def endless(question):
+def endless(run, tell):
     print("working", flush=True)
     while True:
         time.sleep(0.01)
@@ -95,7 +95,7 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,y,sex,said\n1,1,Male,yes\n1,1,Female,no\n", encoding="utf-8")
     code, out, _ = cli("audit", SPEC, "-o", "out")
     assert code == 1
-    assert "No repair: recorded decisions have no network that could be looked into." in out
+    assert "No repair: population.prediction: recorded decisions have no network that could be repaired;" in out
     assert "check  fairchain recheck out/certificate.json --data rows.csv" in out.splitlines()
 
 
@@ -104,10 +104,10 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
     [
         (("none.toml", "-o", "out"), "none.toml"),
         ((SPEC,), "Missing option '-o' / '--output'"),
-        ((SPEC, "-o", "full"), "is not empty and holds no audit"),
-        ((SPEC, "-o", "out", "--model", "none.onnx"), "there is no such network"),
+        ((SPEC, "-o", "full"), "is not empty and contains no audit"),
+        ((SPEC, "-o", "out", "--model", "none.onnx"), "file not found"),
         ((SPEC, "-o", "out", "--data", "none.csv"), "none.csv"),
-        ((SPEC, "-o", "out", "--label", "truth"), "give them with --data"),
+        ((SPEC, "-o", "out", "--label", "truth"), "give the rows with --data"),
     ],
 )
 def test_bad_input_is_one_message_and_nothing_is_written(

@@ -575,13 +575,13 @@ RESULTS = [filename for files in STAGES.values() for filename in files]
 
 
 def _audit_states() -> list[bytes]:
-    from fairchain.auditing.checkpoints import STATE, shelf_in
+    from fairchain.auditing.checkpoints import STATE, open_checkpoints
 
     def write(path: Path) -> None:
         folder = path.with_name("audit")
-        with shelf_in(folder, "k", names=RESULTS) as shelf:
+        with open_checkpoints(folder, "k", names=RESULTS) as checkpoints:
             for name, files in STAGES.items():
-                shelf.stage(name, lambda made=files: made)
+                checkpoints.stage(name, lambda made=files: made)
         path.write_bytes((folder / STATE).read_bytes())
 
     return [made(write)]
@@ -589,7 +589,7 @@ def _audit_states() -> list[bytes]:
 
 def _go_on(path: Path) -> object:
     """Begin an audit in a folder with a damaged list: nothing outside of the folder may be read or removed."""
-    from fairchain.auditing.checkpoints import STATE, shelf_in
+    from fairchain.auditing.checkpoints import STATE, open_checkpoints
 
     folder, outside = path.parent / "audit", path.parent / "outside"
     shutil.rmtree(folder, ignore_errors=True)
@@ -601,8 +601,8 @@ def _go_on(path: Path) -> object:
             for filename, content in files.items():
                 (folder / filename).write_bytes(content)
         try:
-            with shelf_in(folder, "k", fresh=fresh, names=RESULTS) as shelf:
-                shelf.stage("verdict", lambda: {"verdict.json": b"4"})
+            with open_checkpoints(folder, "k", fresh=fresh, names=RESULTS) as checkpoints:
+                checkpoints.stage("verdict", lambda: {"verdict.json": b"4"})
         finally:
             if outside.read_bytes() != b"outside":
                 raise AssertionError("a file outside of the folder was changed")

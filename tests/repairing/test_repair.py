@@ -243,6 +243,13 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
         repair(None, spec, held_out=labelled(), **QUICK)
 
 
+def test_recorded_decisions_are_refused_also_beside_a_network(tmp_path: Path) -> None:
+    """With a path in the spec the model of the case was None, and an assertion failed."""
+    spec = asked(tmp_path, population__kind="table", population__as="population", population__prediction="said")
+    with pytest.raises(SpecError, match="recorded decisions have no network"):
+        repair(None, spec, table={**labelled(), "said": labelled()["label"]}, **QUICK)
+
+
 def test_a_sorted_file_is_searched_on_in_an_order_of_chance() -> None:
     rows = LabelledRows(np.arange(100.0)[:, None], np.arange(100) // 50)
     first = rows.shuffled(0).truth[:50]

@@ -1,7 +1,7 @@
-"""The paper's Algorithm 1 whole: verify and, if the network is not fair, say why and repair it; then the report.
+"""The paper's Algorithm 1: verify and, if the network is not fair, explain and repair it; then report.
 
-Each stage leaves files of plain values, and the report is made from these alone. So a run that was stopped ends with
-the same bytes as one that was not; times are in none of them.
+Each stage returns files of plain values, and the report is made from these. So an audit that was stopped ends with the
+same bytes as one that was not; times are in none of them.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ import hashlib
 import json
 import platform
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from fairchain._version import __version__
-from fairchain.auditing.checkpoints import Checkpoints, Files, shelf_in
+from fairchain.auditing.checkpoints import Checkpoints, open_checkpoints
 from fairchain.auditing.stages import (
     NOT_DONE,
-    AuditContext,
+    AuditRun,
+    Files,
+    Tell,
     chain_files,
     explain_files,
     repair_files,
@@ -31,38 +33,39 @@ from fairchain.auditing.stages import (
 )
 from fairchain.errors import AuditError, OutputError
 from fairchain.explaining.result import Explanation
-from fairchain.models import load_model
+from fairchain.prepare import prepare
 from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
-from fairchain.spec import Marginals, Spec, Table, load_spec, revise
+from fairchain.spec import Marginals, Table, load_spec, revise
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
+from fairchain.tables import read_table
 from fairchain.verification.all_pairs import AllPairs
 from fairchain.verification.record import VerdictRecord
 
 ABOUT = {
     "certificate.json": "the verdict with every count behind it",
-    "verdict.json": "the verdict, with those who are decided otherwise as another group",
+    "verdict.json": "the verdict, with counterfactual pairs",
     "all-pairs.json": "estimates for every group and pair",
-    "explanation.json": "every feature and neuron with its influence",
-    "chain.json": "the learned Markov chain with everything it holds",
+    "explanation.json": "every feature and neuron with its effect",
+    "chain.json": "the learned Markov chain, complete",
     "chain.prism": "the chain for PRISM and Storm",
     "chain.drn": "the chain for Storm",
     "chain.dot": "the chain as a drawing, for Graphviz",
     "repaired.onnx": "the repaired network",
     "repaired-certificate.json": "the verdict on the repaired network",
-    "repair.json": "what the repair tried, and what it costs",
+    "repair.json": "the candidates of the repair, and its price",
     "report.md": "this report in Markdown",
 }
-T = TypeVar("T")
-# Stages that may not be possible, by the file that then says why.
+# Stages that may not be possible, by the file that then has the reason.
 PARTS = {"explanation.json": "explanation", "chain.json": "chain", "repair.json": "repair"}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Step:
-    """How far an audit is: a stage that began, goes on (`detail` says how far), or is finished, now or before."""
+    """Progress of an audit: a stage that starts, continues (`detail` says how far), or is finished, now or before."""
 
     stage: str
     detail: str = ""
@@ -72,9 +75,9 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit came to: FAIR, UNFAIR, UNDECIDED or CONSTANT of the network as it is, and where everything is.
+    """The result of an audit: FAIR, UNFAIR, UNDECIDED or CONSTANT for the original network, and its files.
 
-    `recheck` are the commands with which the certificates can be checked from here.
+    `recheck` are the commands that check the certificates, from the working directory.
     """
 
     decision: str
@@ -103,144 +106,129 @@ def audit(
     fresh: bool = False,
     progress: Callable[[Step], None] | None = None,
 ) -> Audit:
-    """Verify, explain, repair and report, in a folder that keeps what is finished.
+    """Verify, explain, repair and report, in a folder that keeps finished stages.
 
     Parameters
     ----------
     spec
         The path of a spec file.
     folder
-        Where to write. An audit of the same question that was stopped there goes on.
+        Where to write. An audit of the same question that was stopped there continues.
     model
         A network's file instead of the spec's.
     data, label
-        Labelled rows, for the accuracy of a repaired network and for witnesses near to real people; and their column
-        with the true labels.
+        Labelled rows, for the accuracy of a repaired network and for witnesses near to real rows; and their column with
+        the true labels.
     repair
         Whether to repair an unfair network.
     seed, allow_constant, workers
         As for `verify`.
     fresh
-        Begin again, whatever the folder holds.
+        Start again, whatever the folder contains.
     progress
-        Called while stages begin, go on and end.
+        Called when a stage starts, reports its progress and ends.
 
     Returns
     -------
     Audit
-        The verdict, and where the report is.
+        The verdict, and the path of the report.
 
     Raises
     ------
     AuditError
-        If the folder cannot be used, or holds something else.
+        If the folder cannot be used, or contains something else.
     """
-    changes = {"guarantee__seed": seed, "guarantee__allow_constant": allow_constant}
-    question = _question(spec, model, data, label, changes, workers)
-    key, names = _key(question, repair=repair), ("report.html", *ABOUT)
+    question = revise(load_spec(spec), guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    if isinstance(question.population, CallablePopulation):
+        raise AuditError(f"{spec}: population.kind: an audit needs a population that the spec defines, not a function")
+    if model is not None:
+        if not Path(model).is_file():
+            raise AuditError(f"{model}: file not found; an audit needs the file of a network")
+        question = revise(question, model__path=str(model))
+    if label is not None and data is None:
+        raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --data')
+    table = read_table(data) if data is not None else None
+    if table is not None:
+        from fairchain.repairing.repair_data import read_labelled_rows
+
+        # Rows that cannot be used are reported before the work.
+        read_labelled_rows(table, question, label)
+    run = AuditRun(Path(spec).name, question, prepare(None, question), table, label, workers)
+    key, names = _key(run, data, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
-    with shelf_in(Path(folder), key, fresh=fresh, names=names) as shelf:
+    with open_checkpoints(Path(folder), key, fresh=fresh, names=names) as checkpoints:
         try:
-            findings = _stages(question, shelf, repair, progress or (lambda _: None), done)
+            findings = _run(run, checkpoints, repair, progress or (lambda _: None), done)
         except OutputError as error:
-            raise OutputError(f"{error}{_known(done)}") from None
-    commands = _commands(question, done, Path(folder))
+            known = _record(done, "verdict.json", VerdictRecord)
+            raise OutputError(f"{error}{f'; the verdict was {known.sentence}' if known else ''}") from None
+    commands = _commands(run, done, Path(folder))
     return Audit(findings.verdict.verdict, "repaired.onnx" in done, Path(folder), commands, findings)
 
 
-def _known(done: Mapping[str, bytes]) -> str:
-    """Return what is known of the verdict, for the message that it could not be written."""
-    found = _record(done, "verdict.json", VerdictRecord)
-    return "" if found is None else f"; the verdict was {found.sentence}"
-
-
-def _stages(
-    question: AuditContext, shelf: Checkpoints, repair: bool, tell: Callable[[Step], None], done: dict[str, bytes]
+def _run(
+    run: AuditRun, checkpoints: Checkpoints, repair: bool, report: Callable[[Step], None], done: dict[str, bytes]
 ) -> Findings:
-    """Run the stages; every file that they make goes into `done`, before it is written."""
+    """Run the stages; `done` gets every file that they return, before it is written."""
 
-    def stage(name: str, make: Callable[[AuditContext], Files], *, again: bool = False) -> None:
-        tell(Step(name))
-        asked = replace(question, tell=lambda detail: tell(Step(name, detail)))
-
+    def stage(name: str, make: Callable[[AuditRun, Tell], Files], *, again: bool = False) -> None:
         def made() -> Files:
-            files = make(asked)
+            files = make(run, lambda detail: report(Step(name, detail)))
             done.update(files)
             return files
 
-        files, kept = shelf.stage(name, made, again=again)
+        report(Step(name))
+        files, kept = checkpoints.stage(name, made, again=again)
         done.update(files)
-        tell(Step(name, finished=True, kept=kept))
+        report(Step(name, finished=True, kept=kept))
 
-    # The verdict is never taken from the folder, where anybody may have written another one.
+    # The verdict is never taken from the folder, where anyone may have written another one.
     stage("verify", verify_files, again=True)
-    decision = msgspec.json.decode(done["verdict.json"], type=VerdictRecord).verdict
+    assert run.verdict is not None
+    decision = run.verdict.conclusion
     stage("survey", survey_files)
     if decision in ("UNFAIR", "UNDECIDED"):
         stage("explain", explain_files)
-    stage("chain", lambda asked: chain_files(asked, _record(done, "explanation.json", Explanation)))
+        run.explanation = _record(done, "explanation.json", Explanation)
+    stage("chain", chain_files)
     if decision == "UNFAIR" and repair:
         stage("repair", repair_files)
-    findings = _findings(question, done, shelf.folder)
-    stage("report", lambda _: _report_files(findings), again=True)
+    findings = _findings(run, done, checkpoints.folder)
+
+    def report_files(_run: AuditRun, _tell: Tell) -> Files:
+        from fairchain.report.markdown import markdown
+        from fairchain.report.page import page
+
+        return {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}
+
+    stage("report", report_files, again=True)
     return findings
 
 
-def _question(
-    spec: str | Path,
-    model: str | Path | None,
-    data: str | Path | None,
-    label: str | None,
-    changes: Mapping[str, Any],
-    workers: int | None,
-) -> AuditContext:
-    asked = revise(load_spec(spec), **changes)
-    if isinstance(asked.population, CallablePopulation):
-        raise AuditError(f"{spec}: population.kind: an audit needs people that the spec itself can draw")
-    if model is not None:
-        if not Path(model).is_file():
-            raise AuditError(f"{model}: there is no such network; an audit is of a file")
-        asked = revise(asked, model__path=str(model))
-    recorded = getattr(asked.population, "prediction", None) is not None
-    network = load_model(asked.model.path, asked) if not recorded or asked.model.path is not None else None
-    if label is not None and data is None:
-        raise AuditError(f'label: "{label}" is a column of labelled rows, and none were given; give them with --data')
-    if data is not None:
-        from fairchain.repairing.repair_data import read_labelled_rows
-
-        # Before the work: rows that cannot be used are better known now.
-        read_labelled_rows(data, asked, label)
-    return AuditContext(Path(spec).name, asked, network, Path(data) if data is not None else None, label, workers)
-
-
-def _key(question: AuditContext, **options: bool) -> str:
-    """Of everything that the results depend on; where files lie does not matter, what is in them does."""
-    spec = msgspec.to_builtins(question.spec)
-    named = list(_files(question.spec, spec))
-    for written, key, path in named:
-        written[key] = path.name
+def _key(run: AuditRun, data: str | Path | None, **options: bool) -> str:
+    """Return a hash of everything that the results depend on: the contents and names of files, not their folders."""
+    spec = msgspec.to_builtins(run.spec)
+    contents = []
+    named = [(run.spec.model, spec["model"]), (run.spec.population, spec["population"])]
+    for part, values in [*named, *zip(run.spec.described, spec["feature"], strict=True)]:
+        for key, path in files_of(part).items():
+            values[key] = Path(path).name
+            if values is not spec["model"]:
+                contents.append(_checksums(Path(path)))
     parts = {
         "spec": spec,
-        "network": question.network.sha256 if question.network is not None else None,
-        "files": [_content(path) for written, _, path in named if written is not spec["model"]],
-        "data": _content(question.data) if question.data is not None else None,
-        "label": question.label,
+        "network": run.case.model.sha256 if run.case.model is not None else None,
+        "files": contents,
+        "data": _checksums(Path(data)) if data is not None else None,
+        "label": run.label,
         "options": options,
         "versions": _versions(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _files(spec: Spec, plain: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, Path]]:
-    """Every key of a spec that names a file: the part that it stands in, as plain values, the key, and the file."""
-    parts = [(spec.model, plain["model"]), (spec.population, plain["population"])]
-    for part, written in [*parts, *zip(spec.described, plain["feature"], strict=True)]:
-        for key, path in files_of(part).items():
-            yield written, key, Path(path)
-
-
-def _content(path: Path) -> list[str]:
-    """Checksums of a file, or of all files of a folder by their names; read piece by piece, however large."""
+def _checksums(path: Path) -> list[str]:
+    """Return checksums of a file, or of all files of a folder by their names; read piece by piece, however large."""
     inside = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     found = []
     for each in inside:
@@ -261,54 +249,55 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _only_says_why(done: Mapping[str, bytes], filename: str) -> bool:
-    """Whether a stage's file says why there is nothing."""
-    return filename in done and NOT_DONE in json.loads(done[filename])
+def _reason(done: Mapping[str, bytes], filename: str) -> str | None:
+    """Return why a stage was not possible; None if it was, or if it did not run."""
+    reason = json.loads(done[filename]).get(NOT_DONE) if filename in done else None
+    return str(reason) if reason is not None else None
 
 
 def _record(done: Mapping[str, bytes], filename: str, kind: type[T]) -> T | None:
-    """Return the record in a file; None if there is no such file, or it only says why there is no record."""
-    if filename not in done or _only_says_why(done, filename):
+    """Return the record in a file; None if there is no such file, or if it has a reason instead."""
+    if filename not in done or _reason(done, filename) is not None:
         return None
     return msgspec.json.decode(done[filename], type=kind)
 
 
-def _findings(question: AuditContext, done: Mapping[str, bytes], folder: Path) -> Findings:
-    from fairchain.chain.formats import read_chain
+def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Findings:
+    """Return the results that the report shows."""
+    reasons = {filename: reason for filename in PARTS if (reason := _reason(done, filename)) is not None}
+    if run.chain is None and "chain.json" in done and "chain.json" not in reasons:
+        from fairchain.chain.formats import read_chain
 
-    learned = "chain.json" in done and not _only_says_why(done, "chain.json")
-    why_not = {
-        filename: str(json.loads(done[filename])[NOT_DONE]) for filename in PARTS if _only_says_why(done, filename)
-    }
+        run.chain = read_chain(folder / "chain.json")
     return Findings(
-        title=question.name,
+        title=run.name,
         verdict=msgspec.json.decode(done["verdict.json"], type=VerdictRecord),
         all_pairs=_record(done, "all-pairs.json", AllPairs),
-        chain=read_chain(folder / "chain.json") if learned else None,
-        explanation=_record(done, "explanation.json", Explanation),
+        chain=run.chain,
+        explanation=run.explanation,
         repair=_record(done, "repair.json", RepairRecord),
-        recheck=_commands(question, done, None),
+        recheck=_commands(run, done, None),
         files={
             filename: about
             for filename, about in ABOUT.items()
-            if filename == "report.md" or (filename in done and filename not in why_not)
+            if filename == "report.md" or (filename in done and filename not in reasons)
         },
         versions=_versions(),
-        left_out={PARTS[filename]: reason for filename, reason in why_not.items()},
+        left_out={PARTS[filename]: reason for filename, reason in reasons.items()},
     )
 
 
-def _commands(question: AuditContext, done: Mapping[str, bytes], folder: Path | None) -> tuple[str, ...]:
-    """How to check the certificates: with the files where they are, or without a folder by their names alone."""
+def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> tuple[str, ...]:
+    """Return the commands that check the certificates: with the paths of all files, or without a folder by name."""
 
     def written(path: Path) -> str:
         return shlex.quote(path.name if folder is None else str(path))
 
-    made, population = folder or Path(), question.spec.population
+    made, population = folder or Path(), run.spec.population
     rows = population.path if isinstance(population, Table | Marginals | Texts) else None
     data = f" --data {written(Path(rows))}" if rows is not None else ""
     networks = {
-        "certificate.json": Path(question.spec.model.path or "") if question.network is not None else None,
+        "certificate.json": Path(run.spec.model.path or "") if run.case.model is not None else None,
         "repaired-certificate.json": made / "repaired.onnx",
     }
     return tuple(
@@ -316,10 +305,3 @@ def _commands(question: AuditContext, done: Mapping[str, bytes], folder: Path | 
         for name, path in networks.items()
         if name in done
     )
-
-
-def _report_files(findings: Findings) -> Files:
-    from fairchain.report.markdown import markdown
-    from fairchain.report.page import page
-
-    return {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}

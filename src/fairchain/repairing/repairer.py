@@ -460,7 +460,7 @@ def _statement(spec: Spec, judged: Sequence[Judged]) -> str:
     return (
         f"{verdict.statement} This is attempt {attempt.number}, at delta {attempt.delta:g}; attempts together wrongly "
         f"accept a network with probability at most {spec.guarantee.delta:g}. The search has not seen the draws on "
-        "which it was judged."
+        "which the network was judged."
     )
 
 
