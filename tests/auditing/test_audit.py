@@ -83,8 +83,9 @@ def test_an_audit_prepares_once_and_verifies_and_explains_once(tmp_path: Path, m
     def again(*_: object, **_options: object) -> Any:
         raise AssertionError
 
-    for name in ("explaining.explainer.gather", "repairing.repairer.gather", "repairing.repairer.verify_case"):
-        monkeypatch.setattr(f"fairchain.{name}", again)
+    for stage in ("explaining.explainer", "chain.context", "repairing.repairer"):
+        monkeypatch.setattr(f"fairchain.{stage}.gather", again)
+    monkeypatch.setattr("fairchain.repairing.repairer.verify_case", again)
     monkeypatch.setattr("fairchain.repairing.repairer.explain_case", again)
     monkeypatch.setattr("fairchain.chain.formats.read_chain", again)
     found, _ = run(write_question(tmp_path), tmp_path / "out")

@@ -21,7 +21,6 @@ import msgspec
 from fairchain._version import __version__
 from fairchain.auditing.checkpoints import Checkpoints, open_checkpoints
 from fairchain.auditing.stages import (
-    NOT_DONE,
     AuditRun,
     Files,
     Tell,
@@ -29,11 +28,13 @@ from fairchain.auditing.stages import (
     explain_files,
     repair_files,
     survey_files,
+    to_json,
     verify_files,
 )
-from fairchain.errors import AuditError, OutputError
+from fairchain.errors import AuditError, ChainError, ModelError, OutputError, SpecError
 from fairchain.explaining.result import Explanation
 from fairchain.prepare import prepare
+from fairchain.records import Record
 from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
 from fairchain.spec import Marginals, Table, load_spec, revise
@@ -58,9 +59,15 @@ ABOUT = {
     "repair.json": "the candidates of the repair, and its price",
     "report.md": "this report in Markdown",
 }
-# Stages that may not be possible, by the file that then has the reason.
-PARTS = {"explanation.json": "explanation", "chain.json": "chain", "repair.json": "repair"}
+# Stages that may not be possible for a question, by the file that then has the reason.
+OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "repair.json"}
 T = TypeVar("T")
+
+
+class NotPossible(Record, frozen=True):
+    """The reason why a stage is not possible for a question."""
+
+    not_possible: str | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,12 @@ def _run(
 
     def stage(name: str, make: Callable[[AuditRun, Tell], Files], *, again: bool = False) -> None:
         def made() -> Files:
-            files = make(run, lambda detail: report(Step(name, detail)))
+            try:
+                files = make(run, lambda detail: report(Step(name, detail)))
+            except (ChainError, ModelError, SpecError) as error:
+                if name not in OPTIONAL:
+                    raise
+                files = {OPTIONAL[name]: to_json(NotPossible(str(error)))}
             done.update(files)
             return files
 
@@ -249,22 +261,22 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _reason(done: Mapping[str, bytes], filename: str) -> str | None:
-    """Return why a stage was not possible; None if it was, or if it did not run."""
-    reason = json.loads(done[filename]).get(NOT_DONE) if filename in done else None
-    return str(reason) if reason is not None else None
+def _reasons(done: Mapping[str, bytes]) -> dict[str, str]:
+    """Return why stages were not possible, by the name of their file."""
+    read = {name: msgspec.json.decode(done[name], type=NotPossible) for name in OPTIONAL.values() if name in done}
+    return {name: record.not_possible for name, record in read.items() if record.not_possible is not None}
 
 
 def _record(done: Mapping[str, bytes], filename: str, kind: type[T]) -> T | None:
     """Return the record in a file; None if there is no such file, or if it has a reason instead."""
-    if filename not in done or _reason(done, filename) is not None:
+    if filename not in done or filename in _reasons(done):
         return None
     return msgspec.json.decode(done[filename], type=kind)
 
 
 def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Findings:
     """Return the results that the report shows."""
-    reasons = {filename: reason for filename in PARTS if (reason := _reason(done, filename)) is not None}
+    reasons = _reasons(done)
     if run.chain is None and "chain.json" in done and "chain.json" not in reasons:
         from fairchain.chain.formats import read_chain
 
@@ -283,7 +295,7 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
             if filename == "report.md" or (filename in done and filename not in reasons)
         },
         versions=_versions(),
-        left_out={PARTS[filename]: reason for filename, reason in reasons.items()},
+        left_out={Path(filename).stem: reason for filename, reason in reasons.items()},
     )
 
 

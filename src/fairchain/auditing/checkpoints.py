@@ -15,11 +15,15 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
 
 from fairchain.errors import AuditError
+from fairchain.records import Record
 from fairchain.system.atomic_write import place
 
 STATE = ".audit.json"
@@ -27,12 +31,21 @@ STATE = ".audit.json"
 LOCK = ".audit.lock"
 UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
 IN_USE = "{}: another audit is using it; wait for its end, or name another folder with -o"
-FORMAT = 2
+FORMAT: Literal[2] = 2
 # Prefix and suffix of unfinished files, which only an audit that was killed leaves behind.
 PART = (".fairchain-audit-", ".part")
 Files = Mapping[str, bytes]
-Stages = dict[str, dict[str, str]]
-Written = dict[str, list[str]]
+# The name of a file in the folder itself; a list that names anything else is not ours.
+Filename = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\x00]+$")]
+
+
+class State(Record, frozen=True):
+    """The list of an audit: finished stages with the checksums of their files, and checksums of all written files."""
+
+    format: Literal[2]
+    key: str
+    stages: dict[str, dict[Filename, str]]
+    written: dict[Filename, list[str]]
 
 
 @contextmanager
@@ -92,12 +105,12 @@ class Checkpoints:
         self.folder, self._key, self._names = folder, key, names
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._stages: Stages = {}
-            self._written: Written = {}
+            self._stages: dict[str, dict[str, str]] = {}
+            self._written: dict[str, list[str]] = {}
             self._begin(fresh)
         except OSError as error:
             raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
-        self._write(STATE, self._state())
+        self._save()
 
     def stage(self, name: str, make: Callable[[], Files], *, again: bool = False) -> tuple[dict[str, bytes], bool]:
         """Return the files of a stage, kept or made now, and whether these bytes were kept.
@@ -121,12 +134,12 @@ class Checkpoints:
             known = self._written.setdefault(filename, [])
             if digest not in known:
                 known.append(digest)
-        self._write(STATE, self._state())
+        self._save()
         for filename, content in made.items():
             self._write(filename, content)
         self._stages[name] = digests
         self._written |= {filename: [digest] for filename, digest in digests.items()}
-        self._write(STATE, self._state())
+        self._save()
         return made, False
 
     def _begin(self, fresh: bool) -> None:
@@ -141,16 +154,16 @@ class Checkpoints:
             )
         if known is None or fresh:
             # A network that was repaired for another question must not remain beside this report.
-            self._clear(known[2] if known is not None else {})
+            self._clear(known.written if known is not None else {})
             return
-        key, self._stages, self._written = known
-        if key != self._key:
+        self._stages, self._written = known.stages, known.written
+        if known.key != self._key:
             raise AuditError(
                 f"{self.folder}: contains an audit of another spec, network, data or version, or with other options; "
                 "name another folder with -o, or start again in this one with --fresh"
             )
 
-    def _clear(self, written: Written) -> None:
+    def _clear(self, written: Mapping[str, Sequence[str]]) -> None:
         """Remove the files that an audit wrote; raise an error, before that, for another file of such a name."""
         ours = []
         for filename in self._names:
@@ -180,21 +193,15 @@ class Checkpoints:
             found[filename] = content
         return found
 
-    def _state(self) -> bytes:
-        state = {"format": FORMAT, "key": self._key, "stages": self._stages, "written": self._written}
-        return (json.dumps(state, indent=1) + "\n").encode()
+    def _save(self) -> None:
+        state = State(FORMAT, self._key, self._stages, self._written)
+        self._write(STATE, (json.dumps(state.to_dict(), indent=1) + "\n").encode())
 
-    def _read(self) -> tuple[str, Stages, Written] | None:
-        """Return the key, the finished stages and the written files of an earlier audit; None if there is no list."""
+    def _read(self) -> State | None:
+        """Return the list of an earlier audit; None if there is none that can be read."""
         try:
-            state = json.loads((self.folder / STATE).read_bytes())
-            stages = {
-                str(name): {_inside(file): str(digest) for file, digest in listed.items()}
-                for name, listed in state["stages"].items()
-            }
-            written = {_inside(file): [str(digest) for digest in known] for file, known in state["written"].items()}
-            return (str(state["key"]), stages, written) if state["format"] == FORMAT else None
-        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            return msgspec.json.decode((self.folder / STATE).read_bytes(), type=State)
+        except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
 
     def _write(self, filename: str, content: bytes) -> None:
@@ -212,10 +219,3 @@ def _plain(path: Path) -> bytes | None:
         return path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else None
     except OSError:
         return None
-
-
-def _inside(filename: str) -> str:
-    """Return the name of a file in the folder; a list that names anything else is not ours."""
-    if Path(filename).name != filename or "\0" in filename:
-        raise ValueError(filename)
-    return filename

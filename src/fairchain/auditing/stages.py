@@ -1,6 +1,6 @@
 """The stages of an audit: each calls one package and returns its result as files of plain values, without times.
 
-A stage that is not possible for a question returns a file with the reason, and the audit continues.
+A stage raises an error where it is not possible for a question.
 """
 
 from __future__ import annotations
@@ -10,22 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairchain.errors import ChainError, ModelError, SpecError
 from fairchain.prepare import Case
+from fairchain.records import Record
 from fairchain.spec import Marginals, Spec, Table
 from fairchain.tables.read import RawTable
 
 if TYPE_CHECKING:
     from fairchain.chain import Chain
     from fairchain.explaining.result import Explanation, Influence
-    from fairchain.repairing.result import Repair
-    from fairchain.verification.all_pairs import AllPairs
     from fairchain.verification.verdict import Verdict
 
 # Units between the groups and the decision in the chain of a report: more cannot be read.
 UNITS_SHOWN = 2
-NOT_POSSIBLE = (ChainError, ModelError, SpecError)
-NOT_DONE = "not_possible"
 Files = Mapping[str, bytes]
 Tell = Callable[[str], None]
 
@@ -94,10 +90,7 @@ def explain_files(run: AuditRun, tell: Tell) -> Files:
 
     # Witnesses are searched in the population's own rows where it has rows.
     own = isinstance(run.spec.population, Table | Marginals) or run.spec.text is not None
-    try:
-        found = explain_case(run.case, table=None if own else run.table, workers=run.workers, progress=_rounds(tell))
-    except NOT_POSSIBLE as error:
-        return {"explanation.json": _not_possible(error)}
+    found = explain_case(run.case, table=None if own else run.table, workers=run.workers, progress=_rounds(tell))
     return {"explanation.json": to_json(found)}
 
 
@@ -107,17 +100,14 @@ def chain_files(run: AuditRun, tell: Tell) -> Files:
     from fairchain.chain.formats import chain_text
 
     states, view = chain_units(run.explanation) if run.explanation is not None else ([], None)
-    try:
-        run.chain = learn_chain(
-            run.case.model,
-            run.spec,
-            states=states,
-            view=view,
-            workers=run.workers,
-            progress=lambda done, _: tell(f"{done:,} rounds"),
-        )
-    except NOT_POSSIBLE as error:
-        return {"chain.json": _not_possible(error)}
+    run.chain = learn_chain(
+        None,
+        run.case,
+        states=states,
+        view=view,
+        workers=run.workers,
+        progress=lambda done, _: tell(f"{done:,} rounds"),
+    )
     return {f"chain.{form}": chain_text(run.chain, form).encode() for form in ("json", "prism", "drn", "dot")}
 
 
@@ -126,18 +116,15 @@ def repair_files(run: AuditRun, tell: Tell) -> Files:
     from fairchain.repairing.files import certificate_of
     from fairchain.repairing.repairer import repair_case
 
-    try:
-        found = repair_case(
-            run.case,
-            data=run.table,
-            label=run.label,
-            workers=run.workers,
-            progress=lambda at: tell(f"generation {at.iteration}, best gap {at.gap:.4f}"),
-            before=run.verdict,
-            explanation=run.explanation,
-        )
-    except NOT_POSSIBLE as error:
-        return {"repair.json": _not_possible(error)}
+    found = repair_case(
+        run.case,
+        data=run.table,
+        label=run.label,
+        workers=run.workers,
+        progress=lambda at: tell(f"generation {at.iteration}, best gap {at.gap:.4f}"),
+        before=run.verdict,
+        explanation=run.explanation,
+    )
     if found.stopped == "interrupted" or (found.after is not None and found.after.stopped == "interrupted"):
         raise KeyboardInterrupt
     files = {"repair.json": to_json(found)}
@@ -165,20 +152,12 @@ def chain_units(explanation: Explanation) -> tuple[list[str], Literal["last"] | 
     return [unit.name for unit in chosen], "last" if any(unit.kind == "cell" for unit in chosen) else None
 
 
-def to_json(result: Verdict | AllPairs | Explanation | Repair) -> bytes:
+def to_json(result: Verdict | Record) -> bytes:
     """Return a result as JSON without the seconds it took, which differ from run to run."""
     values = result.to_dict()
     for record in (values, values.get("before"), values.get("after")):
         if record is not None:
             record.pop("seconds", None)
-    return _dumped(values)
-
-
-def _not_possible(error: Exception) -> bytes:
-    return _dumped({NOT_DONE: str(error)})
-
-
-def _dumped(values: dict[str, Any]) -> bytes:
     return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
 
 

@@ -22,7 +22,7 @@ from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
 from fairchain.populations import Scratch
 from fairchain.populations.build import Left
-from fairchain.prepare import gather, group_population, read_question
+from fairchain.prepare import Case, gather, group_population, read_question
 from fairchain.spec import Group, Spec, Table
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed
@@ -73,7 +73,7 @@ class ChainContext:
 
 def subject_of(
     model: Any,
-    spec: Spec | str | Path,
+    spec: Spec | str | Path | Case,
     states: Sequence[str],
     seed: int | None,
     limits: Limits | None,
@@ -81,16 +81,17 @@ def subject_of(
     together: bool = True,
 ) -> ChainContext:
     """The network with the tensors that the states need, and the people; the states are of one chain or of one each."""
-    asked = read_question(spec, guarantee__seed=seed)
+    case = spec if isinstance(spec, Case) else None
+    asked = spec.spec if isinstance(spec, Case) else read_question(spec, guarantee__seed=seed)
     if isinstance(asked.population, Table | CallablePopulation):
         raise ChainError(
             "population.kind: a chain is learned from people whom the spec itself says how to draw; use "
             '"uniform", "marginals" or "network"'
         )
-    if model is None and asked.model.path is None:
+    if case is None and model is None and asked.model.path is None:
         raise ChainError("a chain is learned from a network; name its file: path = ... in [model]")
     wishes = parse_wishes(states, asked, together=together)
-    case = gather(model, asked, limits=limits)
+    case = case or gather(model, asked, limits=limits)
     loaded = case.model
     if not isinstance(loaded, OnnxModel):
         assert loaded is not None

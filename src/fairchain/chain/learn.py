@@ -25,13 +25,14 @@ from fairchain.chain.trace_counter import TraceCounter
 from fairchain.chain.traces import Counts
 from fairchain.errors import ChainError
 from fairchain.models import Limits
+from fairchain.prepare import Case
 from fairchain.spec import Spec
 from fairchain.verification.sampler import default_workers, thread_pool
 
 
 def learn_chain(
     model: Any,
-    spec: Spec | str | Path,
+    spec: Spec | str | Path | Case,
     *,
     states: Sequence[str] = (),
     kind: Kind = "product",
@@ -50,7 +51,7 @@ def learn_chain(
     Parameters
     ----------
     model, spec
-        As for `verify`; the network must be one that onnxruntime runs.
+        As for `verify`; the network must be one that onnxruntime runs. A `Case` in place of the spec has all of it.
     states
         Units to look at, in the order of the network: `capital-gain`, `layer3[2]`, `layer3:kmeans=3`,
         `lstm1:kmeans=4`, ...

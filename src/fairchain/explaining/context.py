@@ -14,7 +14,7 @@ from fairchain.models import OnnxModel
 from fairchain.populations import Population
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case, group_population
-from fairchain.spec import Group, Individual, Ratio, Spec, Table
+from fairchain.spec import Group, Spec, Table
 from fairchain.tables import TableRows
 
 # Addresses of chunks, far from those that verdicts and chains draw: the counted inputs, a pilot, and the donors whose
@@ -82,12 +82,8 @@ class EffectContext:
 
     @property
     def outcomes(self) -> tuple[int, ...]:
-        """The labels that are compared; of two labels one is enough for a difference."""
-        labels, question = self.spec.model.labels, self.spec.property
-        if question.outcome is not None:
-            return (labels.index(question.outcome),)
-        one = len(labels) == 2 and not isinstance(question, Ratio | Individual)
-        return (1,) if one else tuple(range(len(labels)))
+        """The labels that are counted: those of the comparison, or all where any change of a decision counts."""
+        return self.case.comparison.outcomes or tuple(range(len(self.spec.model.labels)))
 
     def inputs(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
         """Yield the inputs of a chunk as each group in turn; each array is valid until the next."""

@@ -6,41 +6,13 @@ Every optimiser works on vectors between -1 and 1, returns a whole generation at
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
-
-from fairchain.errors import SpecError
 
 Points = NDArray[np.float64]
 NAMES = ("evolution", "pso")
 # Dimensions up to which the evolution learns the covariance; of more it learns the variances.
 MOST_TOGETHER = 200
-
-
-def unknown_optimizer(name: str) -> str:
-    """Return the message for a name that is not in `NAMES`."""
-    return f'optimizer: unknown name "{name}"; expected one of {", ".join(NAMES)}'
-
-
-class Optimizer(Protocol):
-    """The protocol of an optimiser."""
-
-    def ask(self) -> Points:
-        """Return candidates to evaluate, (candidates, numbers)."""
-
-    def tell(self, points: Points, fitness: Points) -> None:
-        """Take the fitness of the candidates, in the same order."""
-
-
-def make_optimizer(name: str, start: Points, step: float, seed: int) -> Optimizer:
-    """Return the optimiser of this name, which starts near `start`."""
-    if name == "pso":
-        return Swarm(start, seed)
-    if name == "evolution":
-        return Evolution(start, step, seed)
-    raise SpecError(unknown_optimizer(name))
 
 
 class Swarm:
@@ -136,3 +108,8 @@ class Evolution:
         if not self._apart:
             values, self._axes = np.linalg.eigh((self._covariance + self._covariance.T) / 2)
         self._spread = np.sqrt(np.maximum(values, 1e-20))
+
+
+def make_optimizer(name: str, start: Points, step: float, seed: int) -> Swarm | Evolution:
+    """Return the optimiser of this name, one of `NAMES`, which starts near `start`."""
+    return Swarm(start, seed) if name == "pso" else Evolution(start, step, seed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,27 +22,6 @@ Point = NDArray[np.float64]
 CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank")
 # How far the influence of the protected features is reduced at the points that are scored first.
 STEPS = np.arange(1, 17) / 16
-
-
-class Parameters(Protocol):
-    """A way to change a network."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The name of each number."""
-
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        """The tensors that can become different."""
-
-    def weights(self, point: Point) -> dict[str, Array]:
-        """Return the values of the tensors."""
-
-    def starts(self) -> list[Point]:
-        """Return points to score before the search."""
-
-    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
-        """Return the numbers by name and in their own units."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +171,9 @@ class Shifts:
         return tuple(
             Adjustment(name, old, old + float(move)) for name, old, move in zip(self.names, olds, moves, strict=True)
         )
+
+
+Parameters = Scales | Shifts
 
 
 def last_layer(weights: Weights) -> Shifts:

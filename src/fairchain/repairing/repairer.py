@@ -20,7 +20,7 @@ from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Array, Weights
 from fairchain.prepare import Case, case_of, gather, read_question
 from fairchain.repairing.judge import Judge, Judged, candidates_of
-from fairchain.repairing.optimizers import NAMES, unknown_optimizer
+from fairchain.repairing.optimizers import NAMES
 from fairchain.repairing.parameters import (
     CHANGES,
     NamedUnit,
@@ -82,7 +82,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.optimizer not in NAMES:
-            raise SpecError(unknown_optimizer(self.optimizer))
+            raise SpecError(f'optimizer: unknown name "{self.optimizer}"; expected one of {", ".join(NAMES)}')
         if self.change not in CHANGES:
             raise SpecError(f'change: unknown name "{self.change}"; expected one of {", ".join(CHANGES)}')
         if self.change == "low-rank" and self.keep_protected:
