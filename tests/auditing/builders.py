@@ -29,16 +29,16 @@ def write_question(folder: Path, *, weight: float = 2.0, **property_: Any) -> Pa
 @contextmanager
 def few_people() -> Iterator[None]:
     """Every stage as it is, only smaller."""
+    from fairchain.auditing import auditor
     from fairchain.chain import stopping as effort
-    from fairchain.explaining import explainer
     from fairchain.repairing import repairer
     from fairchain.verification import all_pairs as survey
 
     with (
         patch.object(survey, "ROUNDS", 500),
         patch.object(survey.survey, "__kwdefaults__", {**survey.survey.__kwdefaults__, "rounds": 500}),
-        patch.object(explainer, "explain_case", partial(explainer.explain_case, rounds=500)),
-        patch.object(repairer, "repair_case", partial(repairer.repair_case, settings=repairer.Settings(iterations=1))),
+        patch.object(auditor, "explain_case", partial(auditor.explain_case, rounds=500)),
+        patch.object(auditor, "repair_case", partial(auditor.repair_case, settings=repairer.Settings(iterations=1))),
         patch.multiple(repairer, SEARCHED=512, REFINED=512),
         patch.object(effort, "ROUNDS", 500),
     ):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace as changed
 
-from fairchain.auditing import Step, audit, stages
+from fairchain.auditing import Step, audit, auditor
 from fairchain.errors import AuditError, DataError, ModelError
 from fairchain.explaining import Influence
 from fairchain.repairing.result import RepairRecord
@@ -87,7 +87,7 @@ def test_an_audit_prepares_once_and_verifies_and_explains_once(tmp_path: Path, m
         monkeypatch.setattr(f"fairchain.{stage}.gather", again)
     monkeypatch.setattr("fairchain.repairing.repairer.verify_case", again)
     monkeypatch.setattr("fairchain.repairing.repairer.explain_case", again)
-    monkeypatch.setattr("fairchain.chain.formats.read_chain", again)
+    monkeypatch.setattr("fairchain.auditing.auditor.read_chain", again)
     found, _ = run(write_question(tmp_path), tmp_path / "out")
     assert (found.repaired, set(found.findings.left_out)) == (True, set())
 
@@ -132,14 +132,12 @@ def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, mo
     """Ctrl-C lets verify and repair answer with what they know; another run would not answer the same."""
     import dataclasses
 
-    import fairchain.verification
-
-    verify = fairchain.verification.verify_case
+    verify = auditor.verify_case
 
     def cut_short(*arguments: Any, **options: Any) -> Any:
         return dataclasses.replace(verify(*arguments, **options), stopped="interrupted")
 
-    monkeypatch.setattr(fairchain.verification, "verify_case", cut_short)
+    monkeypatch.setattr(auditor, "verify_case", cut_short)
     with pytest.raises(KeyboardInterrupt):
         run(write_question(tmp_path), tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {".audit.json"}
@@ -232,7 +230,7 @@ def test_a_feature_called_seconds_is_not_a_time() -> None:
     witness = Witness(("a", "b"), ("no", "yes"), {"seconds": 3.0})
     found = builders.repair(2)
     found = changed(found, seconds=1.5, before=changed(found.before, seconds=2.5, witnesses=(witness,)))
-    read = json.loads(stages.to_json(found))  # type: ignore[arg-type]  # the record of a repair
+    read = json.loads(auditor.to_json(found))  # type: ignore[arg-type]  # the record of a repair
     assert "seconds" not in {*read, *read["before"], *read["after"]}
     assert read["before"]["witnesses"][0]["input"] == {"seconds": 3.0}
     assert msgspec.convert(read, RepairRecord) == changed(found, seconds=0.0, before=changed(found.before, seconds=0.0))
@@ -246,7 +244,7 @@ def test_units_that_are_drawn_part_the_groups() -> None:
         return changed(made.units[0], name=name, layer=layer, kind=kind, **bounds)
 
     def shown(*units: Influence) -> tuple[list[str], Any]:
-        return stages.chain_units(changed(made, layers=layers, units=units))
+        return auditor.chain_units(changed(made, layers=layers, units=units))
 
     layers = tuple(changed(made.layers[0], name=name) for name in ("inputs", "layer1", "layer2", "lstm1"))
     independent = unit("income", "inputs", 0.3, 0.0, "feature")

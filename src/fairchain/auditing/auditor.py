@@ -1,7 +1,7 @@
 """The paper's Algorithm 1: verify and, if the network is not fair, explain and repair it; then report.
 
-Each stage returns files of plain values, and the report is made from these. So an audit that was stopped ends with the
-same bytes as one that was not; times are in none of them.
+All stages work on one prepared case and hand their results on. Each returns files of plain values, without times, and
+the report is made from these. So an audit that was stopped ends with the same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -14,36 +14,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from fairchain._version import __version__
-from fairchain.auditing.checkpoints import Checkpoints, open_checkpoints
-from fairchain.auditing.stages import (
-    AuditRun,
-    Files,
-    Tell,
-    chain_files,
-    explain_files,
-    repair_files,
-    survey_files,
-    to_json,
-    verify_files,
-)
+from fairchain.auditing.checkpoints import Checkpoints, Files, open_checkpoints
+from fairchain.certificates import dump, make_certificate
+from fairchain.chain import Chain, learn_chain
+from fairchain.chain.formats import chain_text, read_chain
 from fairchain.errors import AuditError, ChainError, ModelError, OutputError, SpecError
-from fairchain.explaining.result import Explanation
-from fairchain.prepare import prepare
+from fairchain.explaining.explainer import explain_case
+from fairchain.explaining.result import Explanation, Influence
+from fairchain.prepare import Case, prepare
 from fairchain.records import Record
+from fairchain.repairing.files import certificate_of
+from fairchain.repairing.repair_data import read_labelled_rows
+from fairchain.repairing.repairer import repair_case
 from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
-from fairchain.spec import Marginals, Table, load_spec, revise
+from fairchain.report.markdown import markdown
+from fairchain.report.page import page
+from fairchain.spec import Marginals, Spec, Table, load_spec, revise
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
 from fairchain.tables import read_table
-from fairchain.verification.all_pairs import AllPairs
+from fairchain.tables.read import RawTable
+from fairchain.verification import verify_case
+from fairchain.verification.all_pairs import AllPairs, survey_case, survey_of_rows
 from fairchain.verification.record import VerdictRecord
+from fairchain.verification.verdict import Verdict
 
 ABOUT = {
     "certificate.json": "the verdict with every count behind it",
@@ -61,6 +62,9 @@ ABOUT = {
 }
 # Stages that may not be possible for a question, by the file that then has the reason.
 OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "repair.json"}
+# Units between the groups and the decision in the chain of a report: more cannot be read.
+UNITS_SHOWN = 2
+Tell = Callable[[str], None]
 T = TypeVar("T")
 
 
@@ -97,6 +101,33 @@ class Audit:
     def report(self) -> Path:
         """The page to read."""
         return self.folder / "report.html"
+
+
+@dataclass(eq=False)
+class AuditRun:
+    """One audit: what it is about, and the results that later stages use.
+
+    Parameters
+    ----------
+    name, spec, case
+        The name of the spec file, the spec with its file names, and the case prepared from it, for all stages.
+    table, label
+        Labelled rows, and their column of true labels.
+    workers
+        The number of threads.
+    verdict, explanation, chain
+        The results so far; None for what does not exist.
+    """
+
+    name: str
+    spec: Spec
+    case: Case
+    table: RawTable | None = None
+    label: str | None = None
+    workers: int | None = None
+    verdict: Verdict | None = None
+    explanation: Explanation | None = None
+    chain: Chain | None = None
 
 
 def audit(
@@ -156,8 +187,6 @@ def audit(
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --data')
     table = read_table(data) if data is not None else None
     if table is not None:
-        from fairchain.repairing.repair_data import read_labelled_rows
-
         # Rows that cannot be used are reported before the work.
         read_labelled_rows(table, question, label)
     run = AuditRun(Path(spec).name, question, prepare(None, question), table, label, workers)
@@ -208,13 +237,110 @@ def _run(
     findings = _findings(run, done, checkpoints.folder)
 
     def report_files(_run: AuditRun, _tell: Tell) -> Files:
-        from fairchain.report.markdown import markdown
-        from fairchain.report.page import page
-
         return {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}
 
     stage("report", report_files, again=True)
     return findings
+
+
+def verify_files(run: AuditRun, tell: Tell) -> Files:
+    """Verify; for rows the estimates of all pairs follow from the verdict."""
+
+    def progress(at: Any) -> None:
+        done = f"{at.evaluations:,} of {at.total:,} rows" if at.gap is None else f"{at.gap}"
+        tell(f"{done} so far")
+
+    verdict = verify_case(run.case, workers=run.workers, progress=progress)
+    if verdict.stopped == "interrupted":
+        raise KeyboardInterrupt
+    run.verdict = verdict
+    files = {"verdict.json": to_json(verdict)}
+    if verdict.certifiable:
+        files["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
+    if isinstance(run.spec.population, Table):
+        files["all-pairs.json"] = to_json(survey_of_rows(verdict))
+    return files
+
+
+def survey_files(run: AuditRun, tell: Tell) -> Files:
+    """Estimate every group and every pair, where inputs are drawn."""
+    found = survey_case(run.case, workers=run.workers, progress=_rounds(tell))
+    return {} if found is None else {"all-pairs.json": to_json(found)}
+
+
+def explain_files(run: AuditRun, tell: Tell) -> Files:
+    """Explain the gap."""
+    # Witnesses are searched in the population's own rows where it has rows.
+    own = isinstance(run.spec.population, Table | Marginals) or run.spec.text is not None
+    found = explain_case(run.case, table=None if own else run.table, workers=run.workers, progress=_rounds(tell))
+    return {"explanation.json": to_json(found)}
+
+
+def chain_files(run: AuditRun, tell: Tell) -> Files:
+    """Learn the chain through the units with the largest effects, and write it for other tools too."""
+    states, view = chain_units(run.explanation) if run.explanation is not None else ([], None)
+    chain = learn_chain(
+        None,
+        run.case,
+        states=states,
+        view=view,
+        workers=run.workers,
+        progress=lambda done, _: tell(f"{done:,} rounds"),
+    )
+    files = {f"chain.{form}": chain_text(chain, form).encode() for form in ("json", "prism", "drn", "dot")}
+    run.chain = chain
+    return files
+
+
+def repair_files(run: AuditRun, tell: Tell) -> Files:
+    """Repair the network; without an accepted one the file says what was tried."""
+    found = repair_case(
+        run.case,
+        data=run.table,
+        label=run.label,
+        workers=run.workers,
+        progress=lambda at: tell(f"generation {at.iteration}, best gap {at.gap:.4f}"),
+        before=run.verdict,
+        explanation=run.explanation,
+    )
+    if found.stopped == "interrupted" or (found.after is not None and found.after.stopped == "interrupted"):
+        raise KeyboardInterrupt
+    files = {"repair.json": to_json(found)}
+    if found.accepted and found.content is not None:
+        files["repaired.onnx"] = found.content
+        certificate = certificate_of(found, "repaired.onnx", timed=False)
+        if certificate is not None:
+            files["repaired-certificate.json"] = certificate
+    return files
+
+
+def chain_units(explanation: Explanation) -> tuple[list[str], Literal["last"] | None]:
+    """Return the units with the largest effects, one of each layer, in the order of the network, and their view.
+
+    A feature that is independent of the group looks the same for all groups, and is not shown. Of recurrent cells the
+    chain has the last step.
+    """
+    order = [layer.name for layer in explanation.layers]
+    first: dict[str, Influence] = {}
+    for unit in explanation.units:
+        dependent = unit.kind != "feature" or unit.sensitivity.low > 0
+        if unit.effect.low > 0 and dependent and unit.layer in order:
+            first.setdefault(unit.layer, unit)
+    chosen = sorted(list(first.values())[:UNITS_SHOWN], key=lambda unit: order.index(unit.layer))
+    return [unit.name for unit in chosen], "last" if any(unit.kind == "cell" for unit in chosen) else None
+
+
+def to_json(result: Verdict | Record) -> bytes:
+    """Return a result as JSON without the seconds it took, which differ from run to run."""
+    values = result.to_dict()
+    for record in (values, values.get("before"), values.get("after")):
+        if record is not None:
+            record.pop("seconds", None)
+    return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _rounds(tell: Tell) -> Callable[[int, int], None]:
+    return lambda done, total: tell(f"{done:,} of {total:,} rounds")
 
 
 def _key(run: AuditRun, data: str | Path | None, **options: bool) -> str:
@@ -278,8 +404,6 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
     """Return the results that the report shows."""
     reasons = _reasons(done)
     if run.chain is None and "chain.json" in done and "chain.json" not in reasons:
-        from fairchain.chain.formats import read_chain
-
         run.chain = read_chain(folder / "chain.json")
     return Findings(
         title=run.name,
