@@ -64,12 +64,6 @@ def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
     )
 
 
-def remaining(counts: EffectCounts) -> Floats:
-    """Return the estimated gap of the pair under each intervention, (units,)."""
-    left: Floats = (counts.plus - counts.minus) @ STEPS / (2 * counts.rounds)
-    return left
-
-
 def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
     """Return the gap of the pair as it is; each bound takes a third of delta, and `largest_gap` the last third."""
     low, high = mean_bounds(counts.now, SIGNS, delta / 3, delta / 3)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.explaining.context import PILOT, ComparedPair, EffectContext, check_explainable, context_of
-from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, remaining, sensitivities
-from fairchain.explaining.effect_counts import EffectCounter, EffectCounts
+from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, sensitivities
+from fairchain.explaining.effect_counts import STEPS, EffectCounter, EffectCounts
 from fairchain.explaining.examples import examples
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
 from fairchain.explaining.units import METHODS, Choice, Target, requested_units, targets_of
@@ -237,6 +237,7 @@ def _influences(
     # All rounds give the rate of each outcome in each group; the change by an intervention comes from fewer.
     rates = counts.together.diagonal(axis1=1, axis2=2) / counts.rounds + counts.shift / counts.shift_rounds
     spread = (rates.max(axis=2) - rates.min(axis=2)).max(axis=1)
+    remaining = (counts.plus - counts.minus) @ STEPS / (2 * counts.rounds)
     return tuple(
         Influence(
             name=target.name,
@@ -255,7 +256,7 @@ def _influences(
             share=found.estimate / largest[target.kind] if largest[target.kind] else 0.0,
         )
         for target, effect, left, widest, changed, found in zip(
-            targets, effects(counts, delta), remaining(counts), spread, counts.changed, sensitive, strict=True
+            targets, effects(counts, delta), remaining, spread, counts.changed, sensitive, strict=True
         )
     )
 
@@ -264,15 +265,20 @@ def _totals(units: Sequence[Influence], layers: Sequence[HiddenLayer]) -> tuple[
     """Return sums over layers, in the order of the network; a sum of bounds holds where all the bounds do."""
     operators = {layer.name: layer.operator for layer in layers}
     return tuple(
-        LayerTotal(name, operators.get(name, ""), len(part), _sum(part, "effect"), _sum(part, "sensitivity"))
+        LayerTotal(
+            name,
+            operators.get(name, ""),
+            len(part),
+            _sum([unit.effect for unit in part]),
+            _sum([unit.sensitivity for unit in part]),
+        )
         for name, members in groupby(units, key=lambda unit: unit.layer)
         for part in [list(members)]
     )
 
 
-def _sum(units: Sequence[Influence], measure: str) -> Interval:
-    each = [getattr(unit, measure) for unit in units]
-    return Interval(*(sum(getattr(interval, end) for interval in each) for end in ("estimate", "low", "high")))
+def _sum(each: Sequence[Interval]) -> Interval:
+    return Interval(sum(i.estimate for i in each), sum(i.low for i in each), sum(i.high for i in each))
 
 
 def _notes(context: EffectContext) -> tuple[str, ...]:

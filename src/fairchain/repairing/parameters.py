@@ -75,12 +75,11 @@ class Scales:
     def __init__(self, weights: Weights, units: Sequence[NamedUnit], means: Mapping[str, Array] | None) -> None:
         self._base = weights.values
         self._units = [each for each in units if weights.outgoing(each.unit)]
-        self._columns: list[list[tuple[WeightBlock, list[int]]]] = [weights.outgoing(each.unit) for each in self._units]
-        self._shares = [
-            [(block, constant_part(block, entries, self._base, means)) for block, entries in columns]
-            for columns in self._columns
+        self._columns = [
+            [(block, entries, constant_part(block, entries, self._base, means)) for block, entries in outgoing]
+            for outgoing in (weights.outgoing(each.unit) for each in self._units)
         ]
-        blocks = [block for columns in self._columns for block, _ in columns]
+        blocks = [block for columns in self._columns for block, _, _ in columns]
         biases = [block.bias for block in blocks if block.bias and means is not None]
         self.tensors = tuple(dict.fromkeys([*(block.tensor for block in blocks), *biases]))
         self.names = tuple(f"factor of {each.name}" for each in self._units)
@@ -88,12 +87,15 @@ class Scales:
     def weights(self, point: Point) -> dict[str, Array]:
         """Return the tensors with these factors."""
         changed = {name: self._base[name].copy() for name in self.tensors}
-        for value, columns, shares in zip(point, self._columns, self._shares, strict=True):
-            for block, entries in columns:
+        for value, columns in zip(point, self._columns, strict=True):
+            for block, entries, constant in columns:
                 np.moveaxis(changed[block.tensor], block.axis, 0)[entries] *= 1 + value
-            for block, share in shares:
-                if share is not None:
-                    add_to_bias(changed[block.bias or ""], block, -value * share)
+                if constant is not None:
+                    bias, amount = changed[block.bias or ""], -value * constant
+                    part = (
+                        bias[:, block.shift : block.shift + amount.shape[1]] if amount.ndim == 2 else bias.reshape(-1)
+                    )
+                    part += amount
         return changed
 
     def starts(self) -> list[Point]:
@@ -119,14 +121,6 @@ def constant_part(
     share = np.tensordot(mean[list(entries)], block.columns(base[block.tensor], entries), axes=1)
     # A convolution adds over its window too.
     return block.gain * (share.reshape(len(share), -1).sum(axis=1) if block.operator == "Conv" else share)
-
-
-def add_to_bias(bias: Array, block: WeightBlock, amount: Array) -> None:
-    """Add to the biases that belong to a block of weights."""
-    if amount.ndim == 2:
-        bias[:, block.shift : block.shift + amount.shape[1]] += amount
-    else:
-        bias.reshape(-1)[:] += amount
 
 
 @dataclass(frozen=True)
