@@ -1,4 +1,4 @@
-"""A small audit: a network of four neurons that looks at sex, and stages that work with few people."""
+"""A small audit: a network of four neurons that looks at sex, and stages that work with few inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_question(folder: Path, *, weight: float = 2.0, **property_: Any) -> Pa
 
 
 @contextmanager
-def few_people() -> Iterator[None]:
+def few_inputs() -> Iterator[None]:
     """Every stage as it is, only smaller."""
     from fairchain.auditing import auditor
     from fairchain.chain import stopping as effort

@@ -29,7 +29,7 @@ import fairchain.report.page
 import fairchain.verification.all_pairs  # noqa: F401
 from fairchain.auditing import audit
 from fairchain.auditing.checkpoints import PART, STATE, open_checkpoints
-from tests.auditing.builders import contents, few_people, write_question
+from tests.auditing.builders import contents, few_inputs, write_question
 
 KILLS = 50
 STAGES = {"one": {"a": b"1" * 70_000, "b": b"2"}, "two": {}, "three": {"c": b"3" * 1000}}
@@ -111,7 +111,7 @@ def at_random_moments(folder: Path) -> int:
     lots = random.Random(0)
 
     def run(place: Path) -> None:
-        with few_people():
+        with few_inputs():
             audit(spec, place, workers=1)
 
     child(lambda: run(folder / "first"))

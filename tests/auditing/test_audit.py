@@ -16,7 +16,7 @@ from fairchain.errors import AuditError, DataError, ModelError
 from fairchain.explaining import Influence
 from fairchain.repairing.result import RepairRecord
 from fairchain.verification.record import Witness
-from tests.auditing.builders import contents, few_people, write_question
+from tests.auditing.builders import contents, few_inputs, write_question
 from tests.report import builders
 
 FAIR_FILES = {
@@ -29,7 +29,7 @@ UNFAIR_FILES = FAIR_FILES | {"explanation.json", "repair.json", "repaired.onnx",
 def run(spec: Path, folder: Path, **options: Any) -> tuple[Any, dict[str, bool]]:
     """The audit, and of each stage whether it was there already."""
     steps: list[Step] = []
-    with few_people():
+    with few_inputs():
         found = audit(spec, folder, workers=1, progress=steps.append, **options)
     return found, {step.stage: step.kept for step in steps if step.finished}
 

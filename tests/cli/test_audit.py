@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.auditing.builders import SPEC, contents, few_people, write_question
+from tests.auditing.builders import SPEC, contents, few_inputs, write_question
 from tests.cli.test_commands import Cli
 from tests.test_guides import load
 
@@ -39,7 +39,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 def test_an_unfair_audit_tells_the_story_and_what_to_do_next(cli: Cli, tmp_path: Path) -> None:
     write_question(tmp_path)
-    with few_people():
+    with few_inputs():
         code, out, err = cli("audit", SPEC, "-o", "out", "--workers", "1")
     assert code == 1
     assert err == ""
@@ -67,7 +67,7 @@ def test_an_unfair_audit_tells_the_story_and_what_to_do_next(cli: Cli, tmp_path:
 
 def test_a_fair_audit_ends_with_0_and_json_is_one_object(cli: Cli, tmp_path: Path) -> None:
     write_question(tmp_path, weight=0.0)
-    with few_people():
+    with few_inputs():
         code, out, err = cli("audit", SPEC, "-o", "out", "--json")
     told = json.loads(out)
     assert (code, err) == (0, "")
@@ -80,7 +80,7 @@ def test_a_fair_audit_ends_with_0_and_json_is_one_object(cli: Cli, tmp_path: Pat
 
 def test_quiet_says_the_verdict_and_where_to_read(cli: Cli, tmp_path: Path) -> None:
     write_question(tmp_path, weight=0.0)
-    with few_people():
+    with few_inputs():
         code, out, _ = cli("audit", SPEC, "-o", "out", "-q")
     assert code == 0
     assert [line.partition(":")[0] for line in out.splitlines()] == ["FAIR", "Report"]
@@ -153,7 +153,7 @@ def test_on_a_terminal_the_stages_are_told_on_standard_error(
 ) -> None:
     write_question(tmp_path, weight=0.0)
     monkeypatch.setattr("fairchain.cli.audit.wanted", lambda quiet: not quiet)
-    with few_people():
+    with few_inputs():
         cli("audit", SPEC, "-o", "out")
         _, out, err = cli("audit", SPEC, "-o", "out")
     assert out.startswith("FAIR")

@@ -108,7 +108,7 @@ def test_rows_of_a_table_are_named(
     ("arguments", "message"),
     [
         (["explain", "nowhere.toml"], "nowhere.toml"),
-        (["explain", CREDIT, "--units", "layer77"], "there is features, layer1, layer2, layer3, layer4, layer5 (spec:"),
+        (["explain", CREDIT, "--units", "layer77"], "expected features, layer1, layer2, layer3, layer4, layer5 (spec:"),
         (["explain", CREDIT, "--delta", "2"], "delta"),
         (["explain", CREDIT, "--data", "nobody.csv"], "nobody.csv"),
         (["explain", CREDIT, "--rounds", "0"], "--rounds"),

@@ -39,7 +39,7 @@ Files = Mapping[str, bytes]
 Filename = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\x00]+$")]
 
 
-class State(Record, frozen=True):
+class AuditState(Record, frozen=True):
     """The list of an audit: finished stages with the checksums of their files, and checksums of all written files."""
 
     format: Literal[2]
@@ -194,13 +194,13 @@ class Checkpoints:
         return found
 
     def _save(self) -> None:
-        state = State(FORMAT, self._key, self._stages, self._written)
+        state = AuditState(FORMAT, self._key, self._stages, self._written)
         self._write(STATE, (json.dumps(state.to_dict(), indent=1) + "\n").encode())
 
-    def _read(self) -> State | None:
+    def _read(self) -> AuditState | None:
         """Return the list of an earlier audit; None if there is none that can be read."""
         try:
-            return msgspec.json.decode((self.folder / STATE).read_bytes(), type=State)
+            return msgspec.json.decode((self.folder / STATE).read_bytes(), type=AuditState)
         except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
 
