@@ -38,7 +38,7 @@ def measure(spec: Spec, kind: Kind, features: tuple[str, ...], epsilon: float) -
     start = time.perf_counter()
     states = [f"{name}:values" for name in (*features, LAST)]
     chain = learn_chain(None, spec, states=states, kind=kind, epsilon=epsilon, seed=0)
-    return Row(kind, len(chain), chain.about["rounds"], time.perf_counter() - start)
+    return Row(kind, len(chain), chain.metadata["rounds"], time.perf_counter() - start)
 
 
 def main() -> None:

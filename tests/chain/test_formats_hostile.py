@@ -133,18 +133,20 @@ LAB = [
     ("#DECLARATION\ninit a\n", '0 states have the label "init"'),
 ]
 
-PLAIN = '{"format": "fairchain-chain", "version": 1, "states": ["a"], "initial": 0, "labels": {}, "unvisited": [], '
-PLAIN += '"sources": [0], "targets": [0], "probabilities": [1], "low": null, "high": null, "counts": null, "about": {}}'
+PLAIN = '{"format": "fairchain-chain", "version": 2, "states": ["a"], "initial": 0, "labels": {}, "unvisited": [], '
+PLAIN += (
+    '"sources": [0], "targets": [0], "probabilities": [1], "low": null, "high": null, "counts": null, "metadata": {}}'
+)
 JSON = [
     ("", "is no chain in JSON"),
     ("[]", "is no chain in JSON"),
     ("{}", 'is no chain: "format" is "", not "fairchain-chain"'),
     ('{"format": "fairchain-certificate"}', 'is no chain: "format" is "fairchain-certificate"'),
-    (PLAIN.replace(": 1,", ": 2,", 1), 'has "version" 2, and this fairchain reads 1'),
+    (PLAIN.replace(": 2,", ": 1,", 1), "cannot read chain file version 1, expected 2; learn the chain again"),
     (PLAIN.replace('"initial": 0, ', ""), "missing required field `initial`"),
-    (PLAIN.replace('"about"', '"abuot"'), "unknown field `abuot`"),
-    (PLAIN.replace('"about": {}', '"about": ' + "[" * 100_000), "nested too deeply|malformed"),
-    (PLAIN.replace('"about": {}', '"about": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}"), "nested too deeply"),
+    (PLAIN.replace('"metadata"', '"metadat"'), "unknown field `metadat`"),
+    (PLAIN.replace('"metadata": {}', '"metadata": ' + "[" * 100_000), "nested too deeply|malformed"),
+    (PLAIN.replace('"metadata": {}', '"metadata": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}"), "nested too deeply"),
     (PLAIN.replace("[1]", "[NaN]"), "is no chain in JSON"),
     (PLAIN.replace("[1]", "[1e999]"), "out of range"),
     (PLAIN.replace("[1]", "[-1]"), "probabilities"),
@@ -168,13 +170,13 @@ JSON = [
     (PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [1.4]'), r"bounds \[0.5, 1.4\] .* from 0 to 1"),
     (
         PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [0.6]').replace(
-            '"about": {}', '"about": {"estimator": "frequency"}'
+            '"metadata": {}', '"metadata": {"estimator": "frequency"}'
         ),
         r"bounds \[0.5, 0.6\] .* leave out 1, its estimate",
     ),
     (PLAIN.replace('"counts": null', '"counts": [-1]'), "counts"),
     (PLAIN.replace('"counts": null', '"counts": [9223372036854775808]'), "counts"),
-    (PLAIN.replace('"about": {}', '"about": "x"'), "about"),
+    (PLAIN.replace('"metadata": {}', '"metadata": "x"'), "metadata"),
     (PLAIN[:-2], "malformed|truncated"),
     ("\n\n{\n]", "line 4: is no chain in JSON"),
 ]

@@ -173,7 +173,7 @@ def test_a_chain_that_stopped_by_its_counts_shows_the_bounds_that_stopped_it(kin
     assert chain.counts is not None
     learned = (chain.sources > 0) & (chain.targets != chain.sources)
     visits = np.bincount(chain.sources, chain.counts)[chain.sources]
-    low, high = probability_any_time(chain.counts[learned], visits[learned], chain.about["delta"] / learned.sum())
+    low, high = probability_any_time(chain.counts[learned], visits[learned], chain.metadata["delta"] / learned.sum())
     assert chain.low[learned] == pytest.approx(low, abs=1e-12)
     assert chain.high[learned] == pytest.approx(high, abs=1e-12)
     assert (chain.high - chain.probabilities)[learned].max() <= 0.03

@@ -19,7 +19,7 @@ from fairchain.chain.over_time.passage_bounds import folded_bounds
 from fairchain.chain.over_time.time_chain import TimePlan, build_over_time
 from fairchain.chain.over_time.time_counts import TimeCounts, TimeShape, count_traces
 from fairchain.errors import ChainError
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from fairchain.statistics.intervals import clopper_pearson
 
 Arrays = tuple[np.ndarray, np.ndarray, list[np.ndarray]]
@@ -54,7 +54,7 @@ def counted(groups: list[Arrays], shape: TimeShape) -> TimeCounts:
 
 def from_groups(chain: Chain, label: str) -> np.ndarray:
     """The probability of reaching a label from each of the two groups."""
-    values: np.ndarray = check(replace(chain, low=None, high=None), f'P=? [ F "{label}" ]').values[1:3]
+    values: np.ndarray = check_chain(replace(chain, low=None, high=None), f'P=? [ F "{label}" ]').values[1:3]
     return values
 
 
@@ -307,6 +307,6 @@ def test_chains_over_time_can_be_written_and_read(view: str, form: str, name: st
     )
     again = equal_on_disk(chain, tmp_path, form, name)
     for formula in ('P=? [ F "Y=l1" ]', 'P=? [ F "lstm1 cluster 2" ]', 'R=? [ F ("Y=l0" | "Y=l1") ]'):
-        assert check(again, formula).value == pytest.approx(check(chain, formula).value, abs=1e-12)
+        assert check_chain(again, formula).value == pytest.approx(check_chain(chain, formula).value, abs=1e-12)
     if form == "json":
         assert again == chain

@@ -12,7 +12,7 @@ from fairchain.pctl.formula import (
     Bound,
     Eventually,
     ExpectedSteps,
-    Gap,
+    GapQuery,
     Joined,
     Label,
     LongRun,
@@ -43,7 +43,7 @@ A, B, C = Label("a"), Label("b"), Label("c")
         ('R<=5 [ F "a" ]', ExpectedSteps(Bound("<=", 5.0), A)),
         ('R{"steps"}=? [ F "a" ]', ExpectedSteps(None, A)),
         ('T=? [ F "a" ]', ExpectedSteps(None, A)),
-        ('gap<=0.1 [ F "a" ] over "b", "c=*"', Gap(Bound("<=", 0.1), Eventually(A), ("b", "c=*"))),
+        ('gap<=0.1 [ F "a" ] over "b", "c=*"', GapQuery(Bound("<=", 0.1), Eventually(A), ("b", "c=*"))),
         ('"a" | "b" & !"c"', Joined("|", (A, Joined("&", (B, Not(C)))))),
         ('"a" => "b" <=> "c" => true', Joined("=>", (A, Joined("<=>", (B, C)), Truth(True)))),
         ('("a" | false) & "c"', Joined("&", (Joined("|", (A, Truth(False))), C))),
@@ -174,7 +174,7 @@ questions = st.one_of(
     st.builds(Probability, asked, paths(states)),
     st.builds(LongRun, asked, states),
     st.builds(ExpectedSteps, asked, states),
-    st.builds(Gap, asked, paths(states), st.lists(names, min_size=1, max_size=3).map(tuple)),
+    st.builds(GapQuery, asked, paths(states), st.lists(names, min_size=1, max_size=3).map(tuple)),
 )
 
 

@@ -152,7 +152,7 @@ class ChainLayout:
         return ChainBlock(self.states(column), target, taken.reshape(target.shape), exact, moments, steps)
 
 
-def build_chain(counts: PathCounts, plan: ChainPlan, about: Mapping[str, Any]) -> Chain:
+def build_chain(counts: PathCounts, plan: ChainPlan, metadata: Mapping[str, Any]) -> Chain:
     """Build the chain of counted traces, whose columns follow each other."""
     layout = ChainLayout(plan, [column.names for column in plan.columns])
     steps = range(len(counts.links))
@@ -160,29 +160,29 @@ def build_chain(counts: PathCounts, plan: ChainPlan, about: Mapping[str, Any]) -
     if possible <= MOST_POSSIBLE:
         tables = [link.dense(layout.copies[column]) for column, link in enumerate(counts.links)]
         blocks = [layout.block(column, [column + 1], table) for column, table in enumerate(tables)]
-        return chain_of_blocks(layout, blocks, plan, about)
+        return chain_of_blocks(layout, blocks, plan, metadata)
     if plan.estimator != "frequency":
         raise ChainError(
             f"{possible:,} transitions are possible, more than {MOST_POSSIBLE:,}; use the estimator "
             '"frequency", which leaves out transitions that were never seen'
         )
     seen = [_seen_transitions(layout, column, link) for column, link in enumerate(counts.links)]
-    return _assembled(layout, seen, plan, about, bounded=False)
+    return _assembled(layout, seen, plan, metadata, bounded=False)
 
 
 def chain_of_blocks(
-    layout: ChainLayout, blocks: Sequence[ChainBlock], plan: ChainPlan, about: Mapping[str, Any]
+    layout: ChainLayout, blocks: Sequence[ChainBlock], plan: ChainPlan, metadata: Mapping[str, Any]
 ) -> Chain:
     """Build a chain of all possible transitions; their bounds hold together with probability 1 - delta."""
     level = plan.delta / sum(block.taken.size for block in blocks)
-    return _assembled(layout, [block.transitions(level, plan) for block in blocks], plan, about)
+    return _assembled(layout, [block.transitions(level, plan) for block in blocks], plan, metadata)
 
 
 def _assembled(
     layout: ChainLayout,
     parts: Sequence[Transitions],
     plan: ChainPlan,
-    about: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     *,
     bounded: bool = True,
 ) -> Chain:
@@ -201,12 +201,12 @@ def _assembled(
         high=high[order] if bounded else None,
         counts=count[order],
         unvisited=frozenset(np.flatnonzero(~visited).tolist()) - {0},
-        about={
+        metadata={
             "kind": plan.kind,
             "estimator": plan.estimator,
             "delta": plan.delta,
             "units": [column.to_dict() for column in plan.columns],
-            **about,
+            **metadata,
         },
     )
 

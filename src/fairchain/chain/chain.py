@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from fairchain.errors import ChainError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-    from fairchain.pctl import QueryAnswer
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -44,12 +42,12 @@ class Chain:
     initial
         The state to start from.
     low, high
-        Bounds of each transition's probability, if they are known; they hold together as `about` says.
+        Bounds of each transition's probability, if they are known; they hold together as `metadata` says.
     counts
         How often each transition was seen, if it was learned.
     unvisited
         States of which nothing was ever seen: their rows are made up, and a query that depends on them says so.
-    about
+    metadata
         What else there is to say: kind, estimator, discretisers, fidelity. Plain JSON values.
     """
 
@@ -63,7 +61,7 @@ class Chain:
     high: Floats | None = None
     counts: NDArray[np.int64] | None = None
     unvisited: frozenset[int] = frozenset()
-    about: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check(self)
@@ -100,18 +98,6 @@ class Chain:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.states)}
-
-    def check(self, formula: str, *, state: str | None = None, engine: Literal["own", "storm"] = "own") -> QueryAnswer:
-        """Ask a PCTL formula of the chain, from its first state or another; see docs/queries.md.
-
-        >>> from fairchain.chain.sequences import chain_of_traces
-        >>> chain = chain_of_traces([["Start", "a", "yes"], ["Start", "a", "a", "no"]])
-        >>> chain.check('P=? [ F "yes" ]').value
-        0.5
-        """
-        from fairchain.pctl import check
-
-        return check(self, formula, state=state, engine=engine)
 
     def __str__(self) -> str:
         from fairchain.chain.display import chain_table
@@ -172,7 +158,7 @@ def _check_bounds(chain: Chain) -> None:
     if not rising.all():
         raise ChainError(f"{_bounds(chain, rising)} are not two numbers in rising order from 0 to 1")
     # A smoothed estimate need not lie between the bounds of the counts.
-    if chain.about.get("estimator") == "frequency":
+    if chain.metadata.get("estimator") == "frequency":
         inside = (chain.low <= chain.probabilities + ROUNDING) & (chain.probabilities <= chain.high + ROUNDING)
         if not inside.all():
             raise ChainError(
@@ -197,5 +183,5 @@ def _comparable(chain: Chain) -> tuple[Any, ...]:
         {label: states for label, states in chain.labels.items() if states},
         chain.initial,
         chain.unvisited,
-        dict(chain.about),
+        dict(chain.metadata),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.over_time.probes import LastSteps, probe_of, recurrent_layers
-from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wishes
+from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_requests
 from fairchain.errors import ChainError, ModelError
 from fairchain.models import Limits, OnnxModel
 from fairchain.models.inspect.activations import Probe, layers_of, resolve
@@ -46,12 +46,12 @@ class ChainContext:
     population: Any
     groups: tuple[Group, ...]
     seed: Seed
-    wishes: tuple[StateRequest, ...] = ()
+    requests: tuple[StateRequest, ...] = ()
     apart: bool = False
     left_out: Left = ()
 
     @property
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What every chain of this subject says about its origin, in plain JSON values."""
         return {
             "population": str(self.population),
@@ -89,16 +89,16 @@ def subject_of(
         )
     if model is None and asked.model.path is None:
         raise ChainError("a chain is learned from a network; name its file: path = ... in [model]")
-    wishes = parse_wishes(states, asked, together=together)
+    requests = parse_requests(states, asked, together=together)
     case = gather(model, asked, limits=limits, draw="groups")
     loaded = case.model
     if not isinstance(loaded, OnnxModel):
         assert loaded is not None
         raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
-    tensors = [wish.tensor for wish in wishes if wish.tensor is not None]
+    tensors = [request.tensor for request in requests if request.tensor is not None]
     _must_exist(loaded, asked, tensors)
     probe = probe_of(loaded, asked, tensors)
-    return ChainContext(asked, probe, case.population, case.groups, case.seed, tuple(wishes), left_out=case.left_out)
+    return ChainContext(asked, probe, case.population, case.groups, case.seed, tuple(requests), left_out=case.left_out)
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
@@ -122,11 +122,11 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
 
 def fitted(subject: ChainContext) -> tuple[StateUnit, ...]:
     """Fit the discretisers on a pilot sample of all groups; its people are not counted."""
-    if not subject.wishes:
+    if not subject.requests:
         return ()
     people = np.concatenate([shown.copy() for _, shown in subject.people(PILOT_CHUNK, PILOT)])
     _, hidden = subject.probe(people)
-    return fit_units(subject.wishes, subject.spec, people, hidden, subject.probe.widths)
+    return fit_units(subject.requests, subject.spec, people, hidden, subject.probe.widths)
 
 
 def every_unit(subject: ChainContext) -> list[str]:

@@ -88,20 +88,22 @@ def chain_html(chain: Chain, most: int | None = MOST) -> str:
 
 def heading(chain: Chain) -> str:
     """What the chain is, in a line: kind, size, and how far it may be from what it was learned from."""
-    about = chain.about
-    kind = ", ".join(plain(about[key]) for key in ("kind", "view", "estimator") if isinstance(about.get(key), str))
+    metadata = chain.metadata
+    kind = ", ".join(
+        plain(metadata[key]) for key in ("kind", "view", "estimator") if isinstance(metadata.get(key), str)
+    )
     parts = [_number(len(chain), "state"), _number(int((chain.probabilities > 0).sum()), "transition")]
-    if isinstance(about.get("rounds"), int):
-        parts.append(_number(about["rounds"], "round"))
+    if isinstance(metadata.get("rounds"), int):
+        parts.append(_number(metadata["rounds"], "round"))
     if chain.unvisited:
         parts.append(f"{_number(len(chain.unvisited), 'state')} never seen")
     text = f"Markov chain{f' ({kind})' if kind else ''}: {', '.join(parts)}"
-    return "; ".join(part for part in (text, _fidelity(about.get("fidelity")), left_out(chain)) if part)
+    return "; ".join(part for part in (text, _fidelity(metadata.get("fidelity")), left_out(chain)) if part)
 
 
 def left_out(chain: Chain) -> str:
-    """The groups that the chain leaves out as too small, with their shares; `about` may hold anything."""
-    found = chain.about.get("left_out")
+    """The groups that the chain leaves out as too small, with their shares; `metadata` may hold anything."""
+    found = chain.metadata.get("left_out")
     named = [
         f"{plain(str(each['name']))} (share {each['share']:.3g})"
         for each in (found if isinstance(found, list) else [])
@@ -115,7 +117,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def _fidelity(value: Any) -> str:
-    """How far P(label | group) is off, if it was measured; `about` may hold anything."""
+    """How far P(label | group) is off, if it was measured; `metadata` may hold anything."""
     phi = measured(value)
     if not phi:
         return ""
@@ -126,7 +128,7 @@ def _fidelity(value: Any) -> str:
 
 
 def measured(value: Any, decimals: int = 3) -> str:
-    """A measured error with its bounds, or nothing if it is none; `about` may hold anything."""
+    """A measured error with its bounds, or nothing if it is none; `metadata` may hold anything."""
     if not isinstance(value, dict):
         return ""
     numbers = [value.get(key) for key in ("estimate", "low", "high")]

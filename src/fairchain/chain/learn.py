@@ -20,7 +20,7 @@ from fairchain.chain.fidelity import fidelity
 from fairchain.chain.over_time.learn_over_time import is_over_time, learn_family_over_time, learn_over_time
 from fairchain.chain.over_time.time_chain import View
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.stopping import ROUNDS, Effort, Progress, Rule, enough
+from fairchain.chain.stopping import ROUNDS, LearningEffort, Progress, Rule, enough
 from fairchain.chain.trace_counter import TraceCounter
 from fairchain.chain.traces import Counts
 from fairchain.errors import ChainError
@@ -81,15 +81,15 @@ def learn_chain(
     18
     """
     _check(kind, estimator)
-    effort = Effort(rounds, epsilon, rule, progress)
+    effort = LearningEffort(rounds, epsilon, rule, progress)
     subject = subject_of(model, spec, states, seed, limits)
     over_time = is_over_time(subject, view)
     units = () if over_time else fitted(subject)
     apart = replace(subject, apart=kind == "shared")
     plan = _plan(subject, units, kind, estimator, any_time=epsilon is not None)
-    about = {
+    metadata = {
         "property": str(subject.spec.property),
-        **subject.about,
+        **subject.metadata,
         "rounds": None,
         "states": list(states),
         "epsilon": epsilon,
@@ -97,10 +97,12 @@ def learn_chain(
     }
     with thread_pool(workers or default_workers()) as pool:
         if over_time:
-            return learn_over_time(subject, plan, "unrolled" if view == "unrolled" else "folded", effort, pool, about)
+            return learn_over_time(
+                subject, plan, "unrolled" if view == "unrolled" else "folded", effort, pool, metadata
+            )
         counter = TraceCounter(apart, units, pool)
         counts, done = effort.spend(counter.path, lambda counts, near, by: enough(counts, plan, near, by))
-        chain = build_chain(counts, plan, {**about, "rounds": done})
+        chain = build_chain(counts, plan, {**metadata, "rounds": done})
         if kind == "shared":
             chain = _with_fidelity(chain, plan, counter.labels(FRESH, done))
     return chain
@@ -126,7 +128,7 @@ def learn_family(
     its last step; with `view` "folded", where all units are such, the chain runs through all of its steps.
     """
     _check(kind, estimator)
-    effort = Effort(rounds)
+    effort = LearningEffort(rounds)
     if view not in ("folded", "last"):
         raise ChainError(f'there is no family of view "{view}"; there is folded, last')
     if units is None:
@@ -144,10 +146,10 @@ def learn_family(
         counter = TraceCounter(subject, made, pool)
         counts = counter.family(rounds)
         fresh = counter.labels(FRESH, rounds) if kind == "shared" else None
-    about = {**subject.about, "rounds": rounds}
+    metadata = {**subject.metadata, "rounds": rounds}
     family = {}
     for text, plan, each in zip(units, plans, counts, strict=True):
-        chain = build_chain(each, plan, {**about, "states": [text]})
+        chain = build_chain(each, plan, {**metadata, "states": [text]})
         family[text] = chain if fresh is None else _with_fidelity(chain, plan, fresh)
     return family
 
@@ -179,4 +181,4 @@ def _plan(
 
 
 def _with_fidelity(chain: Chain, plan: ChainPlan, fresh: Counts) -> Chain:
-    return replace(chain, about={**chain.about, "fidelity": fidelity(chain, plan, fresh, plan.delta)})
+    return replace(chain, metadata={**chain.metadata, "fidelity": fidelity(chain, plan, fresh, plan.delta)})

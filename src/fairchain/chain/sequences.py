@@ -20,7 +20,7 @@ from fairchain.errors import ChainError
 def chain_of_traces(
     traces: Iterable[Sequence[str]],
     labels: Mapping[str, Iterable[str]] | None = None,
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Chain:
     """The chain of these traces by frequency; every state is a label of its own, besides the `labels` given.
 
@@ -64,5 +64,5 @@ def chain_of_traces(
         | {label: frozenset(number[name] for name in members) for label, members in (labels or {}).items()},
         initial=number[starts.pop()],
         counts=counts,
-        about={"kind": "traces", "estimator": "frequency", **(about or {})},
+        metadata={"kind": "traces", "estimator": "frequency", **(metadata or {})},
     )

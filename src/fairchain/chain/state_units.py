@@ -53,29 +53,29 @@ class StateRequest:
 class StateUnit:
     """A unit with its discretiser: where its numbers come from, and the states they become."""
 
-    wish: StateRequest
+    request: StateRequest
     discretizer: Discretizer
 
     def states(self, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.int64]:
         """The state of each person."""
-        return self.discretizer(numbers_of(self.wish, values, hidden))
+        return self.discretizer(numbers_of(self.request, values, hidden))
 
 
-def parse_wishes(texts: Sequence[str], spec: Spec, *, together: bool = True) -> list[StateRequest]:
+def parse_requests(texts: Sequence[str], spec: Spec, *, together: bool = True) -> list[StateRequest]:
     """Read units; those of one chain must differ, and none may be what makes the groups."""
-    wishes = [parse_wish(text, spec) for text in texts]
+    requests = [parse_request(text, spec) for text in texts]
     seen: set[str] = set()
-    for wish in wishes:
-        if wish.name in spec.property.protected:
-            raise ChainError(f"{wish.text}: the groups are made from {wish.name} already; leave it out of the states")
-        key = wish.name if together else wish.text
+    for request in requests:
+        if request.name in spec.property.protected:
+            raise ChainError(f"{request.text}: {request.name} already defines the groups; leave it out of the states")
+        key = request.name if together else request.text
         if key in seen:
-            raise ChainError(f"{wish.text}: {key} is asked for twice; a chain has each unit once")
+            raise ChainError(f"{request.text}: {key} is asked for twice; a chain has each unit once")
         seen.add(key)
-    return wishes
+    return requests
 
 
-def parse_wish(text: str, spec: Spec) -> StateRequest:
+def parse_request(text: str, spec: Spec) -> StateRequest:
     """Read `capital-gain:bins=5,10`; whether a tensor exists is for the network to say."""
     name, colon, how = text.rpartition(":")
     found = re.fullmatch(r"(\w+)(?:=(.*))?", how) if colon else None
@@ -121,34 +121,42 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
     return method, int(numbers[0]) if numbers else None, ()
 
 
-def numbers_of(wish: StateRequest, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
+def numbers_of(request: StateRequest, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
     """The numbers behind a unit, (rows, 1) or for a whole layer (rows, units)."""
-    if wish.feature is not None:
-        return values[:, wish.feature : wish.feature + 1]
-    assert wish.tensor is not None
-    layer = hidden[wish.tensor]
-    found = layer if wish.unit is None else layer[:, wish.unit : wish.unit + 1]
+    if request.feature is not None:
+        return values[:, request.feature : request.feature + 1]
+    assert request.tensor is not None
+    layer = hidden[request.tensor]
+    found = layer if request.unit is None else layer[:, request.unit : request.unit + 1]
     if not np.isfinite(found).all():
-        raise ChainError(f"{wish.name}: the network computes something there that is no finite number; choose another")
+        raise ChainError(f"{request.name}: the network computes NaN or infinite values there; choose another unit")
     return found
 
 
 def fit_units(
-    wishes: Sequence[StateRequest], spec: Spec, values: NDArray[np.floating], hidden: Hidden, widths: Mapping[str, int]
+    requests: Sequence[StateRequest],
+    spec: Spec,
+    values: NDArray[np.floating],
+    hidden: Hidden,
+    widths: Mapping[str, int],
 ) -> tuple[StateUnit, ...]:
     """Fit every discretiser on a pilot sample; from then on they are frozen."""
     units = []
-    for wish in wishes:
-        if wish.tensor is not None and wish.unit is not None and wish.unit >= widths[wish.tensor]:
-            raise ChainError(f'{wish.text}: "{wish.tensor}" has {widths[wish.tensor]} units, numbered from 0')
-        pilot = numbers_of(wish, values, hidden)
-        if wish.feature is not None:
-            made = fit_feature(spec.features[wish.feature], pilot[:, 0], wish.method, wish.parts, wish.edges)
+    for request in requests:
+        if request.tensor is not None and request.unit is not None and request.unit >= widths[request.tensor]:
+            raise ChainError(f'{request.text}: "{request.tensor}" has {widths[request.tensor]} units, numbered from 0')
+        pilot = numbers_of(request, values, hidden)
+        if request.feature is not None:
+            made = fit_feature(
+                spec.features[request.feature], pilot[:, 0], request.method, request.parts, request.edges
+            )
         elif pilot.shape[1] == 1:
-            made = fit_number(wish.name, pilot[:, 0], wish.method, wish.parts, wish.edges)
+            made = fit_number(request.name, pilot[:, 0], request.method, request.parts, request.edges)
         else:
-            if wish.method not in (None, "kmeans"):
-                raise ChainError(f'{wish.text}: a whole layer is divided by "kmeans"; name one unit: {wish.name}[0]')
-            made = fit_layer(wish.name, pilot, wish.parts)
-        units.append(StateUnit(wish, made))
+            if request.method not in (None, "kmeans"):
+                raise ChainError(
+                    f'{request.text}: a whole layer is divided by "kmeans"; name one unit: {request.name}[0]'
+                )
+            made = fit_layer(request.name, pilot, request.parts)
+        units.append(StateUnit(request, made))
     return tuple(units)

@@ -24,7 +24,7 @@ Counts = TypeVar("Counts", bound=Any)
 
 
 @dataclass(frozen=True)
-class Effort:
+class LearningEffort:
     """Rounds, or the most of them if there is an epsilon; the rule that says when it is reached; who is told."""
 
     rounds: int | None = None

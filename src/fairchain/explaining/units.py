@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.discretize import Discretizer
-from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wish
+from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_request
 from fairchain.errors import ModelError
 from fairchain.explaining.context import EffectContext
 from fairchain.explaining.recurrent_units import cell_layers
@@ -85,7 +85,7 @@ def wishes_of(case: EffectContext, units: Sequence[str] | None) -> tuple[list[St
             texts += [layer.name for layer in layers]
         else:
             texts.append(text)
-    found = [wish for text in dict.fromkeys(texts) for wish in _single(parse_wish(text, spec), layers, case)]
+    found = [wish for text in dict.fromkeys(texts) for wish in _single(parse_request(text, spec), layers, case)]
     if not found:
         raise ModelError(f"{case.model.name}: there is no unit to explain: no feature but protected ones, no layer")
     if len(found) > MOST_UNITS:

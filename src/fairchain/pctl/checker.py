@@ -10,7 +10,7 @@ import numpy as np
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl.answer import Quantity, QueryAnswer, plain
-from fairchain.pctl.formula import Formula, Gap, Measure, Probability
+from fairchain.pctl.formula import Formula, GapQuery, Measure, Probability
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.group_gaps import entered, groups_of, widest
 from fairchain.pctl.interval_bounds import Between, Bounds, Sat, decided
@@ -33,7 +33,9 @@ class Engine(Protocol):
         """(states,): the number that a measure stands for."""
 
 
-def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", state: str | None = None) -> QueryAnswer:
+def check_chain(
+    chain: Chain, formula: str | Formula, *, engine: EngineName = "own", state: str | None = None
+) -> QueryAnswer:
     """Ask a chain a question (docs/queries.md).
 
     Parameters
@@ -60,9 +62,9 @@ def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", s
     ...     sources=np.array([0, 0, 0, 1, 2]), targets=np.array([0, 1, 2, 1, 2]),
     ...     probabilities=np.array([0.5, 0.25, 0.25, 1.0, 1.0]), labels={"heads": frozenset({1})},
     ... )
-    >>> print(check(coin, 'P=? [ F "heads" ]'))
+    >>> print(check_chain(coin, 'P=? [ F "heads" ]'))
     0.5
-    >>> print(check(coin, 'P>=0.2 [ X "heads" ]', state="toss"))
+    >>> print(check_chain(coin, 'P>=0.2 [ X "heads" ]', state="toss"))
     true: 0.25 against >=0.2
     """
     asked = parse(formula if isinstance(formula, str) else str(formula))
@@ -71,7 +73,7 @@ def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", s
     points = Points.of(chain)
     bounds = Bounds.of(points) if chain.has_intervals else None
     query = _Query(points, _engine(engine, points), bounds, engine, start)
-    if isinstance(asked, Gap):
+    if isinstance(asked, GapQuery):
         return query.gap(asked)
     return query.measure(asked) if isinstance(asked, Measure) else query.truth(asked)
 
@@ -107,7 +109,7 @@ class _Query:
         between = None if self.bounds is None else _around(numbers, self.bounds.measure(asked))
         return self._compared(asked, numbers, between)
 
-    def gap(self, asked: Gap) -> QueryAnswer:
+    def gap(self, asked: GapQuery) -> QueryAnswer:
         """How far apart groups are: one number for the whole chain, the same in every state."""
         groups = groups_of(self.points.chain, asked)
         entries = [entered(self.points, states) for states in groups.values()]

@@ -160,7 +160,7 @@ class ExpectedSteps(Measure):
 
 
 @dataclass(frozen=True)
-class Gap(Measure):
+class GapQuery(Measure):
     """`gap=? [ path ] over "sex=*"`: the largest difference of the path's probability between two groups.
 
     Each of `groups` is a label, or a pattern in which `*` stands for any text. Only a whole question can be a gap.

@@ -9,7 +9,7 @@ import numpy as np
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl.equations import solve
-from fairchain.pctl.formula import Gap
+from fairchain.pctl.formula import GapQuery
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.interval_rows import difference
 from fairchain.pctl.label_names import no_label
@@ -17,7 +17,7 @@ from fairchain.pctl.lexer import quoted
 from fairchain.pctl.point_values import Points, holds_in
 
 
-def groups_of(chain: Chain, gap: Gap) -> dict[str, Mask]:
+def groups_of(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
     """The labels that a gap is over, each with its states.
 
     Raises

@@ -22,7 +22,7 @@ from fairchain.pctl.formula import (
     Eventually,
     ExpectedSteps,
     Formula,
-    Gap,
+    GapQuery,
     Joined,
     Label,
     LongRun,
@@ -212,7 +212,7 @@ class _Parser:
         while self._is(","):
             self._take()
             groups.append(self._group())
-        return Gap(bound, path, tuple(groups), column)
+        return GapQuery(bound, path, tuple(groups), column)
 
     def _group(self) -> str:
         if not self._is("label"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairchain.pctl.formula import Eventually, ExpectedSteps, Formula, Gap, LongRun, Next, Path, Probability, Until
+from fairchain.pctl.formula import Eventually, ExpectedSteps, Formula, GapQuery, LongRun, Next, Path, Probability, Until
 from fairchain.pctl.graph import Mask
 from fairchain.pctl.point_values import Points
 
@@ -12,7 +12,7 @@ from fairchain.pctl.point_values import Points
 def used_rows(points: Points, formula: Formula, start: Mask) -> Mask:
     """(states,): whose transitions matter for what a formula says in the states of `start`."""
     graph, every = points.graph, np.ones(points.graph.size, bool)
-    if isinstance(formula, Probability | Gap):
+    if isinstance(formula, Probability | GapQuery):
         return _used_by_path(points, formula.path, start)
     if isinstance(formula, LongRun):
         touched = graph.ahead(start, every)

@@ -17,7 +17,7 @@ from fairchain.chain.chain import Chain
 from fairchain.chain.formats.files import MOST_STATES, read_bytes
 from fairchain.errors import ChainError
 
-FORMAT, VERSION = "fairchain-chain", 1
+FORMAT, VERSION = "fairchain-chain", 2
 _COLUMNS = ("sources", "targets", "probabilities", "low", "high", "counts")
 State = Annotated[int, msgspec.Meta(ge=0, lt=MOST_STATES)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -35,7 +35,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The whole file: a chain in columns."""
 
     format: Literal["fairchain-chain"]
-    version: Literal[1]
+    version: Literal[2]
     states: list[str]
     initial: State
     labels: dict[str, list[State]]
@@ -46,7 +46,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     low: list[Share] | None
     high: list[Share] | None
     counts: list[Count] | None
-    about: dict[str, Any]
+    metadata: dict[str, Any]
 
 
 def to_text(chain: Chain) -> str:
@@ -59,12 +59,12 @@ def to_text(chain: Chain) -> str:
         "labels": {label: sorted(states) for label, states in chain.labels.items()},
         "unvisited": sorted(chain.unvisited),
         **{name: _column(getattr(chain, name)) for name in _COLUMNS},
-        "about": dict(chain.about),
+        "metadata": dict(chain.metadata),
     }
     try:
         entries = [f"{json.dumps(key)}: {_dumped(value)}" for key, value in content.items()]
     except (TypeError, ValueError, RecursionError) as error:
-        raise ChainError(f"the chain cannot be written as JSON: {error}; keep plain values in about") from None
+        raise ChainError(f"the chain cannot be written as JSON: {error}; keep plain values in metadata") from None
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
@@ -88,7 +88,7 @@ def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
             high=None if file.high is None else np.array(file.high, np.float64),
             counts=None if file.counts is None else np.array(file.counts, np.int64),
             unvisited=frozenset(file.unvisited),
-            about=file.about,
+            metadata=file.metadata,
         )
     except ChainError as error:
         raise ChainError(f"{path}: {error}; correct the file or write the chain again") from None
@@ -137,7 +137,8 @@ def _check_head(path: Path, content: bytes) -> None:
         )
     if head.version != VERSION:
         raise ChainError(
-            f'{path}: has "version" {head.version}, and this fairchain reads {VERSION}; use the one that wrote it'
+            f"{path}: cannot read chain file version {head.version}, expected {VERSION}; learn the chain again, or "
+            "export it to another format with the fairchain that wrote it"
         )
 
 

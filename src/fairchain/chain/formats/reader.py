@@ -97,9 +97,9 @@ class ChainReader:
         source, target, line = source[order], target[order], line[order]
         self._check_pairs(source, target, line)
         low, high = np.array(self.low)[order], np.array(self.high)[order]
-        probability, about = low, dict[str, Any]()
+        probability, metadata = low, dict[str, Any]()
         if self.has_intervals:
-            probability, about = self._inside(source, low, high, np.array(self.estimates)[order], size)
+            probability, metadata = self._inside(source, low, high, np.array(self.estimates)[order], size)
         self._check_sums(source, probability, line, size)
         try:
             return Chain(
@@ -112,7 +112,7 @@ class ChainReader:
                 low=low if self.has_intervals else None,
                 high=high if self.has_intervals else None,
                 unvisited=unvisited,
-                about=about,
+                metadata=metadata,
             )
         except ChainError as error:
             raise ChainError(f"{self.lines.path}: {error}; correct the file") from None

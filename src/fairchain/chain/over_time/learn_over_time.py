@@ -20,7 +20,7 @@ from fairchain.chain.over_time.probes import LastSteps, inside_of, recurrent_lay
 from fairchain.chain.over_time.time_chain import TimePlan, View, blocks_of, build_over_time, layout_of
 from fairchain.chain.over_time.time_counts import Passages, TimeCounts, TimeShape, check_lengths, count_passed
 from fairchain.chain.state_units import StateUnit, fit_units
-from fairchain.chain.stopping import ROUNDS, Effort, needed_by_paper
+from fairchain.chain.stopping import ROUNDS, LearningEffort, needed_by_paper
 from fairchain.chain.trace_counter import TraceCounter
 from fairchain.errors import ChainError
 
@@ -46,7 +46,7 @@ class TimeUnits:
     def plan(self, plan: ChainPlan, view: View) -> TimePlan:
         """The plan of a chain of these units, given what it has in common with other chains."""
         columns = tuple(unit.discretizer for unit in (self.timed, *self.after))
-        return TimePlan(replace(plan, columns=columns), self.shape(len(plan.labels)), self.timed.wish.name, view)
+        return TimePlan(replace(plan, columns=columns), self.shape(len(plan.labels)), self.timed.request.name, view)
 
 
 def is_over_time(subject: ChainContext, view: str | None) -> bool:
@@ -60,15 +60,15 @@ def is_over_time(subject: ChainContext, view: str | None) -> bool:
         raise ChainError(f"view: only states of a recurrent layer follow each other in time; {there}")
     if not recurrent or view == "last":
         return False
-    timed = [wish.text for wish in subject.wishes if wish.tensor in recurrent]
+    timed = [request.text for request in subject.requests if request.tensor in recurrent]
     if len(timed) > 1:
         raise ChainError(
             f"{timed[0]} and {timed[1]}: a chain over time is of one recurrent unit; "
             'ask for one, for clusters of its whole layer, or for view = "last"'
         )
-    if subject.wishes[0].tensor not in recurrent:
+    if subject.requests[0].tensor not in recurrent:
         raise ChainError(
-            f"{subject.wishes[0].text}: comes before {timed[0]}, which begins with the first step; name units behind "
+            f"{subject.requests[0].text}: comes before {timed[0]}, which begins with the first step; name units behind "
             'it after it, or ask for view = "last"'
         )
     return True
@@ -82,9 +82,9 @@ def learn_over_time(
     subject: ChainContext,
     plan: ChainPlan,
     view: View,
-    effort: Effort,
+    effort: LearningEffort,
     pool: ThreadPoolExecutor | None,
-    about: Mapping[str, Any],
+    metadata: Mapping[str, Any],
 ) -> Chain:
     """The chain of a subject whose first state is over time; `plan` is what it has in common with other chains."""
     timed, *after = fit_over_time(subject)
@@ -96,33 +96,35 @@ def learn_over_time(
         lambda first, rounds: counter.traces(first, rounds)[0],
         lambda counts, epsilon, rule: enough_over_time(counts, made, epsilon, rule),
     )
-    chain = build_over_time(counts, made, {**about, "rounds": done})
+    chain = build_over_time(counts, made, {**metadata, "rounds": done})
     fresh = TimeCounter(subject, [units], pool, moments=False).traces(FRESH, done)[0]
     return _with_fidelity(chain, made, fresh)
 
 
 def learn_family_over_time(
-    subject: ChainContext, plan: ChainPlan, effort: Effort, pool: ThreadPoolExecutor | None
+    subject: ChainContext, plan: ChainPlan, effort: LearningEffort, pool: ThreadPoolExecutor | None
 ) -> dict[str, Chain]:
     """A folded chain for every unit of a subject, all from the same inputs in one pass; all must be over time."""
-    for wish in subject.wishes:
-        if wish.tensor not in _recurrent(subject):
-            raise ChainError(f'{wish.text}: has one state and none over time; ask for it without view = "folded"')
+    for request in subject.requests:
+        if request.tensor not in _recurrent(subject):
+            raise ChainError(f'{request.text}: has one state and none over time; ask for it without view = "folded"')
     units = [_units(subject, unit) for unit in fit_over_time(subject)]
     plans = [unit.plan(plan, "folded") for unit in units]
     subject = replace(subject, apart=plan.kind == "shared")
     rounds = effort.rounds or ROUNDS
     counts = TimeCounter(subject, units, pool, moments=True).traces(0, rounds)
     fresh = TimeCounter(subject, units, pool, moments=False).traces(FRESH, rounds)
-    about = {**subject.about, "rounds": rounds}
+    metadata = {**subject.metadata, "rounds": rounds}
     return {
-        wish.text: _with_fidelity(build_over_time(one, made, {**about, "states": [wish.text]}), made, new)
-        for wish, made, one, new in zip(subject.wishes, plans, counts, fresh, strict=True)
+        request.text: _with_fidelity(build_over_time(one, made, {**metadata, "states": [request.text]}), made, new)
+        for request, made, one, new in zip(subject.requests, plans, counts, fresh, strict=True)
     }
 
 
 def _with_fidelity(chain: Chain, plan: TimePlan, fresh: TimeCounts) -> Chain:
-    return replace(chain, about={**chain.about, "fidelity": fidelity_over_time(chain, plan, fresh, plan.plan.delta)})
+    return replace(
+        chain, metadata={**chain.metadata, "fidelity": fidelity_over_time(chain, plan, fresh, plan.plan.delta)}
+    )
 
 
 def _units(subject: ChainContext, timed: StateUnit, after: Sequence[StateUnit] = ()) -> TimeUnits:
@@ -143,7 +145,7 @@ def fit_over_time(subject: ChainContext) -> tuple[StateUnit, ...]:
     hidden = {name: np.concatenate([part.layers[name] for part in parts]) for name in parts[0].layers}
     for name in parts[0].states:
         hidden[name] = np.concatenate([part.states[name][inside_of(part)] for part in parts])
-    return fit_units(subject.wishes, subject.spec, np.concatenate(people), hidden, probe.widths)
+    return fit_units(subject.requests, subject.spec, np.concatenate(people), hidden, probe.widths)
 
 
 class TimeCounter(TraceCounter):

@@ -61,11 +61,11 @@ class TimePlan:
         )
 
 
-def build_over_time(counts: TimeCounts, plan: TimePlan, about: Mapping[str, Any]) -> Chain:
+def build_over_time(counts: TimeCounts, plan: TimePlan, metadata: Mapping[str, Any]) -> Chain:
     """Build the chain of counted traces over time."""
     layout = layout_of(plan)
-    about = {"view": plan.view, "steps": plan.shape.steps, **about}
-    return chain_of_blocks(layout, blocks_of(counts, plan, layout), plan.plan, about)
+    metadata = {"view": plan.view, "steps": plan.shape.steps, **metadata}
+    return chain_of_blocks(layout, blocks_of(counts, plan, layout), plan.plan, metadata)
 
 
 def layout_of(plan: TimePlan) -> ChainLayout:
