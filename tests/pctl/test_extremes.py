@@ -55,7 +55,7 @@ def values_of(chain: Chain, formula: str) -> np.ndarray:
     """The answers of a chain without its bounds."""
     asked = parse(formula)
     assert isinstance(asked, Measure)
-    return Points.of(chain).measure(asked)
+    return Points(chain).measure(asked)
 
 
 def small(seed: int, *, open_ends: bool) -> Chain:

@@ -16,7 +16,8 @@ from scipy.sparse import csr_array, lil_array
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl import check_chain
-from fairchain.pctl.equations import _factorised, solve, topological
+from fairchain.pctl.equations import _factorised, solve
+from fairchain.pctl.graph import components_of
 from tests.pctl.builders import chain_of, clustered, random_chain
 
 INFINITE = float("inf")
@@ -411,15 +412,21 @@ def test_rows_that_a_file_rounded_are_scaled() -> None:
 
 
 @given(seeds, st.integers(1, 30))
-def test_ranks_of_a_graph_without_cycles(seed: int, size: int) -> None:
+def test_edges_between_components_lead_to_smaller_numbers(seed: int, size: int) -> None:
+    """The order in which equations are solved relies on it."""
     rng = np.random.default_rng(seed)
-    hidden = rng.permutation(size)
-    sources, targets = rng.integers(0, size, (2, 3 * size))
-    ahead = hidden[sources] <= hidden[targets]
-    sources, targets = sources[ahead], targets[ahead]
-    ranks = topological(size, sources, targets)
-    assert sorted(ranks) == list(range(size))
-    assert ((ranks[sources] < ranks[targets]) | (sources == targets)).all()
+    sources, targets = rng.integers(0, size, (2, int(rng.integers(1, 3 * size + 1))))
+    count, component = components_of(size, sources, targets)
+    assert sorted(set(component.tolist())) == list(range(count))
+    assert (component[sources] >= component[targets]).all()
+
+
+def test_components_in_another_order_are_refused() -> None:
+    with (
+        patch("scipy.sparse.csgraph.connected_components", return_value=(2, np.array([0, 1]))),
+        pytest.raises(RuntimeError, match="in another order"),
+    ):
+        components_of(2, np.array([0]), np.array([1]))
 
 
 @settings(max_examples=40, deadline=None)

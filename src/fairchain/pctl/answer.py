@@ -100,7 +100,7 @@ class QueryAnswer:
         word = "undecided" if self.undecided else str(self.value).lower()
         if self.quantity is None or not isinstance(self.formula, Measure):
             return f"{word}, {str(self.value).lower()} for the estimate" if self.undecided else word
-        return f"{word}: {self.quantity} against {self.formula.asked}"
+        return f"{word}: {self.quantity} against {self.formula.comparison}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an infinite number is the text "inf"."""

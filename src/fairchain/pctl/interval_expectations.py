@@ -150,11 +150,7 @@ def staged(rows: IntervalRows, inside: Mask) -> list[IntervalRows]:
     of_row = stage[component[rows.sources]]
     order = np.argsort(of_row, kind="stable")
     ends = np.searchsorted(of_row[order], np.arange(int(of_row.max()) + 2))
-    pieces = [order[begin:end] for begin, end in pairwise(ends) if end > begin]
-    return [
-        IntervalRows(rows.size, rows.sources[piece], rows.targets[piece], rows.low[piece], rows.high[piece])
-        for piece in pieces
-    ]
+    return [rows.part(order[begin:end]) for begin, end in pairwise(ends) if end > begin]
 
 
 def _heights(count: int, sources: Indices, targets: Indices) -> Indices | None:

@@ -3,7 +3,7 @@
     state   true  false  "label"  !phi  phi & psi  phi | psi  phi <=> psi  phi => psi  (phi)
             P>=p [ path ]   S>=p [ phi ]   R<=r [ F phi ]
     path    X phi   F phi   G phi   phi U psi   phi W psi; after F, G, U: <=k <k =k >=k >k [j,k], after W: <=k <k
-    asked   P=? [ path ]   S=? [ phi ]   R=? [ F phi ]   gap=? [ path ] over "group", "group=*"   or any state formula
+    query   P=? [ path ]   S=? [ phi ]   R=? [ F phi ]   gap=? [ path ] over "group", "group=*"   or any state formula
 
 Signs bind in the order given, `!` most; F, G and X take everything up to the bracket.
 """
