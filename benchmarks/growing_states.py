@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from benchmarks.power import power
 from fairchain import example, load_spec
-from fairchain.chain.build import Kind
 from fairchain.chain.learn import learn_chain
+from fairchain.chain.plan import Kind
 from fairchain.spec import Spec, revise
 
 # Features in the order of the network, each added to those before; sex comes last and has two values, so that the

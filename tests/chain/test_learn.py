@@ -10,9 +10,9 @@ import pytest
 
 from fairchain import example, load_spec, verify
 from fairchain.chain import Chain
-from fairchain.chain.context import subject_of
+from fairchain.chain.context import prepare_context
 from fairchain.chain.display import heading
-from fairchain.chain.estimators import estimate
+from fairchain.chain.estimates import estimate
 from fairchain.chain.learn import learn_chain, learn_family
 from fairchain.chain.state_units import numbers_of, parse_request
 from fairchain.chain.traces import count_link
@@ -165,7 +165,7 @@ def test_a_state_that_cannot_be_had_is_one_message(states: list[str], message: s
 
 def test_the_shares_of_groups_are_those_of_the_population() -> None:
     spec = load_spec(example("credit"))
-    subject = subject_of(None, spec, (), None, None)
+    subject = prepare_context(None, spec, (), None, None)
     chain = learn_chain(None, spec, rounds=100)
     shares = np.asarray(subject.population.shares())
     assert chain.probabilities[chain.sources == 0] == pytest.approx(shares / shares.sum())
@@ -218,8 +218,8 @@ def test_every_shared_chain_of_a_family_has_its_fidelity() -> None:
         ({"epsilon": 0.5}, "epsilon: found 0.5"),
         ({"rounds": 0}, "at least one"),
         ({"rounds": 10**20}, "at most 1,000,000,000"),
-        ({"kind": "both"}, 'no chain of kind "both"'),
-        ({"estimator": "mean"}, 'no estimator "mean"'),
+        ({"kind": "both"}, 'unknown kind of chain "both"'),
+        ({"estimator": "mean"}, 'unknown estimator "mean"'),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:

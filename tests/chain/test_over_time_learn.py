@@ -10,7 +10,7 @@ import pytest
 
 from fairchain.chain import read_chain, write_chain
 from fairchain.chain.learn import learn_chain, learn_family
-from fairchain.chain.over_time.probes import LastSteps, probe_of
+from fairchain.chain.probes import LastSteps, probe_of
 from fairchain.errors import ChainError, FairchainError
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
@@ -118,7 +118,7 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
         (["lstm1[0]", "lstm1[1]"], None, "one recurrent unit"),
         (["x0", "lstm1[1]"], "folded", "comes before"),
         (["x0"], "folded", "name one of lstm1, lstm1.cell"),
-        (["lstm1"], "rolled", 'no view "rolled"; there is folded, unrolled, last'),
+        (["lstm1"], "rolled", 'unknown view "rolled"; expected one of folded, unrolled, last'),
         (["lstm1[3]"], None, '"lstm1" has 3 units'),
         (["lstn1"], None, "did you mean lstm1"),
         (["comment"], None, 'no layer or tensor "comment"; there is lstm1, lstm1.cell'),
@@ -134,9 +134,9 @@ def test_what_cannot_be_had_is_one_message(spec: Spec, states: list[str], view: 
 
 
 def test_a_unit_without_steps_has_no_folded_chain(spec: Spec) -> None:
-    with pytest.raises(ChainError, match="x0: has one state"):
+    with pytest.raises(ChainError, match="x0: has no states over time"):
         learn_family(None, spec, units=["lstm1[0]", "x0"], view="folded", rounds=100)
-    with pytest.raises(ChainError, match="there is folded, last"):
+    with pytest.raises(ChainError, match="expected folded or last"):
         learn_family(None, spec, units=["lstm1[0]"], view="unrolled", rounds=100)  # type: ignore[arg-type]
 
 

@@ -81,11 +81,14 @@ class Evaluator(ABC, Generic[S, N]):
 
     def joined(self, sign: str, parts: list[Any]) -> S:
         """Evaluate parts with `&`, `|`, `=>` or `<=>` between them; `=>` associates to the right."""
+        found: S
         if sign == "=>":
-            return reduce(lambda after, before: ~before | after, parts[::-1])
-        if sign == "<=>":
-            return reduce(lambda one, two: (one & two) | (~one & ~two), parts)
-        return reduce(and_ if sign == "&" else or_, parts)
+            found = reduce(lambda after, before: ~before | after, parts[::-1])
+        elif sign == "<=>":
+            found = reduce(lambda one, two: (one & two) | (~one & ~two), parts)
+        else:
+            found = reduce(and_ if sign == "&" else or_, parts)
+        return found
 
     @abstractmethod
     def truth(self, value: bool) -> S:
