@@ -148,10 +148,10 @@ def _must_not_be_learned(source: Path, options: list[str]) -> None:
 
 
 def _must_not_be_read(source: Path, output: Path, form: str) -> None:
-    from fairchain.chain.formats import files_of, form_of
+    from fairchain.chain.formats import files_of, format_of
     from fairchain.errors import ChainError
 
-    read = (source,) if source.suffix.lower() in SPECS else files_of(source, form_of(source, None))
+    read = (source,) if source.suffix.lower() in SPECS else files_of(source, format_of(source, None))
     for path in files_of(output, form):
         if any(path.resolve() == each.resolve() for each in read):
             raise ChainError(f"{path}: is what the chain is read from; name another file with -o")
@@ -161,7 +161,7 @@ def _holds_a_chain(path: Path) -> bool:
     """Whether a JSON file is a chain of ours and not a spec."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
-    from fairchain.chain.formats.files import MOST_BYTES
+    from fairchain.chain.formats.reading import MOST_BYTES
 
     with path.open("rb") as file:
         return b'"fairchain-chain"' in file.read(MOST_BYTES)

@@ -105,7 +105,7 @@ def check_chain(
         low=low,
         high=high,
         values=found,
-        bounds=None if between is None else tuple(between),
+        bounds=None if between is None else (between.low, between.high),
         quantity=quantity,
         groups=groups,
         depends_on=_unvisited(points, query, origin),
@@ -149,7 +149,7 @@ def _gap(
         high = np.array([around.high[states].max() for states in groups.values()])
         quantities = [Quantity(*map(float, triple)) for triple in zip(means, low, high, strict=True)]
         between = Between(*(np.full_like(gap, bound) for bound in widest(low, high)))
-    return gap, between, dict(zip(groups, quantities, strict=True)), (entries > 0).any(axis=0)
+    return gap, between, dict(zip(groups, quantities, strict=True)), np.logical_or.reduce(entries > 0)
 
 
 def _unvisited(points: Points, query: Formula, start: Mask) -> tuple[str, ...]:

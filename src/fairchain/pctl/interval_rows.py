@@ -80,8 +80,8 @@ class IntervalRows:
 
     def part(self, chosen: Mask | Indices) -> IntervalRows:
         """Return some of the transitions, in the given order."""
-        columns = (self.sources, self.targets, self.low, self.high)
-        return IntervalRows(self.size, *(column[chosen] for column in columns))
+        ends = self.sources[chosen], self.targets[chosen]
+        return IntervalRows(self.size, *ends, self.low[chosen], self.high[chosen])
 
     def only(self, states: Mask) -> IntervalRows:
         """Return the rows of some states."""
