@@ -160,7 +160,7 @@ JSON = [
     (PLAIN.replace('["a"]', '["\\ud800"]'), "not a chain in JSON"),
     (PLAIN.replace('["a"]', "[]"), "at least one state"),
     (PLAIN.replace('"initial": 0', '"initial": 5'), "initial state does not exist"),
-    (PLAIN.replace('"labels": {}', '"labels": {"x": [3]}'), 'label "x" stands at a state that does not exist'),
+    (PLAIN.replace('"labels": {}', '"labels": {"x": [3]}'), 'label "x" names a state that does not exist'),
     (PLAIN.replace('"unvisited": []', '"unvisited": [3]'), '"unvisited" names a state that does not exist'),
     (PLAIN.replace('"low": null', '"low": [0.5]'), '"low" and "high" belong together'),
     (

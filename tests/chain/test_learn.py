@@ -138,9 +138,9 @@ def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_
     [
         (["leyer3[2]"], "did you mean layer3"),
         (["layer3[16]"], r'"layer3" has 16 units, numbered from 0'),
-        (["capital-gain:kmeens=3"], 'no way "kmeens"'),
+        (["capital-gain:kmeens=3"], 'unknown method "kmeens"'),
         (["capital-gain:kmeans=1"], "2 or more"),
-        (["capital-gain:bins=a"], "a is no number"),
+        (["capital-gain:bins=a"], "a is not a number"),
         (["layer3:sign"], "whole layer"),
         (["sex:kmeans=2"], "a category has no order"),
         (["layer5[0]:quantiles=1000"], "distinct"),
@@ -149,9 +149,9 @@ def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_
         ([f"age:bins={','.join(map(str, range(1000)))}"], "give fewer than 1,000"),
         (["layer3[2]:sign=5"], "sign takes no number; leave =5 out"),
         (["sex:values=2"], "values takes no number"),
-        (["age:thirds=3"], 'no way "thirds"'),
-        (["age", "layer3[2]", "age:bins=3"], "age:bins=3: age is asked for twice"),
-        (["layer3[2]", "layer3[2]"], r"layer3\[2\] is asked for twice"),
+        (["age:thirds=3"], 'unknown method "thirds"'),
+        (["age", "layer3[2]", "age:bins=3"], "age:bins=3: age is requested twice"),
+        (["layer3[2]", "layer3[2]"], r"layer3\[2\] is requested twice"),
         (["race"], "race already defines the groups"),
         (["educatoin"], "did you mean education"),
     ],
@@ -197,7 +197,7 @@ def test_units_that_cannot_be_are_named_before_anybody_is_asked(monkeypatch: pyt
 def test_a_family_may_divide_a_unit_in_two_ways_but_not_twice_alike() -> None:
     units = ["layer3[2]", "layer3[2]:quantiles=3"]
     assert list(learn_family(None, CENSUS, units=units, rounds=200)) == units
-    with pytest.raises(ChainError, match="asked for twice"):
+    with pytest.raises(ChainError, match="requested twice"):
         learn_family(None, CENSUS, units=["age", "age"], rounds=200)
 
 

@@ -121,9 +121,9 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
         (["lstm1"], "rolled", 'unknown view "rolled"; expected one of folded, unrolled, last'),
         (["lstm1[3]"], None, '"lstm1" has 3 units'),
         (["lstn1"], None, "did you mean lstm1"),
-        (["comment"], None, 'no layer or tensor "comment"; there is lstm1, lstm1.cell'),
+        (["comment"], None, 'unknown layer or tensor "comment"; expected one of lstm1, lstm1.cell'),
         (["lstm1:sign"], None, "whole layer"),
-        (["lstm1[0]:kmeens=2"], None, 'no way "kmeens"'),
+        (["lstm1[0]:kmeens=2"], None, 'unknown method "kmeens"'),
     ],
     ids=lambda value: str(value)[:24],
 )

@@ -74,11 +74,11 @@ MISTAKES = {
     "too many clusters": (['P=? [ F "Y=>50K" ]', "--states", "layer5:kmeans=5000"], "at most 64 parts"),
     "more parts than values": (['P=? [ F "Y=>50K" ]', "--states", "capital-loss:quantiles=1000"], "distinct"),
     "a number for nothing": (['P=? [ F "Y=>50K" ]', "--states", "layer5[0]:sign=5"], "sign takes no number"),
-    "no such way": (['P=? [ F "Y=>50K" ]', "--states", "age:deciles"], 'no way "deciles"'),
+    "no such way": (['P=? [ F "Y=>50K" ]', "--states", "age:deciles"], 'unknown method "deciles"'),
     "no such feature": (['P=? [ F "Y=>50K" ]', "--states", "capitol-gain"], "did you mean capital-gain?"),
     "a unit twice": (
         ['P=? [ F "Y=>50K" ]', "--states", "age", "--states", "age:quantiles=3"],
-        "age is asked for tw",
+        "age is requested tw",
     ),
     "the groups again": (['P=? [ F "Y=>50K" ]', "--states", "race"], "race already defines the groups"),
     "a rule for nothing": (['P=? [ F "Y=>50K" ]', "--rule", "paper"], "give epsilon"),

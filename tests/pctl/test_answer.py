@@ -92,7 +92,7 @@ def test_the_widest_gap_is_that_of_all_pairs(pairs: list[tuple[float, float]]) -
     [
         ('P=? [ F "Y=Yes" ]', 'column 9: no label "Y=Yes" in this chain; did you mean "Y=yes"?'),
         ('P=? [ F "sex=female" ]', 'did you mean "sex=Female"'),
-        ('P=? [ F "zzz" ]', 'no label "zzz" in this chain; there is "Start", "sex=Female"'),
+        ('P=? [ F "zzz" ]', 'no label "zzz" in this chain; expected one of "Start", "sex=Female"'),
         ('P=? [ "Start" U P>0 [ X "Stat" ] ]', 'column 25: no label "Stat" in this chain; did you mean "Start"?'),
         ('gap=? [ F "Y=yes" ] over "race=*"', 'no label "race=*" in this chain'),
         ('gap=? [ F "Y=yes" ] over "sex=Male"', 'a gap needs at least two groups, found only "sex=Male"'),
@@ -121,7 +121,7 @@ def test_init_is_the_initial_state_unless_the_chain_has_its_own(engine: EngineNa
 
 def test_a_state_or_an_engine_that_is_not_there_is_one_message() -> None:
     # Of names with one letter and a number all are as near as each other: they are listed, none is suggested.
-    with pytest.raises(QueryError, match='no state "s9" in this chain; there is "s0", "s1"'):
+    with pytest.raises(QueryError, match='no state "s9" in this chain; expected one of "s0", "s1"'):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', state="s9")
     with pytest.raises(QueryError, match='unknown engine "prism"; expected own or storm'):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="prism")  # type: ignore[arg-type]

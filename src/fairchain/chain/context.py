@@ -120,10 +120,10 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
             known = [*(feature.name for feature in spec.features), *recurrent]
             near = get_close_matches(name, known, n=1, cutoff=0.75)
             if near:
-                raise ChainError(f'there is no feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
+                raise ChainError(f'unknown feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
             if recurrent:
                 # What `resolve` lists are the other layers, and often there are none.
-                raise ChainError(f'there is no layer or tensor "{name}"; there is {", ".join(recurrent)}') from None
+                raise ChainError(f'unknown layer or tensor "{name}"; expected one of {", ".join(recurrent)}') from None
             raise
 
 

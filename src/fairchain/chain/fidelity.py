@@ -47,7 +47,7 @@ def fidelity(chain: Chain, plan: ChainPlan, fresh: TraceCounts) -> dict[str, Any
 def _largest(
     said: Floats, seen: NDArray[np.int64], rounds: int, delta: float
 ) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return the largest |said - true| with bounds, and where it is; `seen` of `rounds` tell what is true."""
+    """Return the largest |said - true| with bounds, and its index; `seen` of `rounds` estimate the truth."""
     low, high = clopper_pearson(seen, np.full(seen.shape, rounds), delta / seen.size)
     off = np.abs(said - seen / rounds)
     at_least = np.maximum(np.maximum(said - high, low - said), 0)

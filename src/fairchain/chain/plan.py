@@ -1,6 +1,6 @@
 """The plan of a chain: its columns of states, which columns may follow which, and the options of the estimates.
 
-States stand in columns from left to right: groups, units in the order of the network, labels. A recurrent unit has a
+States are in columns from left to right: groups, units in the order of the network, labels. A recurrent unit has a
 column for each step if the chain is unrolled, and one column, which may follow itself, if it is folded.
 """
 

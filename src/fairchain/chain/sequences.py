@@ -1,4 +1,4 @@
-"""A chain from any traces, also such that come back to a state: sequences of state names, each from start to end.
+"""A chain from any traces, which may return to a state: sequences of state names, each from start to end.
 
 Reaching a last state has, in such a chain, exactly the frequency with which traces ended there: at every other state
 as much flows in as out, so visits divided by the number of traces solve the equations of reachability.
@@ -22,7 +22,7 @@ def chain_of_traces(
     labels: Mapping[str, Iterable[str]] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Chain:
-    """The chain of these traces by frequency; every state is a label of its own, besides the `labels` given.
+    """Return the chain of these traces by frequency; every state is a label of its own, besides the `labels` given.
 
     The first state of all traces must be the same, and a state in which a trace ends must not occur inside one.
 

@@ -1,4 +1,4 @@
-"""What the states of a chain are made from: input features, hidden neurons and whole layers, each with its name.
+"""The units that states of a chain come from: input features, hidden neurons and whole layers.
 
 A unit is written `capital-gain`, `layer3[2]`, `layer3` or a tensor's name, with how to divide it after a colon:
 `capital-gain:bins=5,10`, `age:quantiles=3`, `layer3[2]:kmeans=3`, `layer3:kmeans`.
@@ -33,7 +33,7 @@ Hidden = Mapping[str, NDArray[np.floating]]
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A unit as somebody asks for it: a feature, or a tensor with or without a unit, and how to divide it."""
+    """A requested unit: a feature, or a tensor with or without the number of a unit, and how to divide it."""
 
     text: str
     feature: int | None
@@ -57,7 +57,7 @@ class StateUnit:
     discretizer: Discretizer
 
     def states(self, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.int64]:
-        """The state of each person."""
+        """Return the state of each input."""
         return self.discretizer(numbers_of(self.request, values, hidden))
 
 
@@ -70,7 +70,7 @@ def parse_requests(texts: Sequence[str], spec: Spec, *, together: bool = True) -
             raise ChainError(f"{request.text}: {request.name} already defines the groups; leave it out of the states")
         key = request.name if together else request.text
         if key in seen:
-            raise ChainError(f"{request.text}: {key} is asked for twice; a chain has each unit once")
+            raise ChainError(f"{request.text}: {key} is requested twice; a chain has each unit once")
         seen.add(key)
     return requests
 
@@ -83,13 +83,13 @@ def parse_request(text: str, spec: Spec) -> StateRequest:
     if found is None or found[1] not in METHODS:
         surely = name in names or re.fullmatch(r"(layer|lstm|gru|rnn)\d+(\.cell)?(\[\d+\])?", name)
         if found is not None and (surely or (get_close_matches(found[1], METHODS, n=1) and found[2] is not None)):
-            raise ChainError(f'{text}: there is no way "{found[1]}" to divide it; there is {", ".join(METHODS)}')
+            raise ChainError(f'{text}: unknown method "{found[1]}"; expected one of {", ".join(METHODS)}')
         # A tensor's name may have colons of its own.
         name, found = text, None
     method, parts, edges = _how(text, found)
     if name in names:
         if spec.text is not None:
-            raise ChainError(f"{text}: is read off the text and no number of its own; name a unit of the network")
+            raise ChainError(f"{text}: is derived from the text and has no number; name a unit of the network")
         return StateRequest(text, names.index(name), None, None, method, parts, edges)
     unit = re.fullmatch(r"(.+)\[(\d+)\]", name)
     if unit is not None:
@@ -104,7 +104,7 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
     try:
         numbers = [float(number) for number in found[2].split(",")] if found[2] else []
     except ValueError:
-        raise ChainError(f"{text}: {found[2]} is no number; write for example bins=5,10 or kmeans=3") from None
+        raise ChainError(f"{text}: {found[2]} is not a number; write for example bins=5,10 or kmeans=3") from None
     if not all(math.isfinite(number) for number in numbers):
         raise ChainError(f"{text}: give finite numbers")
     if method in ("sign", "values") and found[2] is not None:
@@ -117,12 +117,12 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
     if len(numbers) > 1 or any(number != int(number) or number < 2 for number in numbers):
         raise ChainError(f"{text}: {method} takes one whole number of parts, 2 or more")
     if any(number > most for number in numbers):
-        raise ChainError(f"{text}: {method} makes at most {most:,} parts; ask for fewer")
+        raise ChainError(f"{text}: {method} makes at most {most:,} parts; request fewer")
     return method, int(numbers[0]) if numbers else None, ()
 
 
 def numbers_of(request: StateRequest, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
-    """The numbers behind a unit, (rows, 1) or for a whole layer (rows, units)."""
+    """Return the numbers of a unit, (rows, 1), or of a whole layer, (rows, units)."""
     if request.feature is not None:
         return values[:, request.feature : request.feature + 1]
     assert request.tensor is not None

@@ -1,4 +1,4 @@
-"""Questions to Markov chains: PCTL, long-run shares, expected steps and gaps between groups, with bounds."""
+"""Queries of Markov chains: PCTL, long-run shares, expected steps and gaps between groups, with bounds."""
 
 from fairchain.pctl.answer import Quantity, QueryAnswer
 from fairchain.pctl.checker import check_chain

@@ -35,7 +35,7 @@ ACCURATE = 1e-6
 EPSILON = float(np.finfo(float).eps)
 
 
-BOUND_STEPS = "ask with a bound on the steps, such as F<=1000"
+BOUND_STEPS = "use a bound on the steps, such as F<=1000"
 
 
 class UnsolvedError(QueryError):
@@ -126,7 +126,7 @@ def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool =
     `rates` is (..., n, n) with an unused diagonal, `leaving` (..., n), `right` (..., n, columns); none is negative.
     """
     size = rates.shape[-1]
-    # One more column, the expected steps, tells how often the component is left; of A^T it is as large.
+    # One more column, the expected steps, shows how often the component is left; of A^T it is as large.
     total = leaving + rates.sum(axis=-1)
     rates, leaving = rates.copy(), leaving.copy()
     right = np.concatenate([right, total[..., None]], axis=-1)

@@ -18,7 +18,7 @@ class _Node:
 
     @property
     def parts(self) -> tuple[Formula, ...]:
-        """The formulas among the fields of this node; those of a path formula stand for it."""
+        """The formulas among the fields of this node, with those inside a path formula."""
         found: list[Formula] = []
         for value in vars(self).values():
             if isinstance(value, Path):
@@ -34,7 +34,7 @@ class Formula(_Node):
 
     @property
     def is_number(self) -> bool:
-        """Whether it asks for a number."""
+        """Whether its value is a number."""
         return isinstance(self, Measure) and self.bound is None
 
 
@@ -144,7 +144,7 @@ class ExpectedSteps(Measure):
 class GapQuery(Measure):
     """`gap=? [ path ] over "sex=*"`: the largest difference of the path's probability between two groups.
 
-    Each of `groups` is a label, or a pattern in which `*` stands for any text. Only a whole question can be a gap.
+    Each of `groups` is a label, or a pattern in which `*` stands for any text. Only a whole query can be a gap.
     """
 
     path: Path
@@ -231,7 +231,7 @@ class Until(Path):
 
 
 def labels_of(formula: Formula) -> Iterator[Label]:
-    """All labels that a formula names, in the order of the text."""
+    """Yield all labels that a formula names, in the order of the text."""
     if isinstance(formula, Label):
         yield formula
     for part in formula.parts:

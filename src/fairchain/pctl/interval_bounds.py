@@ -241,7 +241,7 @@ def decided(between: Between, formula: Measure) -> Between:
 def _quotient(rows: IntervalRows, sure: TransitionGraph, inside: Mask) -> tuple[Indices, IntervalRows]:
     """Collapse each maximal end component to one node; return each state's node and the rows of the nodes.
 
-    An adversary can wait in an end component for any way out: its node may choose among them freely.
+    An adversary can stay in an end component until any exit: its node may choose among the exits freely.
     """
     trap = _end_components(rows, sure, inside)
     trapped = trap >= 0

@@ -63,4 +63,4 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
     if not names:
         return "it has none"
     listed = ", ".join(quoted(short(other)) for other in names[:MOST_SHOWN])
-    return f"there is {listed}" + (f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else "")
+    return f"expected one of {listed}" + (f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else "")

@@ -98,7 +98,7 @@ class _Translation(Evaluator[str, _Number]):
         return _limited(f"!({part})")
 
     def joined(self, sign: str, parts: list[str]) -> str:
-        """Storm knows & and |; the others are written with them."""
+        """Translate all signs to & and |, the ones that Storm has."""
         parts = [f"({part})" for part in parts]
         if sign in ("&", "|"):
             return _limited(f"({f' {sign} '.join(parts)})")
@@ -136,10 +136,10 @@ class _Translation(Evaluator[str, _Number]):
     def until(self, left: str, right: str, until: UntilForm) -> _Number:
         window = until.window
         if window.low and window.high is None:
-            raise QueryError(f"Storm knows no step bound like {window} without an end; use engine own")
+            raise QueryError(f"Storm cannot check a step bound like {window} without an end; use engine own")
         # Storm lets a run pass before the window where `right` holds without `left`; PCTL does not.
         if window.low and (self._storm.holds(until.right) & ~self._storm.holds(until.left)).any():
-            raise QueryError(f"Storm reads U{window} another way where its right side holds alone; use engine own")
+            raise QueryError(f"Storm evaluates U{window} differently where its right side holds alone; use engine own")
         before = "F" if until.left == TRUE else f"{left} U"
         return _Number("P", f"{before}{window} {right}", until.opposite)
 
