@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fairchain.explaining import Explanation, explain
     from fairchain.models import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
+    from fairchain.pctl import check_chain
     from fairchain.populations import Coupled
     from fairchain.rechecking import Recheck, recheck
     from fairchain.repairing import Repair, repair, write_repair
@@ -68,6 +69,7 @@ _HOMES = {
     "fairchain.system.isolation": ("isolated",),
     "fairchain.models": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
+    "fairchain.pctl": ("check_chain",),
     "fairchain.populations": ("Coupled",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
@@ -106,6 +108,7 @@ __all__ = [
     "as_frames",
     "assert_fair",
     "audit",
+    "check_chain",
     "example",
     "explain",
     "infer_spec",

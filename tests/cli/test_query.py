@@ -74,13 +74,13 @@ MISTAKES = {
     "too many clusters": (['P=? [ F "Y=>50K" ]', "--states", "layer5:kmeans=5000"], "at most 64 parts"),
     "more parts than values": (['P=? [ F "Y=>50K" ]', "--states", "capital-loss:quantiles=1000"], "distinct"),
     "a number for nothing": (['P=? [ F "Y=>50K" ]', "--states", "layer5[0]:sign=5"], "sign takes no number"),
-    "no such way": (['P=? [ F "Y=>50K" ]', "--states", "age:deciles"], 'no way "deciles"'),
+    "no such way": (['P=? [ F "Y=>50K" ]', "--states", "age:deciles"], 'unknown method "deciles"'),
     "no such feature": (['P=? [ F "Y=>50K" ]', "--states", "capitol-gain"], "did you mean capital-gain?"),
     "a unit twice": (
         ['P=? [ F "Y=>50K" ]', "--states", "age", "--states", "age:quantiles=3"],
-        "age is asked for tw",
+        "age is requested tw",
     ),
-    "the groups again": (['P=? [ F "Y=>50K" ]', "--states", "race"], "groups are made from race already"),
+    "the groups again": (['P=? [ F "Y=>50K" ]', "--states", "race"], "race already defines the groups"),
     "a rule for nothing": (['P=? [ F "Y=>50K" ]', "--rule", "paper"], "give epsilon"),
     "no evidence": (
         ['P=? [ X "Y=>50K" ]', "--states", "age:bins=4.2,4.6", "--state", "race=White & 4.2 <= age < 4.6"],
@@ -124,7 +124,7 @@ def test_what_can_be_said_at_once_does_not_wait_for_a_chain(
 def test_what_a_file_says_about_its_chain_may_be_anything(cli: Cli) -> None:
     assert cli("export", CENSUS, "--to", "json", "-o", "c.json", *LEARN)[0] == 0
     content = json.loads(Path("c.json").read_text())
-    content["about"] = {"rounds": "many", "fidelity": [1], "sound": 0, "kind": {}, "filler": "x" * 9000}
+    content["metadata"] = {"rounds": "many", "fidelity": [1], "sound": 0, "kind": {}, "filler": "x" * 9000}
     # Other programs write keys in an order of their own.
     Path("c.json").write_text(json.dumps(dict(sorted(content.items()))))
     code, out, err = cli("query", "c.json", 'P=? [ F "Y=>50K" ]')

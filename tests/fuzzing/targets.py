@@ -632,11 +632,11 @@ def _chains(form: str) -> Callable[[], list[bytes]]:
 
 def _read_chain(path: Path) -> object:
     from fairchain.chain.formats import chain_text, read_chain
-    from fairchain.pctl import check
+    from fairchain.pctl import check_chain
 
     for fix in (False, True):
         found = read_chain(path, fix_deadlocks=fix)
-        check(found, 'P=? [ F "good" ]') if "good" in found.labels else chain_text(found, "json")
+        check_chain(found, 'P=? [ F "good" ]') if "good" in found.labels else chain_text(found, "json")
     return None
 
 
@@ -651,9 +651,9 @@ FORMULAS = (
 
 
 def _ask_chain(path: Path) -> object:
-    from fairchain.pctl import check
+    from fairchain.pctl import check_chain
 
-    return check(_chain(), path.read_bytes().decode("utf-8", "surrogateescape"))
+    return check_chain(_chain(), path.read_bytes().decode("utf-8", "surrogateescape"))
 
 
 # ---- data sets ----

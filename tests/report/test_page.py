@@ -316,7 +316,7 @@ def test_of_a_recurrent_layer_the_page_says_which_step_is_drawn() -> None:
     assert told not in page(found)
     assert found.explanation is not None
     assert found.chain is not None
-    drawn = str(found.chain.about["states"][0])
+    drawn = str(found.chain.metadata["states"][0])
     first, *others = found.explanation.units
     units = (changed(first, name=drawn, kind="cell"), *others)
     assert told in page(replace(found, explanation=changed(found.explanation, units=units)))

@@ -77,11 +77,11 @@ def query(
 
     Exit code 0, or for a formula that is true or false 0 if true, 1 if false, 3 if its bounds allow both.
     """
-    from fairchain.pctl import check, parse
+    from fairchain.pctl import check_chain, parse
 
     parse(formula)  # a typo is said before a chain is learned for it
     chain = _chain(source, quiet=quiet or as_json, **options)
-    answer = check(chain, formula, engine=engine, state=start)
+    answer = check_chain(chain, formula, engine=engine, state=start)
     if as_json:
         print(json.dumps({**answer.to_dict(), "chain": _summary(chain)}, indent=1))
     else:
@@ -148,10 +148,10 @@ def _must_not_be_learned(source: Path, options: list[str]) -> None:
 
 
 def _must_not_be_read(source: Path, output: Path, form: str) -> None:
-    from fairchain.chain.formats import files_of, form_of
+    from fairchain.chain.formats import files_of, format_of
     from fairchain.errors import ChainError
 
-    read = (source,) if source.suffix.lower() in SPECS else files_of(source, form_of(source, None))
+    read = (source,) if source.suffix.lower() in SPECS else files_of(source, format_of(source, None))
     for path in files_of(output, form):
         if any(path.resolve() == each.resolve() for each in read):
             raise ChainError(f"{path}: is what the chain is read from; name another file with -o")
@@ -161,7 +161,7 @@ def _holds_a_chain(path: Path) -> bool:
     """Whether a JSON file is a chain of ours and not a spec."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
-    from fairchain.chain.formats.files import MOST_BYTES
+    from fairchain.chain.formats.reading import MOST_BYTES
 
     with path.open("rb") as file:
         return b'"fairchain-chain"' in file.read(MOST_BYTES)
@@ -171,11 +171,11 @@ def _summary(chain: Chain) -> dict[str, Any]:
     return {
         "states": len(chain),
         "transitions": len(chain.sources),
-        "kind": chain.about.get("kind"),
-        "view": chain.about.get("view"),
-        "rounds": chain.about.get("rounds"),
-        "fidelity": chain.about.get("fidelity"),
-        "left_out": chain.about.get("left_out", []),
+        "kind": chain.metadata.get("kind"),
+        "view": chain.metadata.get("view"),
+        "rounds": chain.metadata.get("rounds"),
+        "fidelity": chain.metadata.get("fidelity"),
+        "left_out": chain.metadata.get("left_out", []),
         "unvisited": [chain.states[state] for state in sorted(chain.unvisited)],
     }
 
@@ -184,12 +184,12 @@ def _fidelity(chain: Chain) -> Iterator[str]:
     """How far the chain is from the network, as it was measured; what a file says of that may be anything."""
     from fairchain.chain.display import measured, plain
 
-    found = chain.about.get("fidelity")
+    found = chain.metadata.get("fidelity")
     error = measured(found, 4)
     if not error or not isinstance(found, dict):
         return
     what = f"P({plain(str(found.get('label')))} | {plain(str(found.get('group')))})"
-    if chain.about.get("kind") == "shared":
+    if chain.metadata.get("kind") == "shared":
         yield (
             f"A shared chain forgets the group: its probabilities are off by up to {error} ({what}); "
             "do not decide on it."
@@ -198,7 +198,7 @@ def _fidelity(chain: Chain) -> Iterator[str]:
         yield f"Fresh people differ by up to {error} ({what}): sampling error, a product chain has no other there."
     steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
     if steps and visits:
-        exact = chain.about.get("kind") == "product" and chain.about.get("view") == "unrolled"
+        exact = chain.metadata.get("kind") == "product" and chain.metadata.get("view") == "unrolled"
         yield (
             f"What comes next depends on more than the state: P(state after a step) is off by up to {steps}"
             f"{' (sampling error only)' if exact else ''}, P(ever in a state) by up to {visits}."
@@ -211,12 +211,12 @@ def _remarks(chain: Chain, answer: Any) -> str:
 
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
     # A file may say anything there.
-    if isinstance(chain.about.get("rounds"), int):
-        lines[0] += f", learned from {chain.about['rounds']:,} rounds as each group"
+    if isinstance(chain.metadata.get("rounds"), int):
+        lines[0] += f", learned from {chain.metadata['rounds']:,} rounds as each group"
     lines += _fidelity(chain)
     if small := left_out(chain):
         lines.append(f"{small[0].upper()}{small[1:]}.")
-    if chain.about.get("sound") is False:
+    if chain.metadata.get("sound") is False:
         lines.append(
             "NOT SOUND: the paper's rule says when to stop, and its epsilon carries no guarantee; "
             "the bounds hold all the same."

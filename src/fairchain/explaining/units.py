@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.discretize import Discretizer
-from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wish
+from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_request
 from fairchain.errors import ModelError
 from fairchain.explaining.context import EffectContext
 from fairchain.explaining.result import INPUT_LAYER, Kind, Method
@@ -104,7 +104,7 @@ def requested_units(
             texts.append(text)
     found: dict[tuple[int | None, str | None, int | None], StateRequest] = {}
     for text in dict.fromkeys(texts):
-        for request in _single(parse_wish(text, spec), layers, context):
+        for request in _single(parse_request(text, spec), layers, context):
             found[request.feature, request.tensor, request.unit] = request
     if not found:
         raise ModelError(f"{name}: has neither an unprotected feature nor a hidden layer; there is nothing to explain")

@@ -52,7 +52,7 @@ def _pair(findings: Findings, groups: Sequence[str]) -> tuple[str, str]:
 
 def _introduction(chain: Chain, flow: ChainFlow) -> Markup:
     start = "A Markov chain learned from the network: each group starts on the left and flows"
-    if not chain.about.get("states"):
+    if not chain.metadata.get("states"):
         return el("p", f"{start} to a decision on the right. No unit stands between: none was found to carry a gap.")
     way = "the unit that carries" if len(flow.columns) == 2 else "units that carry"
     return el(
@@ -63,7 +63,7 @@ def _introduction(chain: Chain, flow: ChainFlow) -> Markup:
 
 
 def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
-    headings = [str(unit).partition(":")[0] for unit in chain.about.get("states", ())] + ["decision"]
+    headings = [str(unit).partition(":")[0] for unit in chain.metadata.get("states", ())] + ["decision"]
     last, outcome = len(flow.columns) - 1, findings.widest[2]
     ends = [
         f"{share(strand.states[last, state])} of {strand.name}"
@@ -72,7 +72,7 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
         if state == f"Y={outcome}" and (last, state) in strand.states
     ]
     about = f"{outcome} is reached by {', '.join(ends)}." if ends else f"{len(flow.columns)} columns of states."
-    rounds = chain.about.get("rounds")
+    rounds = chain.metadata.get("rounds")
     counted = f" in {rounds:,} rounds, in each of which every group is asked once" if isinstance(rounds, int) else ""
     others = " Groups in grey count the same each." if any(s.tone == "others" for s in flow.strands) else ""
     title = "The learned Markov chain"
@@ -88,7 +88,7 @@ def _at_the_end(findings: Findings, chain: Chain) -> str:
     """Of something that changes with every word one moment is drawn, and it must be said which."""
     units = findings.explanation.units if findings.explanation is not None else ()
     cells = {unit.name for unit in units if unit.kind == "cell"}
-    if cells.isdisjoint(map(str, chain.about.get("states", ()))):
+    if cells.isdisjoint(map(str, chain.metadata.get("states", ()))):
         return ""
     return " Cells of a recurrent layer are drawn as they are after the last step."
 
