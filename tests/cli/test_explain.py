@@ -97,7 +97,7 @@ def test_rows_of_a_table_are_named(
     cells = (f"{value:g}" if isinstance(value, float) else str(value) for value in columns.values())
     table.write_text(",".join(columns) + "\n" + ",".join(cells) + "\n", encoding="utf-8")
     code, shown, _ = ended(
-        ["explain", CENSUS, "--units", "layer5", "--rounds", "500", "--data", str(table)], monkeypatch, capsys
+        ["explain", CENSUS, "--units", "layer5", "--rounds", "500", "--rows", str(table)], monkeypatch, capsys
     )
     assert code == 0
     assert "Row 1: " in shown
@@ -110,7 +110,7 @@ def test_rows_of_a_table_are_named(
         (["explain", "nowhere.toml"], "nowhere.toml"),
         (["explain", CREDIT, "--units", "layer77"], "there is features, layer1, layer2, layer3, layer4, layer5 (spec:"),
         (["explain", CREDIT, "--delta", "2"], "delta"),
-        (["explain", CREDIT, "--data", "nobody.csv"], "nobody.csv"),
+        (["explain", CREDIT, "--rows", "nobody.csv"], "nobody.csv"),
         (["explain", CREDIT, "--rounds", "0"], "--rounds"),
     ],
 )

@@ -204,7 +204,9 @@ def _question(
     recorded = getattr(asked.population, "prediction", None) is not None
     network = load_model(asked.model.path, asked) if not recorded or asked.model.path is not None else None
     if label is not None and data is None:
-        raise AuditError(f'label: "{label}" is a column of labelled rows, and none were given; give them with --data')
+        raise AuditError(
+            f'label: "{label}" is a column of labelled rows, and none were given; give them with --labelled'
+        )
     if data is not None:
         from fairchain.repairing.labelled_rows import labelled_rows
 

@@ -134,8 +134,8 @@ class Checkpoints:
         known = self._read()
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not fresh:
             raise AuditError(
-                f"{self.folder}: is not empty and holds no audit; name a new folder with -o, or write into this one "
-                "with --fresh"
+                f"{self.folder}: is not empty and holds no audit; name a new folder with --output, or write "
+                "into this one with --restart"
             )
         if known is None or fresh:
             # A network that was repaired for another question must not lie beside this one's report.
@@ -145,7 +145,7 @@ class Checkpoints:
         if key != self._key:
             raise AuditError(
                 f"{self.folder}: holds an audit of another spec, network, data or version, or with other options; "
-                "name another folder with -o, or begin again in this one with --fresh"
+                "name another folder with --output, or begin again in this one with --restart"
             )
 
     def _clear(self, written: Written) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import EXIT_CODES, PATH
 from fairchain.cli.progress import wanted
 from fairchain.system.interrupts import raising
 
@@ -34,29 +35,39 @@ KEPT = "interrupted; what is finished is kept in {}, and the same command goes o
 
 @click.command(
     short_help="Verify, explain, repair and report, in one go.",
-    epilog="Example: fairchain audit audit.toml -o audit --data people.csv",
+    epilog="Example: fairchain audit audit.toml -o audit --labelled rows.csv",
 )
 @click.argument("spec", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="The folder to write to; a stopped audit goes on there.")
-@click.option("--model", type=PATH, help="A network's file instead of the spec's model.path.")
-@click.option("--data", type=PATH, help="Labelled rows: for the accuracy of a repaired network, and for witnesses.")
-@click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
+@shared.output("Folder to write; a stopped audit continues there.", required=True)
+@shared.model
+@shared.labelled
+@shared.label
 @click.option("--no-repair", is_flag=True, help="Do not repair an unfair network.")
-@click.option("--fresh", is_flag=True, help="Begin again, whatever the folder holds.")
-@allow_constant
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
-@as_json
-@quiet
-def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Verify the network of SPEC and, if it is not fair, say why and repair it; write a report to a folder.
+@click.option("--restart", is_flag=True, help="Discard the stages of an earlier audit in the folder.")
+@shared.allow_constant
+@shared.seed
+@shared.workers
+@shared.as_json
+@shared.quiet
+def audit(
+    spec: Path,
+    output: Path,
+    no_repair: bool,
+    labelled: Path | None,
+    restart: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Verify the network of SPEC and, if it is not fair, explain and repair it; write a report to a folder.
 
     The folder gets report.html, report.md, certificate.json, the chain in several formats and, if one was accepted,
     repaired.onnx with a certificate of its own. Stopped with Ctrl-C, or by anything else, it goes on with the same
     command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
     3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
     """
-    found = run_audit(spec, output, quiet=quiet or as_json, repair=not no_repair, **options)
+    options |= {"repair": not no_repair, "data": labelled, "fresh": restart}
+    found = run_audit(spec, output, quiet=quiet or as_json, **options)
     if as_json:
         print(json.dumps(audit_values(found), indent=1))
     else:
@@ -189,7 +200,7 @@ def _show_next(screen: Screen, found: Audit, spec: Path) -> None:
         rows.append(["use", str(folder / "repaired.onnx")])
         rows.append(["compare", _command("compare", folder / "certificate.json", folder / "repaired-certificate.json")])
     elif found.decision == "UNDECIDED":
-        rows.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --fresh or another folder"])
+        rows.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --restart or another folder"])
     rows += [["check", command] for command in found.recheck]
     screen.table([], rows)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH
 from fairchain.cli.verify import TEXT_READINGS, run_verify
 from fairchain.errors import AuditError, FairchainError
 
@@ -28,23 +29,22 @@ TEXT_DATA = ("toxicity", "glove")
 
 
 @click.command(
-    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit --save my-audit"
+    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit -o my-audit"
 )
 @click.argument("name", type=click.Choice(EXAMPLES), required=False)
-@click.option("--save", type=PATH, help="Copy the spec and the network to this folder, to start from.")
-@click.option("--report", type=PATH, help="Audit the last one, repair and all, and write the report to this folder.")
-@click.option("-y", "--yes", is_flag=True, help="Fetch what `demo text` needs without asking.")
-@seed
-@as_json
-@quiet
+@shared.output("Folder to which the specs and networks are copied.")
+@click.option("--report", type=PATH, help="Folder for an audit of the last example, with its report.")
+@click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
+@shared.seed
+@shared.as_json
+@shared.quiet
 def demo(
-    name: str | None, save: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
+    name: str | None, output: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
 ) -> None:
     """Verify embedded networks, trained on real data, offline: one that is fair and one that is not, and why.
 
-    With --report DIR the last one is repaired too, and there is a page to read. With NAME only that one; `text` is a
-    recurrent network that reads comments, and fetches them and word vectors once, after asking. Exit code 0 when it
-    ran through, whatever the verdicts.
+    With NAME only that example; `text` is a recurrent network that reads comments: they and word vectors are downloaded
+    once, after a prompt. Exit code 0 at the end, whatever the verdicts.
     """
     from fairchain.cli.verdict_display import show_demo_end, show_demo_start, show_verdict
     from fairchain.spec import revise
@@ -64,9 +64,9 @@ def demo(
             show_verdict(results[title], brief=quiet)
             if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT:
                 _show_reasons(question, results[title])
-    if save is not None:
+    if output is not None:
         for each in names:
-            _copy_example("comments" if each == TEXT else each, save)
+            _copy_example("comments" if each == TEXT else each, output)
     stem = TEXT_SPECS[0] if name == TEXT else names[-1]
     audited = _audited(stem, report, seed=seed, quiet=quiet, as_json=as_json) if report is not None else None
     if as_json:
@@ -75,7 +75,7 @@ def demo(
         values = {title: verdict.to_dict() for title, verdict in results.items()}
         print(json.dumps(values | ({"audit": audit_values(audited)} if audited is not None else {}), indent=1))
     elif not quiet:
-        show_demo_end(names[-1], stem, save, reported=report is not None)
+        show_demo_end(names[-1], stem, output, reported=report is not None)
 
 
 def _show_reasons(question: Spec, verdict: Verdict) -> None:
@@ -153,7 +153,7 @@ def _copy_example(stem: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for path in files_of(stem):
             if (folder / path.name).exists():
-                raise FairchainError(f"{folder / path.name}: exists already; --save never overwrites")
+                raise FairchainError(f"{folder / path.name}: exists already; name another folder with --output")
             shutil.copyfile(path, folder / path.name)
     except OSError as error:
         raise FairchainError(f"{folder}: cannot be written ({error.strerror})") from None

@@ -1,4 +1,4 @@
-"""The command `explain`: which features and neurons the gap goes through, as tables with bars."""
+"""The command `explain`: effects of features and neurons on the gap, as tables with bars."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import PATH, as_json, quiet, seed
-from fairchain.errors import ModelError, SpecError
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH, naming
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
@@ -23,26 +23,28 @@ BAR, WITNESSES = 25, 3
 
 @click.command(
     short_help="Why: the features and neurons behind a gap.",
-    epilog="Example: fairchain explain audit.toml --units features --units layer3 --data people.csv",
+    epilog="Example: fairchain explain audit.toml --units features --units layer3 --rows rows.csv",
 )
 @click.argument("spec", type=PATH)
-@click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
-@click.option("--units", multiple=True, help="What to look at: features, neurons, capital-gain, layer3, layer3[2].")
-@click.option("--rounds", type=click.IntRange(min=1), help="People shown as each group [default: 20000].")
+@shared.model
+@shared.data
+@click.option("--rows", type=PATH, help="Table of real rows in which witnesses are searched, for drawn inputs.")
+@shared.units
+@click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds.  [default: 20000]")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each table.")
 @click.option(
     "--method",
     type=click.Choice(["resample", "mean"]),
-    help="A unit gets somebody else's value, or its mean; by default the latter for features of uniform people.",
+    help="Ablation: a unit takes the value of another input, or its mean; by default the mean for features that are "
+    "drawn uniformly.",
 )
-@click.option("--data", type=PATH, help="Real people, to find witnesses among; a CSV or Parquet file.")
-@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
-@click.option("--outcome", help="Instead of the spec's.")
-@click.option("--delta", type=float, help="Of all intervals of effects together; instead of the spec's.")
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
-@as_json
-@quiet
+@shared.protected
+@shared.outcome
+@shared.delta
+@shared.seed
+@shared.workers
+@shared.as_json
+@shared.quiet
 def explain(
     spec: Path,
     units: tuple[str, ...],
@@ -50,23 +52,30 @@ def explain(
     top: int,
     method: Any,
     data: Path | None,
+    rows: Path | None,
     protected: tuple[str, ...],
     outcome: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Say which features and neurons of the network of SPEC the gap between two groups goes through.
+    """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
-    Exit code 0, also if there is no gap to speak of; 2 bad input.
+    --units also takes the words features and neurons; they are the default. Exit code 0, also without a
+    gap; 2 bad input.
     """
     from fairchain.cli.progress import explain_progress
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import ROUNDS
-    from fairchain.spec import load_spec, revise
+    from fairchain.spec import Table, load_spec, revise
 
     question = load_spec(spec)
-    try:
+    of_table = isinstance(question.population, Table)
+    if of_table and rows is not None:
+        raise click.UsageError("--rows is for a spec that draws inputs; this one is about a table: use --data")
+    if not of_table and data is not None:
+        raise click.UsageError("--data is for a spec about a table; this one draws inputs: use --rows for witnesses")
+    with naming(spec):
         question = revise(question, property__protected=list(protected) or None, property__outcome=outcome)
         with explain_progress(quiet or as_json) as progress:
             found = run_explain(
@@ -75,13 +84,10 @@ def explain(
                 units=units or None,
                 rounds=rounds or ROUNDS,
                 method=method or "default",
-                table=data,
+                table=data or rows,
                 progress=progress,
                 **options,
             )
-    except (ModelError, SpecError) as error:
-        # The other file is named already; the keys to mend stand in this one.
-        raise type(error)(f"{error} (spec: {spec})") from None
     if as_json:
         print(json.dumps(found.to_dict(), indent=1))
     elif quiet:
@@ -91,7 +97,7 @@ def explain(
 
 
 def show_explanation(found: Explanation, top: int) -> None:
-    """Print an explanation for people."""
+    """Print an explanation."""
     from fairchain.cli.terminal import Screen
 
     screen = Screen()
@@ -99,8 +105,7 @@ def show_explanation(found: Explanation, top: int) -> None:
     if found.fair:
         screen.line(
             ("Nothing to explain", "bold green"),
-            f": every gap is at most {found.largest.high:.4f}, the threshold is {found.threshold:g}. "
-            "What there is goes through these:",
+            f": every gap is at most {found.largest.high:.4f}, the threshold is {found.threshold:g}. Effects on it:",
         )
     for title, kinds in (("feature", ("feature",)), ("neuron", ("neuron", "cell"))):
         units = [unit for unit in found.units if unit.kind in kinds]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, allow_constant
+from fairchain.cli import options as shared
+from fairchain.cli.options import EXIT_CODES, PATH
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
 from fairchain.messages import in_a_line
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # Between two writes of the state while nothing happens.
 SECONDS = 5.0
-PATH = click.Path(path_type=Path)
 
 
 class Terminated(BaseException):
@@ -41,20 +41,33 @@ class Terminated(BaseException):
 @click.argument("file", type=PATH, required=False)
 @click.option("--protected", multiple=True, required=True, help="Column with the groups; repeat for combinations.")
 @click.option("--prediction", required=True, help="Column with the decisions.")
-@click.option("--outcome", required=True, help="The decision looked at.")
+@click.option("--outcome", required=True, help="Decision whose rate is compared.")
 @click.option("--threshold", type=float, required=True, help="Largest difference, or smallest ratio, that is fair.")
-@click.option("--kind", type=click.Choice(["difference", "ratio"]), default="difference", show_default=True)
-@click.option("--delta", type=float, default=0.05, show_default=True, help="Probability of ever being wrong, at most.")
-@click.option("--group", "groups", multiple=True, help="Compare these groups only; by default all that come.")
-@click.option("--state", type=PATH, help="Keep counts in this file, and go on from it.")
-@click.option("--every", type=click.IntRange(min=1), help="Report after every so many rows.")
-@click.option("--keep-going", is_flag=True, help="Do not stop at the first decision; report every change.")
-@click.option("--skip-bad", is_flag=True, help="Pass over lines that cannot be read, and count them.")
-@allow_constant
-@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), help="By default told by name or first letter.")
-@click.option("--delimiter", default=",", show_default=True, help="Between the cells of a CSV file; \\t for a tab.")
+@click.option(
+    "--kind",
+    type=click.Choice(["difference", "ratio"]),
+    default="difference",
+    show_default=True,
+    help="What is measured.",
+)
+@click.option(
+    "--delta", type=float, default=0.05, show_default=True, help="Largest probability that any report is wrong."
+)
+@click.option("--group", "groups", multiple=True, help="Group to compare; by default all of them. Repeatable.")
+@click.option("--state", type=PATH, help="File that keeps the counts; a later run continues from it.")
+@click.option("--every", type=click.IntRange(min=1), help="Number of rows between two reports.")
+@click.option("--keep-going", is_flag=True, help="Continue after the first decision; report every change.")
+@click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
+@shared.allow_constant
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl"]),
+    help="Format of the input; by default from its suffix or first character.",
+)
+@click.option("--delimiter", default=",", show_default=True, help="Delimiter of CSV cells; \\t is a tab.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each report and nothing else.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the last word only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 def monitor(
     file: Path | None,
     protected: tuple[str, ...],

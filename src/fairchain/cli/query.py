@@ -1,4 +1,4 @@
-"""The commands `query` and `export`: a chain learned from a spec's network, or read from a file; asked, or written."""
+"""The commands `query` and `export`: check or write a chain that is learned or read from a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH
 from fairchain.cli.output import must_be_writable
 from fairchain.messages import plain
 
@@ -18,41 +19,53 @@ if TYPE_CHECKING:
     from fairchain.chain import Chain
 
 SPECS = (".toml", ".json")
+# Formats of one file; "explicit" has three.
+PRINTED = ["prism", "drn", "dot", "json"]
 
 
 def learning(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options for learning a chain; a chain that is read from a file needs none of them."""
     for option in reversed(
         [
-            click.option("--model", help="Instead of the spec's model.path."),
-            click.option(
-                "--states",
-                multiple=True,
-                help="A unit to look at: capital-gain, layer3[2], layer3:kmeans=3, lstm1:kmeans=4.",
-            ),
+            shared.model,
+            shared.units,
             click.option(
                 "--view",
                 type=click.Choice(["folded", "unrolled", "last"]),
-                help="Of a recurrent unit: one state for all steps, one for each, or the last only [default: folded].",
+                help="Steps of a recurrent unit: one state for all, one for each, or the last.  [default: folded]",
             ),
-            click.option("--kind", type=click.Choice(["product", "shared"]), default="product", show_default=True),
+            click.option(
+                "--chain",
+                "kind",
+                type=click.Choice(["product", "shared"]),
+                default="product",
+                show_default=True,
+                help="Kind of chain: states with the group, or the paper's states without it.",
+            ),
             click.option(
                 "--estimator",
                 type=click.Choice(["frequency", "laplace", "good-turing"]),
                 default="frequency",
                 show_default=True,
+                help="Estimator of the transition probabilities.",
             ),
-            click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations."),
+            shared.protected,
             click.option(
                 "--rounds",
                 type=click.IntRange(min=1),
-                help="People shown as each group [default: 20000]; with --epsilon the most.",
+                help="Number of rounds; with --epsilon the largest.  [default: 20000]",
             ),
-            click.option("--epsilon", type=float, help="As many as make every transition known within epsilon."),
-            click.option("--rule", type=click.Choice(["sound", "paper"]), default="sound", show_default=True),
-            click.option("--delta", type=float, help="Of all intervals together; instead of the spec's."),
-            seed,
-            click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core."),
+            click.option("--epsilon", type=float, help="Half width of the interval of every transition."),
+            click.option(
+                "--rule",
+                type=click.Choice(["sound", "paper"]),
+                default="sound",
+                show_default=True,
+                help="Stopping rule of --epsilon; paper is not sound.",
+            ),
+            shared.delta,
+            shared.seed,
+            shared.workers,
         ]
     ):
         command = option(command)
@@ -61,19 +74,21 @@ def learning(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(
     short_help="PCTL on the learned chain.",
-    epilog="""Example: fairchain query audit.toml --states capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""",
+    epilog="""Example: fairchain query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""",
 )
 @click.argument("source", type=PATH)
 @click.argument("formula")
-@click.option("--state", "start", help="Ask from this state instead of the first, for example sex=Female.")
-@click.option("--engine", type=click.Choice(["own", "storm"]), default="own", show_default=True)
+@click.option("--start", help="Start state instead of the first, for example sex=Female.")
+@click.option(
+    "--engine", type=click.Choice(["own", "storm"]), default="own", show_default=True, help="Model checker to use."
+)
 @learning
-@as_json
-@quiet
+@shared.as_json
+@shared.quiet
 def query(
     source: Path, formula: str, start: str | None, engine: Any, as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Ask FORMULA of the chain of SOURCE: a spec (.toml, .json), or a chain file (.drn, .tra, .json).
+    """Check the PCTL FORMULA on the chain of SOURCE: a spec (.toml, .json), or a chain file (.drn, .tra, .json).
 
     Exit code 0, or for a formula that is true or false 0 if true, 1 if false, 3 if its bounds allow both.
     """
@@ -93,34 +108,35 @@ def query(
 
 @click.command(
     short_help="The chain for other tools.",
-    epilog="Example: fairchain export audit.toml --states layer3[2] --to drn -o chain.drn",
+    epilog="Example: fairchain export audit.toml --units layer3[2] -o chain.drn",
 )
 @click.argument("source", type=PATH)
-@click.option("--to", "form", type=click.Choice(["prism", "explicit", "drn", "dot", "json"]), required=True)
-@click.option("-o", "--output", type=PATH, help="The file to write; standard output if absent (not for explicit).")
+@shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
+@click.option("--format", "form", type=click.Choice(PRINTED), help="Format on standard output, without --output.")
 @click.option("--intervals", is_flag=True, help="In DRN and PRISM files: bounds in place of probabilities.")
 @learning
-@quiet
-def export(source: Path, form: str, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
+@shared.quiet
+def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
-    from fairchain.chain.formats import chain_text, check_intervals, write_chain
+    from fairchain.chain.formats import chain_text, check_intervals, form_of, write_chain
 
-    check_intervals(form, intervals)
-    if output is None and form == "explicit":
-        raise click.UsageError("explicit files are three; name them with -o chain.tra")
-    if output is not None:
-        must_be_writable(output, "-o")
-        _must_not_be_read(source, output, form)
-    chain = _chain(source, quiet=quiet or output is None, **options)
+    if (output is None) == (form is None):
+        raise click.UsageError("give --output FILE, whose suffix is the format, or --format for standard output")
     if output is None:
-        print(chain_text(chain, form, intervals=intervals), end="")
+        assert form is not None
+        check_intervals(form, intervals)
+        print(chain_text(_chain(source, quiet=True, **options), form, intervals=intervals), end="")
         return
-    for path in write_chain(chain, output, form, intervals=intervals):
+    form = form_of(output, None)
+    check_intervals(form, intervals)
+    must_be_writable(output, "--output")
+    _must_not_be_read(source, output, form)
+    for path in write_chain(_chain(source, quiet=quiet, **options), output, form, intervals=intervals):
         print(path)
 
 
 def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: float | None, **options: Any) -> Chain:
-    """Learn it from a spec, or read it."""
+    """Learn the chain of a spec, or read a chain file."""
     if source.suffix.lower() not in SPECS or _holds_a_chain(source):
         from fairchain.chain.formats import read_chain
 
@@ -136,11 +152,11 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
     except SpecError as error:
         raise SpecError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
     with learn_progress(quiet) as progress:
-        return learn_chain(options.pop("model"), spec, progress=progress, **options)
+        return learn_chain(options.pop("model"), spec, states=options.pop("units"), progress=progress, **options)
 
 
 def _must_not_be_learned(source: Path, options: list[str]) -> None:
-    """A chain that is read was learned before, or by somebody else: options for that would be passed over."""
+    """Refuse options for learning with a chain file: they would have no effect."""
     context = click.get_current_context()
     for option in context.command.params:
         if option.name in options and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
@@ -154,7 +170,7 @@ def _must_not_be_read(source: Path, output: Path, form: str) -> None:
     read = (source,) if source.suffix.lower() in SPECS else files_of(source, form_of(source, None))
     for path in files_of(output, form):
         if any(path.resolve() == each.resolve() for each in read):
-            raise ChainError(f"{path}: is what the chain is read from; name another file with -o")
+            raise ChainError(f"{path}: is what the chain is read from; name another file with --output")
 
 
 def _holds_a_chain(path: Path) -> bool:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import EXIT_CODES, PATH, naming
 from fairchain.cli.output import must_be_writable
-from fairchain.errors import FairchainError, ModelError, OutputError, SpecError
+from fairchain.errors import FairchainError, OutputError
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ FRONT_ROWS = 8
 
 @click.command(
     short_help="A network without the gap, with its certificate.",
-    epilog="Example: fairchain repair audit.toml -o repaired.onnx --data people.csv --label income",
+    epilog="Example: fairchain repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="The network to write; its certificate lies beside it.")
-@click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
-@click.option("--data", type=PATH, help="Labelled rows whose accuracy is kept; half of them are kept aside.")
-@click.option("--held-out", type=PATH, help="Labelled rows for the price; then all of --data is searched on.")
-@click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
+@shared.output("Network to write (.onnx); its certificate is written beside it.", required=True)
+@shared.model
+@shared.labelled
+@click.option("--held-out", type=PATH, help="Labelled table for the final accuracy; by default half of --labelled.")
+@shared.label
 @click.option(
     "--optimizer",
     type=click.Choice(["evolution", "pso"]),
@@ -47,21 +48,30 @@ FRONT_ROWS = 8
     type=click.Choice(["auto", "scales", "biases", "last-layer", "low-rank"]),
     default="auto",
     show_default=True,
-    help="What may change.",
+    help="Parameters that may change.",
 )
-@click.option("--units", type=click.IntRange(min=0), default=10, show_default=True, help="Units that may change.")
-@click.option("--keep-protected", is_flag=True, default=None, help="Leave the protected features' weights alone.")
+@click.option(
+    "--max-units",
+    "units",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Largest number of units that may change.",
+)
+@click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
 @click.option("--max-accuracy-loss", type=float, help="Take the fairest network that loses no more than this.")
-@click.option("--iterations", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many.")
-@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
-@click.option("--outcome", help="Instead of the spec's.")
-@click.option("--threshold", type=float, help="Instead of the spec's.")
-@click.option("--delta", type=float, help="Probability of accepting an unfair network, at most.")
-@allow_constant
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
-@as_json
-@quiet
+@click.option(
+    "--iterations", type=click.IntRange(min=0), default=100, show_default=True, help="Largest number of generations."
+)
+@shared.protected
+@shared.outcome
+@shared.threshold
+@shared.delta
+@shared.allow_constant
+@shared.seed
+@shared.workers
+@shared.as_json
+@shared.quiet
 def repair(
     spec: Path,
     output: Path,
@@ -71,6 +81,7 @@ def repair(
     threshold: float | None,
     delta: float | None,
     allow_constant: bool | None,
+    labelled: Path | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -88,7 +99,7 @@ def repair(
 
     question = load_spec(spec)
     _must_be_safe(output, [spec, Path(model or spec), *_named(question)])
-    try:
+    with naming(spec):
         question = revise(
             question,
             property__protected=list(protected) or None,
@@ -98,10 +109,7 @@ def repair(
             guarantee__allow_constant=allow_constant,
         )
         with repair_progress(quiet or as_json) as progress:
-            result = run_repair(model, question, progress=progress, **options)
-    except (ModelError, SpecError) as error:
-        # The other file is named already; the keys to mend stand in this one.
-        raise type(error)(f"{error} (spec: {spec})") from None
+            result = run_repair(model, question, data=labelled, progress=progress, **options)
     files, unwritten = [], None
     try:
         if result.accepted:
@@ -132,18 +140,18 @@ def _named(question: Spec) -> list[Path]:
 def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
     """Before the work: what is written must go somewhere, and must not replace what it is made from."""
     if output.suffix.lower() != ".onnx":
-        raise FairchainError(f"{output}: -o must name an .onnx file")
-    must_be_writable(output, "-o")
+        raise FairchainError(f"{output}: --output must name an .onnx file")
+    must_be_writable(output, "--output")
     for made in (output, output.with_suffix(".json"), output.with_suffix(".txt")):
         for source in sources:
             if made.exists() and source.exists() and made.samefile(source):
                 raise FairchainError(
-                    f"{made}: would be overwritten, and the repair is made from it; give -o another name"
+                    f"{made}: would be overwritten, and the repair is made from it; give --output another name"
                 )
 
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
-    """Print a repair for people."""
+    """Print a repair."""
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import COLOURS
 
@@ -240,7 +248,9 @@ def _advice(result: Repair, question: Spec) -> str:
     from fairchain.spec.properties import limit_of
 
     if all(point.gap >= limit_of(question) for point in result.front):
-        return " Not even the search reached the threshold: try --change low-rank, more --units, or a larger threshold."
+        return (
+            " The search did not reach the threshold: try --change low-rank, more --max-units, or a larger threshold."
+        )
     if any(attempt.decision == "UNDECIDED" for attempt in result.attempts):
         return " The judge ran out of its budget: allow more in [guarantee.budget], or a larger threshold."
-    return " Try a larger --max-accuracy-loss, more rows in --data, or another --seed."
+    return " Try a larger --max-accuracy-loss, more rows in --labelled, or another --seed."

@@ -182,7 +182,7 @@ def show_demo_end(name: str, spec: str, saved: Path | None, *, reported: bool) -
     if not reported:
         screen.line(f"To repair it if it is unfair, with a report to read: fairchain demo {name} --report demo-report")
     if saved is None:
-        screen.line(f"To start from such a spec: fairchain demo {name} --save my-audit")
+        screen.line(f"To start from such a spec: fairchain demo {name} -o my-audit")
     else:
         screen.line(f"Now try: fairchain verify {saved / spec}.toml --certificate certificate.json")
 

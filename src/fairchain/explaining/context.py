@@ -138,7 +138,7 @@ def _must_be_possible(spec: Spec, table: Any) -> None:
     if getattr(spec.population, "prediction", None) is not None:
         raise SpecError("population.prediction: recorded decisions have no network that could be explained; remove it")
     if table is not None and spec.text is not None:
-        raise SpecError("a table of people was given, and the network reads texts; leave --data (table=...) out")
+        raise SpecError("the network reads texts, and rows of a table were given; leave --rows (table=...) out")
     parity = getattr(spec.property, "criterion", "demographic_parity") == "demographic_parity"
     if not parity and not isinstance(spec.population, Table):
         raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')

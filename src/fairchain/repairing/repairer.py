@@ -335,7 +335,7 @@ class _Job:
         if best.attempt.price is not None and best.attempt.price.measure == "agreement":
             notes.append(
                 "No labelled rows were given, so agreement with the original network was kept, right or wrong; "
-                "give rows with --data (data=... in Python) to keep accuracy."
+                "give rows with --labelled (data=... in Python) to keep accuracy."
             )
         return tuple(notes)
 

@@ -57,7 +57,7 @@ def ranked_units(
             drawn = case_of(seeded, case.model, case.rows, function=case.function, draw="groups")
             explanation = explain_context(context_from(drawn), rounds=ROUNDS, workers=workers)
         except SpecError as error:
-            raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--units 0)") from None
+            raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--max-units 0)") from None
     for influence in explanation.ranked(measure):
         if influence.tensor is None:
             name = spec.features[influence.place].name if influence.kind == "feature" else ""
