@@ -42,7 +42,7 @@ def test_people_see_tables_with_bars_a_statement_and_a_witness(
     assert "... and 16 more: --top 19, or --json" in lines
     assert any(line.startswith("layer5 ") for line in lines)
     assert "Kendall's tau" in shown
-    assert "One person, two decisions: good as age=" in shown
+    assert "One individual, two decisions: good as age=" in shown
     assert "all of them together with probability at least 1 - 1e-06" in shown
 
 

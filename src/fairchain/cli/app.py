@@ -24,7 +24,7 @@ from fairchain.cli.explain import explain
 from fairchain.cli.init import init
 from fairchain.cli.monitor import Terminated, monitor
 from fairchain.cli.options import PATH, RENAMED, write_or_print
-from fairchain.cli.output import ClosedPipeError, Output, StandardStreams
+from fairchain.cli.output import ClosedPipeError, Output, standard_streams
 from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.verify import verify
@@ -157,14 +157,20 @@ def data_list(as_json: bool) -> None:
     """List the data sets, their licences, and which are in the cache."""
     from dataclasses import asdict
 
-    from fairchain.cli.verdict_display import show_datasets
+    from fairchain.cli.terminal import Screen
     from fairchain.datasets import describe
 
     found = describe()
     if as_json:
         print(json.dumps({"datasets": [asdict(each) for each in found]}, indent=1))
     else:
-        show_datasets(found)
+        Screen().table(
+            ["name", "rows", "licence", "MB", "cached", "contents"],
+            [
+                [each.name, f"{each.rows:,}", each.licence, f"{each.download_megabytes:g}", each.cached, each.summary]
+                for each in found
+            ],
+        )
 
 
 @data.command("get", epilog="Example: fairchain data get census -o census.csv; fairchain data get toxicity glove")
@@ -229,13 +235,13 @@ def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None
 
 def run() -> None:
     """Run the command line; turn errors into one message and an exit code."""
-    with StandardStreams() as output:
+    with standard_streams() as output:
         code = _run(output)
     sys.exit(code)
 
 
 def _run(output: Output) -> int:
-    """Run the command and return its exit code, when everything is written or is known not to be."""
+    """Run the command and return its exit code, after its output is written or known to be lost."""
     try:
         # With its own handling click would end Ctrl-C and bad usage in ways that are not ours.
         code = int(app(prog_name="fairchain", standalone_mode=False) or 0)
@@ -290,7 +296,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _fail(output: Output, message: str, code: int) -> int:
-    """Show what could not be written, and say what is wrong; as JSON too, unless the result is there already."""
+    """Print the message, as JSON too unless a result was printed, and on standard error output that was lost."""
     message = "".join(letter if letter.isprintable() else " " for letter in message)
     try:
         if "--json" in sys.argv and not output.used:

@@ -46,19 +46,23 @@ def demo(
     With NAME only that example; `text` is a recurrent network that reads comments: they and word vectors are downloaded
     once, after a prompt. Exit code 0 at the end, whatever the verdicts.
     """
-    from fairchain.cli.verdict_display import show_demo_end, show_demo_start, show_verdict
+    from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise
+
+    screen = Screen()
 
     if name == TEXT:
         fetch_first(yes=yes, silent=quiet or as_json)
         if not (as_json or quiet):
-            print("The comments are as people wrote them; those that are quoted below can be offensive.")
+            print("The comments are quoted unchanged; some are offensive.")
     names = [name] if name else list(FIRST)
     results = {}
     for title, spec in _questions(names):
         question = revise(spec, guarantee__seed=seed)
         if not (as_json or quiet):
-            show_demo_start(title, question)
+            screen.title(title)
+            screen.line((str(question.property), "dim"))
         results[title] = run_verify(question, quiet=quiet or as_json)
         if not as_json:
             show_verdict(results[title], brief=quiet)
@@ -75,11 +79,16 @@ def demo(
         values = {title: verdict.to_dict() for title, verdict in results.items()}
         print(json.dumps(values | ({"audit": audit_values(audited)} if audited is not None else {}), indent=1))
     elif not quiet:
-        show_demo_end(names[-1], stem, output, reported=report is not None)
+        screen.title()
+        repair = f"To repair it if it is unfair, with a report: fairchain demo {names[-1]} --report demo-report"
+        start = f"To start from such a spec: fairchain demo {names[-1]} -o my-audit"
+        try_it = f"Now try: fairchain verify {output}/{stem}.toml --certificate certificate.json"
+        for line in ([] if report else [repair]) + [try_it if output else start]:
+            screen.line(line)
 
 
 def _show_reasons(question: Spec, verdict: Verdict) -> None:
-    """What carries the gap, in a line."""
+    """Print the units with the largest effects in a line."""
     from fairchain.cli.audit import show_why
     from fairchain.cli.progress import explain_progress
     from fairchain.cli.terminal import Screen
@@ -92,7 +101,7 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:
-    """The whole audit of an example, into a folder."""
+    """Audit an example into a folder."""
     from fairchain.cli.audit import run_audit, show_audit
     from fairchain.cli.terminal import Screen
     from fairchain.examples import example
@@ -122,7 +131,7 @@ def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:
 
 
 def fetch_first(*, yes: bool, silent: bool) -> None:
-    """Fetch comments and vectors if they are not here, with the user's consent."""
+    """Download comments and vectors if they are not in the cache, with the user's consent."""
     from fairchain.datasets import get_all, missing
 
     wanted = missing(TEXT_DATA)
@@ -135,7 +144,7 @@ def fetch_first(*, yes: bool, silent: bool) -> None:
             raise FairchainError(
                 f"the text example needs {names}, {size:.0f} MB to download once; run: fairchain demo text --yes"
             )
-        print("The comments and the word vectors are not here yet; they are kept for later:", file=sys.stderr)
+        print("The comments and the word vectors are not in the cache yet:", file=sys.stderr)
         for source in wanted:
             print(f"  {source.name}: {source.summary} ({source.licence})", file=sys.stderr)
         if not click.confirm(f"Download {size:.0f} MB?", err=True):

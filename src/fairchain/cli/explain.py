@@ -30,13 +30,12 @@ BAR, WITNESSES = 25, 3
 @shared.data
 @click.option("--rows", type=PATH, help="Table of real rows in which witnesses are searched, for drawn inputs.")
 @shared.units
-@click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds.  [default: 20000]")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each table.")
-@click.option(
+@shared.count("--rounds", "Number of rounds.  [default: 20000]")
+@shared.count("--top", "Rows of each table.", default=10)
+@shared.choice(
     "--method",
-    type=click.Choice(["resample", "mean"]),
-    help="Ablation: a unit takes the value of another input, or its mean; by default the mean for features that are "
-    "drawn uniformly.",
+    ["resample", "mean"],
+    "Ablation: a unit takes the value of another input, or its mean; by default the mean for features drawn uniformly.",
 )
 @shared.protected
 @shared.outcome
@@ -97,8 +96,9 @@ def explain(
 
 
 def show_explanation(found: Explanation, top: int) -> None:
-    """Print an explanation."""
+    """Print an explanation: effects of units and words, layers, witnesses, the guarantee."""
     from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import show_witness
 
     screen = Screen()
     screen.line((found.headline, "bold"))
@@ -112,10 +112,35 @@ def show_explanation(found: Explanation, top: int) -> None:
         if units:
             screen.line()
             _show_units(screen, title, units, top)
-    _show_layers(screen, found)
-    _show_words(screen, found, top)
-    _show_agreement(screen, found)
-    _show_witnesses(screen, found)
+    if len(found.layers) > 1:
+        screen.line()
+        screen.table(
+            ["layer", "units", "sum of effects", "sum of sensitivities"],
+            [
+                [layer.name, f"{layer.width}", f"{layer.effect.estimate:.4f}", f"{layer.sensitivity.estimate:.4f}"]
+                for layer in found.layers
+            ],
+        )
+    if words := found.words[:top]:
+        low, high = _ends(words)
+        screen.line()
+        screen.table(
+            ["word", "texts", f"less {found.outcome} without it by", _scale(low, high)],
+            [[word.word, f"{word.texts:,}", f"{word.effect:.4f}", bar(word.effect, low, high)] for word in words],
+        )
+    alike = found.agreement
+    tau = "not defined, all tie" if alike.kendall is None else f"{alike.kendall:.2f}"
+    screen.line()
+    screen.line(
+        f"Kendall's tau between the effects and the paper's sensitivities: {tau}; {alike.common} of the first "
+        f"{alike.top} units are the same."
+    )
+    for witness in found.witnesses[:WITNESSES]:
+        title = "One individual, two decisions"
+        if witness.row is not None:
+            off = f" ({witness.distance:.0%} off)" if witness.distance else ""
+            title = f"{'Near row' if off else 'Row'} {witness.row}{off}"
+        show_witness(screen, witness, title)
     screen.line()
     screen.line((found.statement, "bold"))
     screen.line((found.scope, "dim"))
@@ -126,21 +151,21 @@ def show_explanation(found: Explanation, top: int) -> None:
 
 
 def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int) -> None:
-    shown = units[:top]
-    low = min(0.0, *(unit.effect.low for unit in shown))
-    high = max(0.0, *(unit.effect.high for unit in shown))
+    from fairchain.report.findings import unit_name
+
+    low, high = _ends(units[:top])
     screen.table(
         [title, "gap smaller by", _scale(low, high), "left", "paper's sensitivity", "relative"],
         [
             [
-                unit.name if unit.held_as is None else f"{unit.name} = {unit.held_as}",
+                unit_name(unit),
                 f"{unit.effect:.4f}",
                 bar(unit.effect, low, high),
                 f"{unit.remaining:.4f}",
                 f"{unit.sensitivity:.4f}",
                 f"{unit.share:.2f}",
             ]
-            for unit in shown
+            for unit in units[:top]
         ],
         optional=(5, 3, 2),
     )
@@ -148,14 +173,18 @@ def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int
         screen.line(f"... and {len(units) - top} more: --top {len(units)}, or --json")
 
 
+def _ends(shown: Sequence[Any]) -> tuple[float, float]:
+    """Return the ends of a scale that has 0 and every interval of an effect."""
+    return min(0.0, *(each.effect.low for each in shown)), max(0.0, *(each.effect.high for each in shown))
+
+
 def _scale(low: float, high: float) -> str:
-    """The ends of the bars."""
     left, right = f"{low:.2f}", f"{high:.2f}"
     return left + " " * max(1, BAR - len(left) - len(right)) + right
 
 
 def bar(interval: Interval, low: float, high: float) -> str:
-    """An interval on a line from low to high, with a mark at zero.
+    """Return an interval on a line from low to high, with a mark at zero.
 
     >>> from fairchain.statistics import Interval
     >>> bar(Interval(0.5, 0.25, 0.75), 0.0, 1.0)
@@ -171,54 +200,3 @@ def bar(interval: Interval, low: float, high: float) -> str:
     cells[place(0.0)] = "│"
     cells[place(interval.estimate)] = "●"
     return "".join(cells)
-
-
-def _show_layers(screen: Screen, found: Explanation) -> None:
-    if len(found.layers) < 2:
-        return
-    screen.line()
-    screen.table(
-        ["layer", "units", "sum of effects", "sum of sensitivities"],
-        [
-            [layer.name, f"{layer.width}", f"{layer.effect.estimate:.4f}", f"{layer.sensitivity.estimate:.4f}"]
-            for layer in found.layers
-        ],
-    )
-
-
-def _show_words(screen: Screen, found: Explanation, top: int) -> None:
-    if not found.words:
-        return
-    low = min(0.0, *(word.effect.low for word in found.words[:top]))
-    high = max(0.0, *(word.effect.high for word in found.words[:top]))
-    screen.line()
-    screen.table(
-        ["word", "texts", f"less {found.outcome} without it by", _scale(low, high)],
-        [
-            [word.word, f"{word.texts:,}", f"{word.effect:.4f}", bar(word.effect, low, high)]
-            for word in found.words[:top]
-        ],
-    )
-
-
-def _show_agreement(screen: Screen, found: Explanation) -> None:
-    alike = found.agreement
-    tau = "not defined, all tie" if alike.kendall is None else f"{alike.kendall:.2f}"
-    screen.line()
-    screen.line(
-        f"Effects and the paper's sensitivities order the units alike by Kendall's tau {tau}; "
-        f"{alike.common} of the first {alike.top} are the same."
-    )
-
-
-def _show_witnesses(screen: Screen, found: Explanation) -> None:
-    for witness in found.witnesses[:WITNESSES]:
-        (first, second), (one, other) = witness.groups, witness.labels
-        values = ((key, value if isinstance(value, str) else f"{value:g}") for key, value in witness.input.items())
-        person = ", ".join(f"{key}={value}" for key, value in values)
-        who = "One person, two decisions"
-        if witness.row is not None:
-            who = (
-                f"Row {witness.row}" if not witness.distance else f"Near row {witness.row} ({witness.distance:.0%} off)"
-            )
-        screen.line(f"{who}: {one} as {first}, {other} as {second}", (f" ({person})" if person else "", "dim"))

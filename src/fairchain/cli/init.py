@@ -33,15 +33,15 @@ DECISIONS = ["argmax", "logit", "probability", "label"]
 @shared.protected
 @shared.outcome
 @click.option("--threshold", type=float, default=0.1, show_default=True, help="Largest difference that is fair.")
-@click.option(
+@shared.choice(
     "--as",
-    "reading",
-    type=click.Choice(["population", "sample", "uniform"]),
-    help="What the rows are; uniform: the table gives ranges and names only, and inputs are drawn uniformly.  "
+    ["population", "sample", "uniform"],
+    "What the rows are; uniform: the table gives ranges and names only.  "
     "[default: sample; population if ranges of a number were cut from the rows]",
+    to="reading",
 )
 @click.option("--ignore", multiple=True, help="Column that the model does not take; repeatable.")
-@click.option("--decision", type=click.Choice(DECISIONS), help="Meaning of the output, where it is ambiguous.")
+@shared.choice("--decision", DECISIONS, "Meaning of the output, where it is ambiguous.")
 @click.option("--model-output", help="Output of the network to read, where there are several.")
 @shared.force
 @shared.as_json

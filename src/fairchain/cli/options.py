@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,27 @@ units = click.option(
     "layer3:kmeans=3. Repeatable.",
 )
 seed = click.option("--seed", type=int, help="Seed; by default derived from network, spec and data.")
-workers = click.option("--workers", type=click.IntRange(min=1), help="Number of threads; by default one for each core.")
 force = click.option("--force", is_flag=True, help="Overwrite the file.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict, and no progress.")
+
+
+def option(
+    name: str, kind: click.ParamType, description: str, *, to: str | None = None, **settings: Any
+) -> Callable[[Command], Command]:
+    """Return an option whose default is shown; `to` is the parameter's name if it is not the option's."""
+    shown = "default" in settings
+    return click.option(name, *([to] if to else []), type=kind, help=description, show_default=shown, **settings)
+
+
+def choice(name: str, values: Sequence[str], description: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option that takes one of several words."""
+    return option(name, click.Choice(values), description, **settings)
+
+
+def count(name: str, description: str, *, least: int = 1, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option that takes a whole number."""
+    return option(name, click.IntRange(min=least), description, **settings)
 
 
 def output(description: str, **settings: Any) -> Callable[[Command], Command]:
@@ -68,6 +85,9 @@ def write_or_print(text: str, path: Path | None) -> None:
     from fairchain.certificates import write_text
 
     write_text(path, text)
+
+
+workers = count("--workers", "Number of threads; by default one for each core.")
 
 
 @contextmanager

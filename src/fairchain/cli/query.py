@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 SPECS = (".toml", ".json")
 # Formats of one file; "explicit" has three.
+VIEWS, KINDS, ESTIMATORS = (
+    ["folded", "unrolled", "last"],
+    ["product", "shared"],
+    ["frequency", "laplace", "good-turing"],
+)
 PRINTED = ["prism", "drn", "dot", "json"]
 
 
@@ -29,39 +34,14 @@ def learning(command: Callable[..., Any]) -> Callable[..., Any]:
         [
             shared.model,
             shared.units,
-            click.option(
-                "--view",
-                type=click.Choice(["folded", "unrolled", "last"]),
-                help="Steps of a recurrent unit: one state for all, one for each, or the last.  [default: folded]",
-            ),
-            click.option(
-                "--chain",
-                "kind",
-                type=click.Choice(["product", "shared"]),
-                default="product",
-                show_default=True,
-                help="Kind of chain: states with the group, or the paper's states without it.",
-            ),
-            click.option(
-                "--estimator",
-                type=click.Choice(["frequency", "laplace", "good-turing"]),
-                default="frequency",
-                show_default=True,
-                help="Estimator of the transition probabilities.",
-            ),
+            shared.choice("--view", VIEWS, "Steps of a recurrent unit: in one state, in one each, or the last one."),
+            shared.choice("--chain", KINDS, "States with the group, or without it.", to="kind", default="product"),
+            shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
             shared.protected,
-            click.option(
-                "--rounds",
-                type=click.IntRange(min=1),
-                help="Number of rounds; with --epsilon the largest.  [default: 20000]",
-            ),
+            shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
             click.option("--epsilon", type=float, help="Half width of the interval of every transition."),
-            click.option(
-                "--rule",
-                type=click.Choice(["sound", "paper"]),
-                default="sound",
-                show_default=True,
-                help="Stopping rule of --epsilon; paper is not sound.",
+            shared.choice(
+                "--rule", ["sound", "paper"], "Stopping rule of --epsilon; paper is not sound.", default="sound"
             ),
             shared.delta,
             shared.seed,
@@ -79,9 +59,7 @@ def learning(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("source", type=PATH)
 @click.argument("formula")
 @click.option("--start", help="Start state instead of the first, for example sex=Female.")
-@click.option(
-    "--engine", type=click.Choice(["own", "storm"]), default="own", show_default=True, help="Model checker to use."
-)
+@shared.choice("--engine", ["own", "storm"], "Model checker.", default="own")
 @learning
 @shared.as_json
 @shared.quiet
@@ -112,7 +90,7 @@ def query(
 )
 @click.argument("source", type=PATH)
 @shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
-@click.option("--format", "form", type=click.Choice(PRINTED), help="Format on standard output, without --output.")
+@shared.choice("--format", PRINTED, "Format on standard output, without --output.", to="form")
 @click.option("--intervals", is_flag=True, help="In DRN and PRISM files: bounds in place of probabilities.")
 @learning
 @shared.quiet

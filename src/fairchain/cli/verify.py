@@ -46,7 +46,7 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @shared.model
 @click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
 @shared.data
-@click.option("--as", "reading", type=click.Choice([*ROW_READINGS, *TEXT_READINGS]), help="What the rows or texts are.")
+@shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "What the rows or texts are.", to="reading")
 @shared.label
 @click.option("--prediction", help="Column of the data with recorded decisions, which take the network's place.")
 @click.option(
@@ -54,16 +54,16 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
     help="A Python function, or a fairchain.Coupled one, that draws inputs: python:package.module:name. Runs its code.",
 )
 @shared.protected
-@click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
+@shared.choice("--kind", ["difference", "ratio", "individual"], "What is measured.")
 @shared.outcome
 @click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
-@click.option("--criterion", type=click.Choice(CRITERIA), help="Which rates are compared.")
-@click.option("--compare", type=click.Choice(["groups", "overall", "average"]), help="What a group is compared with.")
+@shared.choice("--criterion", CRITERIA, "Which rates are compared.")
+@shared.choice("--compare", ["groups", "overall", "average"], "What a group is compared with.")
 @click.option("--min-size", type=float, help="Smallest group that is compared: a number of rows, or below 1 a share.")
 @shared.threshold
 @shared.delta
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
-@click.option("--rule", type=click.Choice(["betting", "paper"]), help="Stopping rule; betting is sound, paper is not.")
+@shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")
 @shared.allow_constant

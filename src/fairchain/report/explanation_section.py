@@ -138,7 +138,7 @@ def witnesses_section(findings: Findings) -> Markup | None:
     ]
     return section(
         "witnesses",
-        "One text, two decisions" if findings.inputs == "texts" else "One person, two decisions",
+        "One text, two decisions" if findings.inputs == "texts" else "One individual, two decisions",
         el("p", "Nothing but the protected feature differs between the two decisions in a row."),
         table("Witnesses", ["decided", "everything else"], rows, words=(0, 1)),
     )
