@@ -29,7 +29,7 @@ def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str
         WIDTH,
         places.height,
         *(
-            label(places.x(column) + NODE / 2, 18, heading, room=places.room, class_="heading", text_anchor="middle")
+            label(places.x(column) + NODE / 2, 18, heading, space=places.space, class_="heading", text_anchor="middle")
             for column, heading in enumerate(headings)
         ),
         *(_start(places, number, strand, names[number]) for number, strand in enumerate(flow.strands)),
@@ -62,8 +62,8 @@ class _Places:
                 y += GAP
 
     @property
-    def room(self) -> float:
-        """For what is written above a column."""
+    def space(self) -> float:
+        """Width of the text above a column."""
         return min((WIDTH - LEFT - RIGHT) / max(len(self.flow.columns), 1) - 12, 170.0)
 
     def x(self, column: int) -> float:
@@ -79,7 +79,7 @@ def _start(places: _Places, number: int, strand: Strand, short: str) -> Markup:
         "g",
         el("title", strand.name),
         el("rect", x=LEFT, y=y, width=NODE, height=WHOLE, class_="node"),
-        label(LEFT - 8, y + WHOLE / 2 + 4, short, room=LEFT - 12, class_="name", text_anchor="end"),
+        label(LEFT - 8, y + WHOLE / 2 + 4, short, space=LEFT - 12, class_="name", text_anchor="end"),
         class_=f"strand {strand.tone}",
     )
 
@@ -185,9 +185,9 @@ def _node_text(places: _Places, column: int, state: str, headings: Sequence[str]
             for number, (strand, amount) in enumerate(zip(places.flow.strands, amounts, strict=True))
         ]
         return join(
-            label(x, middle - 2, state.removeprefix("Y="), room=RIGHT - NODE - 12, class_="name"),
+            label(x, middle - 2, state.removeprefix("Y="), space=RIGHT - NODE - 12, class_="name"),
             el("text", *numbers, x=x, y=middle + 13, class_="number"),
         )
     unit = headings[column] if column < len(headings) else ""
     short = state.removeprefix(unit).lstrip(" =") or state
-    return label(x + NODE / 2, first - 6, short, room=places.room, class_="name", text_anchor="middle")
+    return label(x + NODE / 2, first - 6, short, space=places.space, class_="name", text_anchor="middle")
