@@ -55,7 +55,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict
 
 
 def option(
-    name: str, kind: click.ParamType, description: str, *, to: str | None = None, **settings: Any
+    name: str, kind: Any, description: str, *, to: str | None = None, **settings: Any
 ) -> Callable[[Command], Command]:
     """Return an option whose default is shown; `to` is the parameter's name if it is not the option's."""
     shown = "default" in settings

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH
+from fairchain.cli.options import PATH, Command
 from fairchain.cli.output import must_be_writable
 from fairchain.messages import plain
 
@@ -19,37 +20,32 @@ if TYPE_CHECKING:
     from fairchain.chain import Chain
 
 SPECS = (".toml", ".json")
+VIEWS, KINDS, RULES = ["folded", "unrolled", "last"], ["product", "shared"], ["sound", "paper"]
+ESTIMATORS = ["frequency", "laplace", "good-turing"]
 # Formats of one file; "explicit" has three.
-VIEWS, KINDS, ESTIMATORS = (
-    ["folded", "unrolled", "last"],
-    ["product", "shared"],
-    ["frequency", "laplace", "good-turing"],
-)
 PRINTED = ["prism", "drn", "dot", "json"]
 
 
-def learning(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for learning a chain; a chain that is read from a file needs none of them."""
-    for option in reversed(
-        [
-            shared.model,
-            shared.units,
-            shared.choice("--view", VIEWS, "Steps of a recurrent unit: in one state, in one each, or the last one."),
-            shared.choice("--chain", KINDS, "States with the group, or without it.", to="kind", default="product"),
-            shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
-            shared.protected,
-            shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
-            click.option("--epsilon", type=float, help="Half width of the interval of every transition."),
-            shared.choice(
-                "--rule", ["sound", "paper"], "Stopping rule of --epsilon; paper is not sound.", default="sound"
-            ),
-            shared.delta,
-            shared.seed,
-            shared.workers,
-        ]
-    ):
-        command = option(command)
-    return command
+# Options for learning a chain; a chain that is read from a file takes none of them.
+LEARNING: Sequence[Callable[[Command], Command]] = (
+    shared.model,
+    shared.units,
+    shared.choice("--view", VIEWS, "Steps of a recurrent unit: in one state, in one each, or the last one."),
+    shared.choice("--chain", KINDS, "States with the group, or without it.", to="kind", default="product"),
+    shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
+    shared.protected,
+    shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
+    click.option("--epsilon", type=float, help="Half width of the interval of every transition."),
+    shared.choice("--rule", RULES, "Stopping rule of --epsilon; paper is not sound.", default="sound"),
+    shared.delta,
+    shared.seed,
+    shared.workers,
+)
+
+
+def learning(command: Command) -> Command:
+    """Add the options for learning a chain to a command."""
+    return reduce(lambda made, option: option(made), reversed(LEARNING), command)
 
 
 @click.command(

@@ -22,8 +22,15 @@ def front(title: str, about: str, points: Sequence[FrontPoint], threshold: float
     def drawn(width: float, kind: str, ticks: int) -> Markup:
         across, end = AxisScale(*gaps, LEFT, width - 20), width - 20
         line = across(threshold)
-        side = {"x": line - 4, "text_anchor": "end"} if line > (LEFT + end) / 2 else {"x": line + 4}
-        turned = {"x": 14, "y": HEIGHT / 2, "transform": f"rotate(-90 14 {HEIGHT / 2:g})", "text_anchor": "middle"}
+        side: dict[str, str | float] = (
+            {"x": line - 4, "text_anchor": "end"} if line > (LEFT + end) / 2 else {"x": line + 4}
+        )
+        turned: dict[str, str | float] = {
+            "x": 14,
+            "y": HEIGHT / 2,
+            "transform": f"rotate(-90 14 {HEIGHT / 2:g})",
+            "text_anchor": "middle",
+        }
         heights = [(tick, upwards(tick)) for tick in round_numbers(upwards.low, upwards.high)]
         return picture(
             title,
