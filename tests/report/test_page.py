@@ -57,7 +57,7 @@ def test_the_page_has_every_part_and_is_small() -> None:
     html = page(findings(20, 500))
     assert len(html.encode()) < 500_000
     parts = {attrs["id"] for tag, attrs in read(html).tags if tag == "h2"}
-    assert parts == {"groups", "pairs", "chain", "why", "witnesses", "repair", "people", "recheck", "details"}
+    assert parts == {"groups", "pairs", "chain", "why", "witnesses", "repair", "population", "recheck", "details"}
 
 
 def test_the_page_of_many_groups_is_small_and_tells_which_are_in_the_matrix() -> None:
@@ -226,7 +226,7 @@ def test_an_interval_has_as_many_digits_as_it_gives_meaning_to() -> None:
 def test_pages_of_all_kinds_of_audits_are_whole_and_escaped(kind: str) -> None:
     html = page(KINDS[kind]())
     reader = read(html)
-    assert {attrs["id"] for tag, attrs in reader.tags if tag == "h2"} >= {"people", "recheck", "details"}
+    assert {attrs["id"] for tag, attrs in reader.tags if tag == "h2"} >= {"population", "recheck", "details"}
     assert sum(tag == "script" for tag, _ in reader.tags) == 1
     assert not any(key.startswith("on") for _, attrs in reader.tags for key in attrs)
     assert "None" not in "".join(reader.text)

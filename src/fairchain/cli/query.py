@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,11 +68,15 @@ def query(
     """
     from fairchain.pctl import check, parse
 
-    parse(formula)  # a typo is said before a chain is learned for it
+    parse(formula)  # report a typo before a chain is learned
     chain = _chain(source, quiet=quiet or as_json, **options)
     answer = check(chain, formula, engine=engine, state=start)
     if as_json:
-        print(json.dumps({**answer.to_dict(), "chain": _summary(chain)}, indent=1))
+        known = {key: chain.about.get(key) for key in ("kind", "view", "rounds", "fidelity")}
+        unvisited = [chain.states[state] for state in sorted(chain.unvisited)]
+        known |= {"left_out": chain.about.get("left_out", []), "unvisited": unvisited}
+        sizes = {"states": len(chain), "transitions": len(chain.sources)}
+        print(json.dumps({**answer.to_dict(), "chain": {**sizes, **known}}, indent=1))
     else:
         print(plain(answer if quiet else f"{answer}\n{_remarks(chain, answer)}".rstrip()))
     if not isinstance(answer.value, bool):
@@ -114,7 +118,11 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
     if source.suffix.lower() not in SPECS or _holds_a_chain(source):
         from fairchain.chain.formats import read_chain
 
-        _must_not_be_learned(source, ["protected", "delta", *options])
+        context = click.get_current_context()
+        for option in context.command.params:
+            given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+            if given and option.name in ("protected", "delta", *options):
+                raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
     from fairchain.cli.progress import learn_progress
@@ -129,14 +137,6 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
         return learn_chain(options.pop("model"), spec, states=options.pop("units"), progress=progress, **options)
 
 
-def _must_not_be_learned(source: Path, options: list[str]) -> None:
-    """Refuse options for learning with a chain file: they would have no effect."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        if option.name in options and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
-
-
 def _must_not_be_read(source: Path, output: Path, form: str) -> None:
     from fairchain.chain.formats import files_of, form_of
     from fairchain.errors import ChainError
@@ -148,7 +148,7 @@ def _must_not_be_read(source: Path, output: Path, form: str) -> None:
 
 
 def _holds_a_chain(path: Path) -> bool:
-    """Whether a JSON file is a chain of ours and not a spec."""
+    """Return whether a JSON file is a chain of fairchain and not a spec."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
     from fairchain.chain.formats.files import MOST_BYTES
@@ -157,60 +157,37 @@ def _holds_a_chain(path: Path) -> bool:
         return b'"fairchain-chain"' in file.read(MOST_BYTES)
 
 
-def _summary(chain: Chain) -> dict[str, Any]:
-    return {
-        "states": len(chain),
-        "transitions": len(chain.sources),
-        "kind": chain.about.get("kind"),
-        "view": chain.about.get("view"),
-        "rounds": chain.about.get("rounds"),
-        "fidelity": chain.about.get("fidelity"),
-        "left_out": chain.about.get("left_out", []),
-        "unvisited": [chain.states[state] for state in sorted(chain.unvisited)],
-    }
-
-
-def _fidelity(chain: Chain) -> Iterator[str]:
-    """How far the chain is from the network, as it was measured; what a file says of that may be anything."""
-    from fairchain.chain.display import measured, plain
-
-    found = chain.about.get("fidelity")
-    error = measured(found, 4)
-    if not error or not isinstance(found, dict):
-        return
-    what = f"P({plain(str(found.get('label')))} | {plain(str(found.get('group')))})"
-    if chain.about.get("kind") == "shared":
-        yield (
-            f"A shared chain forgets the group: its probabilities are off by up to {error} ({what}); "
-            "do not decide on it."
-        )
-    else:
-        yield f"Fresh people differ by up to {error} ({what}): sampling error, a product chain has no other there."
-    steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
-    if steps and visits:
-        exact = chain.about.get("kind") == "product" and chain.about.get("view") == "unrolled"
-        yield (
-            f"What comes next depends on more than the state: P(state after a step) is off by up to {steps}"
-            f"{' (sampling error only)' if exact else ''}, P(ever in a state) by up to {visits}."
-        )
-
-
 def _remarks(chain: Chain, answer: Any) -> str:
-    """What a reader should know about the chain before believing the answer."""
-    from fairchain.chain.display import left_out
+    """Return the size of the chain, its distance from the network, and reasons to doubt the answer."""
+    from fairchain.chain.display import left_out, measured
+    from fairchain.chain.display import plain as printable
 
+    # The metadata of a file may be anything.
+    about = chain.about
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
-    # A file may say anything there.
-    if isinstance(chain.about.get("rounds"), int):
-        lines[0] += f", learned from {chain.about['rounds']:,} rounds as each group"
-    lines += _fidelity(chain)
+    if isinstance(about.get("rounds"), int):
+        lines[0] += f", learned from {about['rounds']:,} rounds as each group"
+    found, product = about.get("fidelity"), about.get("kind") != "shared"
+    error = measured(found, 4)
+    if error and isinstance(found, dict):
+        what = f"P({printable(str(found.get('label')))} | {printable(str(found.get('group')))})"
+        lines.append(
+            f"Fresh inputs differ by up to {error} ({what}): sampling error, the only one of a product chain there."
+            if product
+            else f"A shared chain forgets the group: its probabilities are off by up to {error} ({what}); do not "
+            "decide on it."
+        )
+        steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
+        if steps and visits:
+            exact = about.get("kind") == "product" and about.get("view") == "unrolled"
+            lines.append(
+                f"The next state depends on more than the state: P(state after a step) is off by up to {steps}"
+                f"{' (sampling error only)' if exact else ''}, P(ever in a state) by up to {visits}."
+            )
     if small := left_out(chain):
         lines.append(f"{small[0].upper()}{small[1:]}.")
-    if chain.about.get("sound") is False:
-        lines.append(
-            "NOT SOUND: the paper's rule says when to stop, and its epsilon carries no guarantee; "
-            "the bounds hold all the same."
-        )
+    if about.get("sound") is False:
+        lines.append("NOT SOUND: the paper's stopping rule gives epsilon no guarantee; the bounds are valid.")
     if answer.depends_on:
         lines.append(f"No evidence: the answer depends on states never seen: {', '.join(answer.depends_on[:5])}.")
     return "\n".join(lines)

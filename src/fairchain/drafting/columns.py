@@ -96,7 +96,7 @@ class Profile:
 
     @property
     def markers(self) -> list[str]:
-        """The texts that stand for a missing value."""
+        """The texts that mark a missing value."""
         return [text for text in self.texts if text in NA_VALUES]
 
     @property

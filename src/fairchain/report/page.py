@@ -24,7 +24,7 @@ def page(findings: Findings) -> str:
         "why": ("Why", why_section(findings)),
         "witnesses": ("Witnesses", witnesses_section(findings)),
         "repair": ("Repair", repair_section(findings)),
-        "people": (findings.inputs.capitalize(), _people_section(findings)),
+        "population": (findings.inputs.capitalize(), _population_section(findings)),
         "recheck": ("Recheck", _recheck_section(findings)),
         "details": ("Details", _details_section(findings)),
     }
@@ -64,11 +64,11 @@ def _asset(filename: str) -> str:
     return files("fairchain.report").joinpath(filename).read_text(encoding="utf-8")
 
 
-def _people_section(findings: Findings) -> Markup:
+def _population_section(findings: Findings) -> Markup:
     verdict = findings.verdict
     left_out = ", ".join(f"{each.name} ({each.size:g})" for each in verdict.left_out)
     return section(
-        "people",
+        "population",
         f"Which {findings.inputs}, and what is assumed",
         el("p", f"The {findings.inputs}: ", name(verdict.population), "."),
         el("p", "The question: ", el("code", verdict.question)),
