@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -70,42 +72,22 @@ for command in (demo, init, verify, explain, repair, query, export, monitor, aud
 @shared.as_json
 @shared.quiet
 def recheck(
-    certificate: Path,
-    model: Path | None,
-    data: Path | None,
-    spec: Path | None,
-    full: bool,
-    fresh: bool,
-    seconds: float | None,
-    seed: int | None,
-    as_json: bool,
-    quiet: bool,
+    certificate: Path, model: Path | None, data: Path | None, as_json: bool, quiet: bool, **options: Any
 ) -> int:
     """Check CERTIFICATE without trust in its issuer.
 
-    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (nothing is wrong, but a chosen seed or a sample leaves something to
-    believe), 2 bad input.
+    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
+    everything), 2 bad input.
     """
     from fairchain.cli.progress import recheck_progress
     from fairchain.rechecking import recheck as run_recheck
-    from fairchain.rechecking.rechecker import SECONDS
 
-    def report(cost: object) -> None:
-        if not (quiet or as_json):
-            print(cost, file=sys.stderr)
-
-    with recheck_progress(quiet or as_json) as progress:
+    silent = quiet or as_json
+    given = {name: value for name, value in options.items() if value is not None}
+    report = partial(print, file=sys.stderr)
+    with recheck_progress(silent) as progress:
         result = run_recheck(
-            certificate,
-            model,
-            table=data,
-            spec=spec,
-            full=full,
-            fresh=fresh,
-            seconds=SECONDS if seconds is None else seconds,
-            seed=seed,
-            progress=progress,
-            report=report,
+            certificate, model, table=data, progress=progress, report=None if silent else report, **given
         )
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
