@@ -64,7 +64,7 @@ def test_beside_a_damaged_list_no_file_is_taken_for_a_result_or_removed(
 
 def test_another_audit_is_not_mixed_with_this_one(tmp_path: Path) -> None:
     put(Checkpoints(tmp_path, "key"), "one", {"x": b"1"})
-    with pytest.raises(AuditError, match=r"another spec, network, data or version.*--fresh"):
+    with pytest.raises(AuditError, match=r"another spec, network, data or version.*--restart"):
         Checkpoints(tmp_path, "another")
     assert (tmp_path / "x").read_bytes() == b"1"
 

@@ -162,7 +162,7 @@ def test_at_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     lines.append("[property]\nkind = 'difference'\nprotected = ['sex']\nthreshold = 0.1")
     (tmp_path / "audit.toml").write_text("\n".join(lines))
     cli = Cli(monkeypatch, capsys)
-    learn = ["--states", "lstm1:kmeans=2", "--rounds", "1000"]
+    learn = ["--units", "lstm1:kmeans=2", "--rounds", "1000"]
     code, out, _ = cli("query", "audit.toml", 'P=? [ F "lstm1 cluster 2" ]', *learn)
     assert code == 0
     assert "P(state after a step) is off by up to" in out
@@ -173,7 +173,7 @@ def test_at_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert answer["chain"]["view"] == "unrolled"
     assert answer["low"] <= answer["value"] <= answer["high"]
     for form in ("dot", "prism", "drn"):
-        code, out, _ = cli("export", "audit.toml", "--to", form, *learn)
+        code, out, _ = cli("export", "audit.toml", "--format", form, *learn)
         assert code == 0
         assert "lstm1 cluster 2" in out or form == "prism"
     code, _, err = cli("query", "audit.toml", 'P=? [ F "Y=yes" ]', "--view", "folded")

@@ -106,8 +106,8 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
         ((SPEC,), "Missing option '-o' / '--output'"),
         ((SPEC, "-o", "full"), "is not empty and contains no audit"),
         ((SPEC, "-o", "out", "--model", "none.onnx"), "file not found"),
-        ((SPEC, "-o", "out", "--data", "none.csv"), "none.csv"),
-        ((SPEC, "-o", "out", "--label", "truth"), "give the rows with --data"),
+        ((SPEC, "-o", "out", "--labelled", "none.csv"), "none.csv"),
+        ((SPEC, "-o", "out", "--label", "truth"), "give the rows with --labelled"),
     ],
 )
 def test_bad_input_is_one_message_and_nothing_is_written(
@@ -126,7 +126,7 @@ def test_bad_input_is_one_message_and_nothing_is_written(
 def test_the_help_has_an_example(cli: Cli) -> None:
     code, out, _ = cli("audit", "--help")
     assert code == 0
-    assert "Example: fairchain audit audit.toml -o audit --data people.csv" in out
+    assert "Example: fairchain audit audit.toml -o audit --labelled rows.csv" in out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="another way to interrupt")

@@ -142,7 +142,7 @@ class TestState:
         path.write_bytes(data[:-1])
         ended = monitor(path, *ASK, "--state", state, "--json")
         assert ended.reports[-1]["rows"] == 49
-        assert "left for the next time" in ended.err
+        assert "the next run reads it" in ended.err
         assert monitor(path, *ASK, "--json").reports[-1]["rows"] == 50
         path.write_bytes(data)
         assert monitor(path, *ASK, "--state", state, "--json").reports[-1]["rows"] == 50

@@ -126,7 +126,7 @@ COMMANDS: dict[str, list[object]] = {
     "recheck": ["recheck", "{certificate}", "--model", example("census").with_suffix(".onnx"), "-q"],
     "explain": ["explain", example("census"), "--units", "features", "--rounds", "64"],
     "query": ["query", example("census"), 'P=? [ F "Y=>50K" ]', "--rounds", "64"],
-    "export": ["export", example("census"), "--to", "drn", "--rounds", "64"],
+    "export": ["export", example("census"), "--format", "drn", "--rounds", "64"],
     "monitor": ["monitor", "{decisions}", *MONITOR],
     "card": ["card", "{certificate}"],
     "compare": ["compare", "{certificate}", "{certificate}"],

@@ -184,7 +184,7 @@ def audit(
             raise AuditError(f"{model}: file not found; an audit needs the file of a network")
         question = revise(question, model__path=str(model))
     if label is not None and data is None:
-        raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --data')
+        raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
     table = read_table(data) if data is not None else None
     if table is not None:
         # Rows that cannot be used are reported before the work.

@@ -149,8 +149,8 @@ class Checkpoints:
         known = self._read()
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not fresh:
             raise AuditError(
-                f"{self.folder}: is not empty and contains no audit; name a new folder with -o, or write into this one "
-                "with --fresh"
+                f"{self.folder}: is not empty and contains no audit; name a new folder with --output, or write into this "
+                "one with --restart"
             )
         if known is None or fresh:
             # A network that was repaired for another question must not remain beside this report.
@@ -160,7 +160,7 @@ class Checkpoints:
         if known.key != self._key:
             raise AuditError(
                 f"{self.folder}: contains an audit of another spec, network, data or version, or with other options; "
-                "name another folder with -o, or start again in this one with --fresh"
+                "name another folder with --output, or start again in this one with --restart"
             )
 
     def _clear(self, written: Mapping[str, Sequence[str]]) -> None:

@@ -83,7 +83,7 @@ def explain(
     question = read_question(spec, guarantee__seed=seed, guarantee__delta=delta)
     check_explainable(question)
     if table is not None and question.text is not None:
-        raise SpecError("table: the network reads texts, in which a table has no rows; leave --data (table=...) out")
+        raise SpecError("table: the network reads texts, in which a table has no rows; leave --rows (table=...) out")
     own = isinstance(question.population, Table | Marginals)
     case = gather(model, question, table=table if own else None, population=population, limits=limits)
     witnesses = None if own else table

@@ -417,7 +417,7 @@ def _ranked(
             seeded = case_of(spec, case.model, case.rows, function=case.function)
             explanation = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
         except SpecError as error:
-            raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--units 0)") from None
+            raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--max-units 0)") from None
     measure: Measure = "sensitivity" if settings.paper else "effect"
     return ranked_units(explanation, case.spec, weights, settings.units, measure)
 
@@ -472,7 +472,7 @@ def _notes(before: Verdict, best: Judged, rows: LabelledRows | None, held_out: L
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":
         notes.append(
             "No labelled rows were given, so agreement with the original network was kept, right or wrong; "
-            "give rows with --data (data=... in Python) to keep accuracy."
+            "give rows with --labelled (data=... in Python) to keep accuracy."
         )
     # Nothing in a table distinguishes a copy of a row from another individual with the same values.
     copies = rows.in_common(held_out) if rows is not None and held_out is not None else 0
