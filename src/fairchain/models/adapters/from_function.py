@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,21 +31,13 @@ from fairchain.models.base import (
 from fairchain.models.frames import FrameModel, check_columns, make_frame
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
+from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
 from fairchain.system.user_code import user_code
 from fairchain.tables.frames import has_masked
 from fairchain.text import lexicon_of
 
 Values = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An input or output as onnxruntime would describe it, for the planners of feed and decision."""
-
-    name: str
-    type: str
-    shape: tuple[int | str, ...]
 
 
 class FunctionModel:
@@ -98,7 +89,7 @@ class FunctionModel:
         people = random_inputs(self._spec.described, 3)
         first = self._call(people)
         kind = "i" if self._spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
-        node = Tensor(output, _TYPES[kind], ("N", *first.shape[1:]))
+        node = TensorInfo(output, _TYPES[kind], ("N", *first.shape[1:]))
         self._rule = plan_decision(Path(self.name), self._spec.model, [node], {})
         self.predict(people)
         check_no_dice(self.name, self._spec.described, self.scores)
@@ -197,7 +188,7 @@ def from_function(function: Callable[[Any], Any] | FrameModel, spec: Spec) -> Fu
 def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:
     """How feature values become the array that a network with one input of doubles would get."""
     features = [replace(feature, input=None) for feature in spec.features]  # there is one input, and it has no name
-    feed = plan_feed(Path(name), features, [Tensor("input", "tensor(double)", ("N", "features"))])
+    feed = plan_feed(Path(name), features, [TensorInfo("input", "tensor(double)", ("N", "features"))])
 
     def show(values: Values) -> NDArray[np.float64]:
         return feed(values)["input"]

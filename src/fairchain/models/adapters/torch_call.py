@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import longest_first
-from fairchain.models.adapters.from_function import Tensor, flat_array
+from fairchain.models.adapters.from_function import flat_array
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import Spec, TextFeature
 from fairchain.text import lexicon_of
@@ -97,13 +98,16 @@ def text_calls(text: TextFeature, roles: tuple[str, ...], name: str) -> list[Cal
     """
     lexicon = lexicon_of(text)
     names = tuple(getattr(text, role) or role for role in roles)
-    words = Tensor("input", "tensor(int64)", ("N", "T"))
+    words = TensorInfo("input", "tensor(int64)", ("N", "T"))
     if lexicon.table is not None:
-        words = Tensor("input", "tensor(float)", ("N", "T", lexicon.width))
+        words = TensorInfo("input", "tensor(float)", ("N", "T", lexicon.width))
     plain = replace(text, input=None, lengths=None, mask=None)
     calls = []
     for mask in ("tensor(bool)", "tensor(float)") if "mask" in roles else ("",):
-        sides = {"lengths": Tensor("lengths", "tensor(int64)", ("N",)), "mask": Tensor("mask", mask, ("N", "T"))}
+        sides = {
+            "lengths": TensorInfo("lengths", "tensor(int64)", ("N",)),
+            "mask": TensorInfo("mask", mask, ("N", "T")),
+        }
         for feed in plan_text(Path(name), plain, lexicon, [words, *(sides[role] for role in roles[1:])]):
             rows, time = (1, 0) if feed.time_first else (0, 1)
             both = {rows: "batch", time: "time"}

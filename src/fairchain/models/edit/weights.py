@@ -353,7 +353,7 @@ def _zeros(shape: tuple[int, ...], kind: int) -> Array:
 
 def _inputs(model: OnnxModel) -> dict[str, Units]:
     """The features behind each entry of the network's inputs; a text has words in place of features."""
-    feed = model._feed
+    feed = model.inputs
     if not isinstance(feed, Feed):
         return {}
     spans = widths(feed.features)

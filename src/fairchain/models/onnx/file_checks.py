@@ -3,7 +3,7 @@
 A file is read once, within a size limit, into a `Network`: the checked bytes, their hash and the parsed graph. All
 later steps (sessions, probes, cuts, repairs) work on that object, so that what was checked is what runs. Operators come
 from an allow-list (no loops, no conditionals, no custom libraries), and external weights only from plain files in the
-model's own folder. Limits on memory and time while it runs are in `onnx_model` and `watchdog`.
+model's own folder. Limits on memory and time while it runs are in `runtime`.
 """
 
 from __future__ import annotations
@@ -113,9 +113,24 @@ class Network:
         return parse(self.path, self.content)
 
     @cached_property
-    def makers(self) -> dict[str, str]:
-        """The type of the operator behind each tensor."""
-        return {name: node.op_type for node in self.model.graph.node for name in node.output}
+    def makers(self) -> dict[str, NodeProto]:
+        """The operator that makes each tensor."""
+        return {name: node for node in self.model.graph.node for name in node.output if name}
+
+    @cached_property
+    def users(self) -> dict[str, list[NodeProto]]:
+        """The operators that read each tensor."""
+        users: dict[str, list[NodeProto]] = {}
+        for node in self.model.graph.node:
+            for name in node.input:
+                users.setdefault(name, []).append(node)
+        return users
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """The names of all tensors that are written in the file."""
+        made = {name for name, node in self.makers.items() if node.op_type == "Constant"}
+        return frozenset(made.union(tensor.name for tensor in self.model.graph.initializer))
 
     def copy(self) -> ModelProto:
         """Return the parsed network as a message of its own, which may be changed."""
@@ -213,6 +228,12 @@ def parse(path: Path, content: bytes) -> ModelProto:
     if not model.graph.node or not model.graph.output:
         raise ModelError(f"{path}: holds no network (no operators or no outputs); export it again as ONNX")
     return model
+
+
+def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
+    """Return the value of an operator's attribute: a number, bytes, a tensor, or a list."""
+    fields = {1: "f", 2: "i", 3: "s", 4: "t", 6: "floats", 7: "ints", 8: "strings"}
+    return next((getattr(each, fields[each.type]) for each in node.attribute if each.name == name), default)
 
 
 def _checked(path: Path, model: ModelProto, limits: Limits) -> list[TensorProto]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.onnx.encoding import encode, extremes, fits_single, is_plain, is_whole, widths
+from fairchain.models.onnx.row_independence import SIZE_BITS
 from fairchain.spec import CategoryFeature, Feature
 
 TYPES: dict[str, Any] = {
@@ -33,6 +34,10 @@ TYPES: dict[str, Any] = {
     "tensor(bool)": np.bool_,
     "tensor(string)": np.object_,
 }
+
+
+# Most rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
+MOST_ROWS = 2**SIZE_BITS - 1
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class Feed:
         if self.plain and values.dtype == self.slots[0].dtype:
             return {self.slots[0].name: values}
         return {slot.name: self._fill(slot, values) for slot in self.slots}
+
+    def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Return which rows go to the network together."""
+        return chunks(len(values), self.batch or MOST_ROWS)
 
     def shapes(self, _inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
         """Return the shape of each of the network's inputs, None for the batch."""
@@ -100,6 +109,11 @@ class Feed:
         """The same for features that stand side by side and can be treated alike."""
         number, place = numbered
         return not text and is_plain(self.features[place]), place - number
+
+
+def chunks(rows: int, size: int) -> list[NDArray[np.intp]]:
+    """Return the numbers of rows in runs of at most this size."""
+    return [np.arange(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
 
 
 def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) -> Feed:
@@ -161,7 +175,7 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
     shape = _filled(node.shape[:1] + node.shape[2:] if steps_first else node.shape[1:], width)
     if not shape:
         raise ModelError(
-            f'{path}: input "{node.name}" has shape {node.shape}, no room for features; '
+            f'{path}: input "{node.name}" has shape {list(node.shape)}, without an axis for features; '
             "export the network with a batch dimension first: [batch, features]"
         )
     seen = [place for place, feature in enumerate(features) if feature.model_input]

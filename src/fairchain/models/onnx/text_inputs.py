@@ -7,7 +7,7 @@ a zero, and at which end, is the spec's business; which of its inputs is which i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.inputs import TYPES
+from fairchain.models.onnx.inputs import TYPES, chunks
 from fairchain.spec import TextFeature
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TextFeed:
     def rows(self) -> int:
         """How many texts are given to the network at once."""
         width = self.feature.length * prod(self.table.shape[1:]) * self.table.itemsize
-        return max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
+        return self.batch or max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
 
     def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The network's inputs for these texts; the words stand in memory that the next call of this thread reuses."""
@@ -117,16 +117,16 @@ class TextFeed:
             shapes[node.name] = tuple(None if place == batch else size for place, size in enumerate(sizes))
         return shapes
 
-    def parts(self, values: NDArray[Any]) -> Iterator[NDArray[np.intp]]:
-        """Which texts go to the network together: few enough, and of like length where that saves steps.
+    def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Return which texts go to the network together: few enough, and of like length where that saves steps.
 
         All of them, in their order, if they are few enough.
         """
-        order = np.arange(len(values))
-        if self.cut and len(values) > self.rows:
+        parts = chunks(len(values), self.rows)
+        if self.cut and len(parts) > 1:
             order = np.argsort(np.count_nonzero(values, axis=1), kind="stable")
-        for start in range(0, len(values), self.rows):
-            yield order[start : start + self.rows]
+            return [order[part] for part in parts]
+        return parts
 
     def _checked(self, values: NDArray[Any]) -> Ids:
         length, most = self.feature.length, len(self.table) - 1
