@@ -168,8 +168,8 @@ WRONG: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "three columns": (lambda x: np.zeros((len(x), 3)), {}, "3 columns and the spec names 2 labels"),
     "unknown name": (lambda x: np.full(len(x), "perhaps"), {}, "'perhaps', which is none of 'no', 'yes'"),
     "unknown number": (lambda x: np.full(len(x), 4), {}, "is 4, which is none of 0, 1"),
-    "halves as labels": (lambda x: x[:, 0] / 2 + 0.25, {"decision": "label"}, "0.25, which is no label"),
-    "NaN as label": (lambda x: x[:, 0] * np.nan, {"decision": "label"}, "nan, which is no label"),
+    "halves as labels": (lambda x: x[:, 0] / 2 + 0.25, {"decision": "label"}, "0.25, which is not a label"),
+    "NaN as label": (lambda x: x[:, 0] * np.nan, {"decision": "label"}, "nan, which is not a label"),
     "texts for codes": (lambda x: ["a"] * len(x), {"codes": [0, 1]}, "codes must be texts too"),
     "another output": (older, {"output": "logits"}, 'there is no output "logits"; there is answer'),
 }
@@ -213,7 +213,7 @@ class Later:
         (lambda x: x, lambda x: x[:, :1], {}, "1 columns and the spec names 2 labels"),
         (older, lambda x: np.full(len(x), 5), {}, "is 5, which is none of 0, 1; "),
         (lambda x: x, lambda x: np.log(x - 4), {}, "nan, nan, which is no decision"),
-        (older, lambda x: x[:, 0] / 2, {}, "0.5, which is no label"),
+        (older, lambda x: x[:, 0] / 2, {}, "0.5, which is not a label"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
