@@ -125,7 +125,7 @@ def test_operators_called_exact_give_a_row_the_same_bits_wherever_it_is(operator
     session = Runtime(check_bytes(Path("network"), network.SerializeToString(), Limits()), Limits())
 
     def run(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = session.run(["y"], {"x": rows.copy()})[0]
+        found: NDArray[np.float32] = session.run({"x": rows.copy()}, ["y"])[0]
         return found
 
     rows = (2 * rng.standard_normal((1024, columns))).astype(np.float32)

@@ -332,5 +332,5 @@ def test_a_pipeline_of_texts_is_asked_in_python(asked: Spec) -> None:
 
 
 def test_a_function_of_a_frame_gets_no_texts(asked: Spec) -> None:
-    with pytest.raises(ModelError, match="a text is no row of a frame"):
+    with pytest.raises(ModelError, match="texts are not shown as frames"):
         load_model(as_frames(len), asked)

@@ -185,7 +185,7 @@ def test_modules_that_do_not_fit_are_refused(torch: Any) -> None:
     assert "is a class" in refused(torch.nn.Linear)
     noisy = torch.nn.Sequential(torch.nn.Linear(3, 2))
     noisy.register_forward_hook(lambda *call: call[2] + torch.rand_like(call[2]))
-    assert "chance" in refused(noisy)
+    assert "non-deterministic" in refused(noisy)
 
 
 def test_a_module_that_returns_more_than_its_scores_is_refused(torch: Any) -> None:

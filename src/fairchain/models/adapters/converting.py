@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.from_function import FunctionModel, flat_array
-from fairchain.models.base import MisfitError, first_line, random_inputs, same_answers
+from fairchain.models.base import MisfitError, random_inputs, same_answers
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
+from fairchain.system.user_code import first_line
 
 # Rows on which a network must score as its original does, one by one as well as together; of texts fewer one by one,
 # since a framework takes its time for each of their steps. A larger batch shows whether the original treats that alike.

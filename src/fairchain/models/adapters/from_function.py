@@ -21,7 +21,7 @@ from fairchain.errors import ModelError, UnansweredError
 from fairchain.models.base import (
     BATCHES,
     Answer,
-    check_no_dice,
+    check_deterministic,
     check_rows_apart,
     check_shape,
     describe_input,
@@ -90,7 +90,7 @@ class FunctionModel:
         node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
         self._rule: DecisionRule = plan_decision(Path(name), spec.model, [node], {})
         self.predict(inputs)
-        check_no_dice(name, spec.described, self.scores)
+        check_deterministic(name, spec.described, self.scores)
         check_rows_apart(name, spec.described, self.scores, self.dtype)
 
     def must_fit(self, spec: Spec) -> None:

@@ -31,11 +31,12 @@ from fairchain.models.adapters.from_function import FunctionModel, flat_array
 from fairchain.models.adapters.keras_network import to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
-from fairchain.models.base import MisfitError, first_line, random_inputs
+from fairchain.models.base import MisfitError, random_inputs
 from fairchain.models.onnx.encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
+from fairchain.system.user_code import first_line
 
 # Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
 SAFE_VERSION = (3, 13, 2)

@@ -20,10 +20,11 @@ from fairchain.models.adapters.converting import converted_or_asked, longest_fir
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, find_call
-from fairchain.models.base import first_line, random_inputs
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
+from fairchain.system.user_code import first_line
 
 # Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_VERSION = (2, 10)
