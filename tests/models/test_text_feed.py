@@ -244,7 +244,7 @@ def test_a_network_that_mixes_texts_is_refused(asked: Spec) -> None:
 @pytest.mark.parametrize(
     ("inputs", "feature", "says"),
     [
-        ([value("x", shape=("N", "T", 4))], {}, r"shape \['N', 'T', 4\].*\[rows, 5, 3\]; mend length or the vectors"),
+        ([value("x", shape=("N", "T", 4))], {}, r"shape \['N', 'T', 4\].*\[rows, 5, 3\]; correct length or vectors"),
         ([value("x", shape=("N", 7, 3))], {}, r"\[rows, 5, 3\]"),
         ([value("x", INT64, ("N", "T", 3))], {}, 'no vectors; give the network\'s list of words: vocabulary = "..."'),
         ([value("x", shape=BATCH), value("z", shape=BATCH)], {}, 'name it: input = "..."'),

@@ -1,8 +1,8 @@
-"""A network that takes other weights with each question: a candidate needs no file and no session of its own.
+"""A network that takes other weights with each call: a candidate needs no file and no session of its own.
 
-What stands before the first weight that changes is computed once for all candidates. Answers need not be those of a
-saved file to the last bit: onnxruntime may add up in another order when weights are not constant. So this is for
-searching; what is found is saved, loaded and asked again.
+The part before the first weight that changes is computed once for all candidates. Answers need not be those of a saved
+file to the last bit: onnxruntime may add up in another order when weights are not constant. So this is for searching;
+the result is saved, loaded and evaluated again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ROWS_PER_CALL = 4096
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows as the network takes them, made once and asked about again and again: (rows, their inputs) for each call."""
+    """Rows as the network takes them, made once and evaluated many times: (rows, their inputs) for each call."""
 
     count: int
     calls: tuple[tuple[NDArray[np.intp], dict[str, NDArray[Any]]], ...]
 
 
 class Tunable:
-    """A network whose decision can be asked for under other weights.
+    """A network that decides under other weights with each call.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Tunable:
         return self._model.name
 
     def prepare(self, values: NDArray[Any]) -> Prepared:
-        """What the part that can change gets for these rows."""
+        """Return what the part that can change gets for these rows."""
         values = values.astype(self._model.dtype, copy=False)
         parts = self._model.inputs.parts(values)
         if len(parts) == 1:
@@ -83,7 +83,7 @@ class Tunable:
         return {name: np.array(feed[name]) for name in feed if name in self._inputs}
 
     def decide(self, prepared: Prepared, weights: Mapping[str, Array]) -> Labels | None:
-        """The class of each row under these weights; None if one of them has no class, as after an overflow."""
+        """Return the class of each row under these weights; None if one of them has no class, as after an overflow."""
         labels = np.empty(prepared.count, np.uint16)
         decision = self._model.decision
         for rows, feed in prepared.calls:
@@ -96,7 +96,7 @@ class Tunable:
 
 
 def first_source(blocks: Sequence[WeightBlock], tensors: Collection[str]) -> str | None:
-    """The tensor that flows into the first layer with one of these weights: nothing before it can change."""
+    """Return the tensor that flows into the first layer with one of these weights: nothing before it can change."""
     changing = next((block for block in blocks if block.tensor in tensors or block.bias in tensors), None)
     if changing is None:
         return None
@@ -105,7 +105,7 @@ def first_source(blocks: Sequence[WeightBlock], tensors: Collection[str]) -> str
 
 
 def input_means(model: OnnxModel, blocks: Sequence[WeightBlock], values: NDArray[Any]) -> dict[str, Array]:
-    """The mean of what flows into each of these blocks, one number for each entry, by the name of the source."""
+    """Return the mean of what flows into each of these blocks, one number for each entry, by the name of the source."""
     values = values[model.inputs.parts(values)[0]]
     feed = model.inputs(values)
     sources = list(dict.fromkeys(block.source for block in blocks))
@@ -114,11 +114,7 @@ def input_means(model: OnnxModel, blocks: Sequence[WeightBlock], values: NDArray
     if inner:
         found |= dict(zip(inner, model.with_outputs(inner).run(values, inner), strict=True))
     channels = {block.source: 1 if block.operator == "Conv" else -1 for block in blocks}
-    return {source: _mean(array, channels[source]) for source, array in found.items()}
-
-
-def _mean(array: NDArray[Any], axis: int) -> Array:
-    """Over everything but the units."""
-    moved = np.moveaxis(array, axis, -1)
-    mean: Array = moved.reshape(-1, moved.shape[-1]).mean(axis=0, dtype=np.float64)
-    return mean
+    moved = {source: np.moveaxis(array, channels[source], -1) for source, array in found.items()}
+    return {
+        source: array.reshape(-1, array.shape[-1]).mean(axis=0, dtype=np.float64) for source, array in moved.items()
+    }

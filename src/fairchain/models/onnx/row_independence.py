@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.file_checks import Network
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
+
+    from fairchain.models.onnx.file_checks import Network
 
 BATCH = "the batch"
 # A factor of a size: a number, the batch, or another size that is not known and does not depend on the batch.
