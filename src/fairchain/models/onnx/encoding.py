@@ -99,7 +99,10 @@ def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArra
     if feature.bins is not None:  # how many edges are at most each number
         if len(feature.bins) > FEW_EDGES:
             return np.searchsorted(np.asarray(feature.bins, np.float64), numbers, side="right").astype(np.float64)
-        return np.sum([numbers >= edge for edge in feature.bins], axis=0, dtype=np.float64)
+        count = np.zeros(numbers.shape)
+        for edge in feature.bins:
+            count += numbers >= edge
+        return count
     if feature.step is not None:
         numbers = np.floor(numbers / feature.step)
     if feature.scale is not None:
