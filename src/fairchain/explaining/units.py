@@ -249,7 +249,7 @@ def _read_tensor(model: OnnxModel, spec: Spec, layer: RecurrentLayer, names: Seq
 
 def _tensors(shown: OnnxModel, inputs: NDArray[Any], names: Sequence[str]) -> list[NDArray[Any]]:
     try:
-        return shown._run_all(shown._feed(inputs), list(names))
+        return shown.run(inputs, names)
     except ModelError:
         # A tensor that does not exist for a single input cannot be intervened on.
         return [np.empty(0) for _ in names]
