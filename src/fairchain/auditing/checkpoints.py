@@ -149,8 +149,8 @@ class Checkpoints:
         known = self._read()
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not fresh:
             raise AuditError(
-                f"{self.folder}: is not empty and contains no audit; name a new folder with --output, or write into this "
-                "one with --restart"
+                f"{self.folder}: is not empty and contains no audit; name a new folder with --output, or write "
+                "into this one with --restart"
             )
         if known is None or fresh:
             # A network that was repaired for another question must not remain beside this report.

@@ -96,7 +96,7 @@ def query(
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
-    from fairchain.chain.formats import chain_text, check_intervals, form_of, write_chain
+    from fairchain.chain.formats import chain_text, check_intervals, format_of, write_chain
 
     if (output is None) == (form is None):
         raise click.UsageError("give --output FILE, whose suffix is the format, or --format for standard output")
@@ -105,7 +105,7 @@ def export(source: Path, form: str | None, output: Path | None, intervals: bool,
         check_intervals(form, intervals)
         print(chain_text(_chain(source, quiet=True, **options), form, intervals=intervals), end="")
         return
-    form = form_of(output, None)
+    form = format_of(output, None)
     check_intervals(form, intervals)
     must_be_writable(output, "--output")
     _must_not_be_read(source, output, form)
