@@ -17,10 +17,10 @@ from fairchain.errors import SpecError
 from fairchain.populations.base import Population
 from fairchain.populations.uniform import UniformPopulation
 from fairchain.spec import (
+    BayesNetwork,
     CategoryFeature,
     Group,
     Marginals,
-    Network,
     Spec,
     TextFeature,
     Texts,
@@ -126,7 +126,7 @@ def _drawn(
             from fairchain.populations.marginals import MarginalPopulation
 
             return MarginalPopulation(spec, subgroups, people, dtype)
-        case schema.Network():
+        case schema.BayesNetwork():
             from fairchain.populations.bayes.population import BayesPopulation
 
             return BayesPopulation(spec, subgroups, dtype)
@@ -148,7 +148,7 @@ def with_nodes(spec: Spec) -> Spec:
     """The same spec with the nodes of a network's file, and the terms of a list's, in place of the path."""
     if spec.text is not None:
         return replace(spec, described=tuple(map(_with_terms, spec.described)))
-    if not isinstance(spec.population, Network) or spec.population.path is None:
+    if not isinstance(spec.population, BayesNetwork) or spec.population.path is None:
         return spec
     from fairchain.populations.bayes.graph import build_graph
     from fairchain.populations.bayes.reading import read_nodes
@@ -157,7 +157,7 @@ def with_nodes(spec: Spec) -> Spec:
     # Checked here, where a message can still name the file.
     build_graph(spec.features, nodes, spec.population.path)
     name = spec.population.name or Path(spec.population.path).name
-    return replace(spec, population=Network(nodes=nodes, name=name))
+    return replace(spec, population=BayesNetwork(nodes=nodes, name=name))
 
 
 def _with_terms(feature: Feature | TextFeature) -> Feature | TextFeature:
@@ -185,7 +185,7 @@ def _shares(spec: Spec, groups: tuple[Group, ...], people: TableRows | None) -> 
         from fairchain.populations.texts import text_shares
 
         return text_shares(spec, groups)
-    if not isinstance(spec.population, Network):
+    if not isinstance(spec.population, BayesNetwork):
         return None
     from fairchain.populations.bayes.population import network_shares
 

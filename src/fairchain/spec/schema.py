@@ -261,7 +261,7 @@ class Node(_Strict, frozen=True, kw_only=True):
     slopes: Annotated[dict[str, float], Meta(description="What each unit of a parent that is a number adds.")] = {}
 
 
-class Network(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):
+class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):
     """A Bayesian network over the features, stated here or in a file."""
 
     path: Annotated[Text | None, Meta(description="A .bif, .json or .toml file with the nodes.")] = None
@@ -307,7 +307,7 @@ class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=T
     """A Python function draws the inputs. A spec cannot name one: it is given in Python or on the command line."""
 
 
-Population = Uniform | Marginals | Table | Network | Texts | Callable
+Population = Uniform | Marginals | Table | BayesNetwork | Texts | Callable
 
 
 class _Property(_Strict, frozen=True, kw_only=True):

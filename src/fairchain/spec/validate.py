@@ -11,6 +11,7 @@ from fairchain.messages import suggest
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.groups import check_groups, domain_of, groups_of
 from fairchain.spec.schema import (
+    BayesNetwork,
     CategoryFeature,
     Difference,
     Feature,
@@ -18,7 +19,6 @@ from fairchain.spec.schema import (
     IntegerFeature,
     Marginals,
     ModelSpec,
-    Network,
     Ratio,
     Scale,
     Spec,
@@ -146,7 +146,7 @@ def _check_source(spec: Spec) -> None:
             'population: has neither path nor frequencies; name a table, path = "people.csv", or state '
             "frequencies = {sex = {Female = 0.5, Male = 0.5}}"
         )
-    if isinstance(population, Network) and (population.path is None) == (not population.nodes):
+    if isinstance(population, BayesNetwork) and (population.path is None) == (not population.nodes):
         found = "both path and nodes" if population.nodes else "neither path nor nodes"
         raise SpecError(f'population: has {found}; name a file, path = "people.bif", or state [[population.nodes]]')
 

@@ -23,7 +23,7 @@ from fairchain.populations.bayes.nodes import Choice, Reals
 from fairchain.populations.bayes.reading import read_nodes, source_of
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec.groups import Group
-from fairchain.spec.schema import Network, Spec
+from fairchain.spec.schema import BayesNetwork, Spec
 from fairchain.spec.subgroups import OVERALL, Subgroup
 
 
@@ -89,7 +89,7 @@ class BayesPopulation(FeaturePopulation):
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup], dtype: DTypeLike = np.float32) -> None:
         super().__init__(spec, subgroups, dtype)
         network = spec.population
-        if not isinstance(network, Network):
+        if not isinstance(network, BayesNetwork):
             raise SpecError('population.kind: is no Bayesian network; write kind = "network" with path or nodes')
         self._names = [feature.name for feature in spec.features]
         self._protected = spec.property.protected

@@ -28,7 +28,7 @@ from fairchain.populations.bayes.nodes import (
     row_problem,
     some,
 )
-from fairchain.spec.schema import Network, Node
+from fairchain.spec.schema import BayesNetwork, Node
 
 # Reading TOML takes ten times as long as reading JSON or BIF.
 MOST_BYTES = {".bif": 50_000_000, ".json": 50_000_000, ".toml": 5_000_000}
@@ -39,12 +39,12 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nodes: Annotated[tuple[Node, ...], Meta(min_length=1)]
 
 
-def source_of(network: Network) -> str:
+def source_of(network: BayesNetwork) -> str:
     """What messages call a network: its file, or the key of the spec."""
     return network.path or network.name or STATED
 
 
-def read_nodes(network: Network) -> tuple[Node, ...]:
+def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
     """The nodes of a network as stated, or those of its `.bif`, `.json` or `.toml` file.
 
     Raises
