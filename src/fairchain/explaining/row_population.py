@@ -7,7 +7,6 @@ this way is about these rows, whether they are everybody or a sample of a larger
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,20 +22,6 @@ from fairchain.statements import rows_phrase
 from fairchain.tables import TableRows
 
 Values = NDArray[np.floating]
-
-
-@dataclass(frozen=True, eq=False)
-class RowRounds(Rounds):
-    """The draws of one chunk: a place between 0 and 1 for each round, the same for all groups."""
-
-    places: NDArray[np.float64]
-    tables: Sequence[Values]
-
-    def show(self, subgroup: int, /) -> Values:
-        """The rows that were drawn for one group."""
-        table = self.tables[subgroup]
-        chosen: Values = table[(self.places * len(table)).astype(np.int64)]
-        return chosen
 
 
 class RowPopulation(Population):
@@ -83,10 +68,17 @@ class RowPopulation(Population):
         """How many rows each group has."""
         return self._sizes
 
-    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> RowRounds:
-        """Draw `count` rounds at an address."""
+    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
+        """Draw `count` rounds at an address: a place between 0 and 1 for each round, the same for all groups."""
         words = address.halfwords(2 * count)
-        return RowRounds(unit_reals(words[:count], words[count:]), self._tables)
+        places = unit_reals(words[:count], words[count:])
+
+        def show(subgroup: int) -> Values:
+            table = self._tables[subgroup]
+            chosen: Values = table[(places * len(table)).astype(np.int64)]
+            return chosen
+
+        return Rounds(show)
 
 
 def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -156,9 +156,19 @@ class FunctionPopulation(FeaturePopulation):
             return None
         return self.belong(subgroup, values)
 
-    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> FunctionRounds:
+    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address: the same as long as function and numpy stay the same."""
-        return FunctionRounds(self, address, count)
+        # The rows of one subgroup at a time, since many subgroups would need much memory.
+        drawn: dict[int, Inputs] = {}
+
+        def show(subgroup: int) -> Inputs:
+            key = self.shows(subgroup)
+            if key not in drawn:
+                drawn.clear()
+                drawn[key] = self.values_of(address, count, subgroup)
+            return drawn[key]
+
+        return Rounds(show)
 
     def values_of(self, address: Address, count: int, subgroup: int) -> Inputs:
         """Call the function for a subgroup: with its own generator, or with the uniforms that all subgroups share."""
@@ -298,24 +308,6 @@ class FunctionPopulation(FeaturePopulation):
                 f"it must be {'an' if what[0] == 'i' else 'a'} {what} from {domain.low:g} to {domain.high:g}"
             )
         return values
-
-
-@dataclass(frozen=True)
-class FunctionRounds(Rounds):
-    """The draws of one chunk, made when they are first shown."""
-
-    population: FunctionPopulation
-    address: Address
-    count: int
-    _drawn: dict[int, Inputs] = field(default_factory=dict)
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the rows of one subgroup, (rounds, features), or of the overall population if not exact."""
-        key = self.population.shows(subgroup)
-        if key not in self._drawn:
-            self._drawn.clear()
-            self._drawn[key] = self.population.values_of(self.address, self.count, subgroup)
-        return self._drawn[key]
 
 
 def _generator(address: Address, substream: int) -> np.random.Generator:

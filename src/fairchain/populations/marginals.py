@@ -17,10 +17,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
-from fairchain.populations.base import Inputs, Scratch, columns_of, shown_groups
+from fairchain.populations.base import Inputs, Rounds, Scratch, columns_of, shown_groups
 from fairchain.populations.distributions import Counted, Distribution, Listed, Stated, stated_distribution, uniform_over
 from fairchain.populations.streams import Address, HalfWords
-from fairchain.populations.uniform import IndependentPopulation, IndependentRounds
+from fairchain.populations.uniform import Draws, IndependentPopulation
 from fairchain.spec import Domain, Group, Spec, domain_of
 from fairchain.spec.schema import Marginals
 from fairchain.spec.subgroups import Subgroup
@@ -86,43 +86,43 @@ class MarginalPopulation(IndependentPopulation):
         """Return the probability of each subgroup."""
         return tuple(float(prod(parts)) for parts in self._shares)
 
-    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> IndependentRounds:
+    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""
-        rounds, (product, _, starts, again) = self.scale(address, count, self._further, scratch)
+        drawn, (product, _, starts, again) = self.scale(address, count, self._further, scratch)
         np.right_shift(product, np.uint64(32), out=product)
         entries = product.view(np.int64)
         np.add(entries, starts, out=entries)
         # Every entry exists; "clip" only spares numpy a copy that it would need to undo a wrong one.
-        np.take(self._table, entries, out=rounds.values.reshape(-1), mode="clip")
+        np.take(self._table, entries, out=drawn.values.reshape(-1), mode="clip")
         if again is not None:
-            self.redraw(rounds, again)
+            self.redraw(drawn, again)
         for column in self._apart:
-            words = self._words_of(rounds, column)
-            rounds.values[:, column] = self._distributions[column].draw(words, address, 1 + column)
+            words = self._words_of(drawn, column)
+            drawn.values[:, column] = self._distributions[column].draw(words, address, 1 + column)
         if self._guided:
-            self._settle(rounds)
-        return rounds
+            self._settle(drawn)
+        return self.shown(drawn)
 
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
         """Return entries of the column's list."""
         entries: Inputs = self._table[self.shifts[column] + index]
         return entries
 
-    def protected_values(self, rounds: IndependentRounds, subgroup: int, place: int) -> Inputs | float:
+    def protected_values(self, drawn: Draws, subgroup: int, place: int) -> Inputs | float:
         """Return one protected feature of a subgroup, a value for each round."""
         distribution, substream = self._restricted[place, self.groups[subgroup].domains[place]]
-        return distribution.draw(self._words_of(rounds, self.protected_columns[place]), rounds.address, substream)
+        return distribution.draw(self._words_of(drawn, self.protected_columns[place]), drawn.address, substream)
 
-    def _words_of(self, rounds: IndependentRounds, column: int) -> list[HalfWords]:
-        return [rounds.words[:, column], *(rounds.fine[:, place] for place in self._fine[column])]
+    def _words_of(self, drawn: Draws, column: int) -> list[HalfWords]:
+        return [drawn.words[:, column], *(drawn.fine[:, place] for place in self._fine[column])]
 
-    def _settle(self, rounds: IndependentRounds) -> None:
+    def _settle(self, drawn: Draws) -> None:
         """Search for the values that the first bits of a word did not settle."""
-        unsettled = np.isnan(rounds.values)
+        unsettled = np.isnan(drawn.values)
         for column in self._guided:
             rows = np.flatnonzero(unsettled[:, column])
-            fresh = self._distributions[column].draw([rounds.words[rows, column]], rounds.address, 1 + column)
-            rounds.values[rows, column] = fresh
+            fresh = self._distributions[column].draw([drawn.words[rows, column]], drawn.address, 1 + column)
+            drawn.values[rows, column] = fresh
 
     def _tabulate(self) -> None:
         """Put the lists of all columns into one table, so that one look-up draws them all.
