@@ -152,7 +152,7 @@ def test_quoted_keywords_and_marks_are_names() -> None:
         ("probability ( sex )", "probability ( region )", 'line 13: the probabilities of "region" occur twice'),
         ("| region, sex", "| region, region", 'line 15: "income" has a parent twice'),
         ("(north, Male) 0.5, 0.5;", "(north) 0.5, 0.5;", 'line 17: a row of "income" names 1 values for 2 parents'),
-        ("(north, Male)", "(north, Mael)", 'names "Mael", which is no value of that parent; did you mean "Male"?'),
+        ("(north, Male)", "(north, Mael)", 'names "Mael", which is not a value of that parent; did you mean "Male"?'),
         ("(north, Male)", "(north, Female)", 'line 17: the row (north, Female) of "income" occurs twice'),
         ("(north, Male) 0.5, 0.5", "(north, Male) 0.5", '(north, Male) of "income": found 1 probabilities for 2'),
         ("default 0.875, 0.125;", "", 'line 15: the probabilities of "income" lack a row; add (far south, Female) 0.1'),

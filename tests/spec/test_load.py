@@ -205,7 +205,7 @@ def test_a_file_that_is_no_spec_says_so(tmp_path: Path, name: str, content: byte
 
 @pytest.mark.parametrize("name", ["missing.toml", "a\0b.toml", "."])
 def test_a_path_that_cannot_be_read_is_an_error_with_its_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SpecError, match=r"no such file|cannot be read"):
+    with pytest.raises(SpecError, match=r"no such file|cannot be read|not a file"):
         load_spec(tmp_path / name)
 
 
