@@ -298,9 +298,11 @@ def _parquet() -> list[bytes]:
 
 def _unpack_parquet(path: Path) -> object:
     """Unpack it as the product's child process does, without starting one for each file."""
+    from fairchain.tables import TableLimits
     from fairchain.tables.parquet import answer
 
-    return [len(buffers) for _, buffers in answer(path, 10**7, 1000, 10**6)]
+    limits = TableLimits(file_bytes=10**7, columns=1000, cells=10**6)
+    return [len(buffers) for _, buffers in answer(path, limits)]
 
 
 # ---- Bayesian networks ----

@@ -33,7 +33,7 @@ from fairchain.spec.schema import Feature
 from fairchain.spec.subgroups import OVERALL, Subgroup, subgroups_of_groups, unmixed
 
 if TYPE_CHECKING:
-    from fairchain.populations.rejection import Predicate
+    from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
 
 
