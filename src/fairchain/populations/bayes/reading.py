@@ -44,9 +44,6 @@ def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
     SpecError
         One message with the file and the line or key, what was found and what to write.
     """
-    if (network.path is None) == (not network.nodes):
-        found = "both path and nodes" if network.nodes else "neither path nor nodes"
-        raise SpecError(f'population: has {found}; name a file, path = "people.bif", or state [[population.nodes]]')
     if network.path is None:
         return network.nodes
     path = Path(network.path)
