@@ -234,7 +234,7 @@ def case_of(
         comparison = comparison_of(spec, groups)
         subgroups = comparison.subgroups if draw == "subgroups" else subgroups_of_groups(groups)
         dtype = model.dtype if model is not None else dtype
-        drawn = build_population(spec, subgroups, dtype, people=rows, function=function, predicate=predicate)
+        drawn = build_population(spec, subgroups, dtype, rows=rows, function=function, predicate=predicate)
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
     return Case(
         spec=spec,

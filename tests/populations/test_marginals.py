@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import MarginalPopulation, Scratch, UniformPopulation, marginal_shares
+from fairchain.populations import Scratch, UniformPopulation
 from fairchain.populations.distributions import MOST_LISTED
+from fairchain.populations.marginals import MarginalPopulation, marginal_shares
 from fairchain.spec import Spec, parse_spec
 from fairchain.spec.subgroups import Subgroup
 from tests.questions import category, integer, question, real

@@ -173,9 +173,9 @@ class FunctionPopulation(FeaturePopulation):
     def values_of(self, address: Address, count: int, subgroup: int) -> Inputs:
         """Call the function for a subgroup: with its own generator, or with the uniforms that all subgroups share."""
         if self._uniforms is None:
-            return self._asked(subgroup, count, _generator(address, self.shows(subgroup)), count).astype(self.dtype)
+            return self._call(subgroup, count, _generator(address, self.shows(subgroup)), count).astype(self.dtype)
         u = _uniforms(address, count, self._uniforms)
-        values = self._asked(subgroup, count, u)
+        values = self._call(subgroup, count, u)
         rows = address.integers(count, CHECKED, CHECK_SUBSTREAM + self.shows(subgroup)).astype(np.intp)
         self._check_rows(subgroup, u, values, rows)
         return values.astype(self.dtype)
@@ -184,7 +184,7 @@ class FunctionPopulation(FeaturePopulation):
         """Subgroups with the same number show the same rows."""
         return subgroup if self._by_group else 0
 
-    def _asked(self, subgroup: int, count: int, *arguments: Any) -> NDArray[np.float64]:
+    def _call(self, subgroup: int, count: int, *arguments: Any) -> NDArray[np.float64]:
         """Call the function and check what it returns: `count` rows of a subgroup."""
         group = self.subgroups[subgroup].group
         extra = {"group": None if group is None else group.name} if self._by_group else {}
@@ -202,7 +202,7 @@ class FunctionPopulation(FeaturePopulation):
         self, subgroup: int, u: NDArray[np.float64], values: NDArray[np.float64], rows: NDArray[np.intp]
     ) -> None:
         """Compute some rows again, in another order and among other rows: each must be as it was."""
-        again = self._asked(subgroup, len(rows), _read_only(u[rows]))
+        again = self._call(subgroup, len(rows), _read_only(u[rows]))
         wrong = (np.abs(again - values[rows]) > self._rounding).any(axis=1)
         if wrong.any():
             raise DataError(
@@ -214,29 +214,23 @@ class FunctionPopulation(FeaturePopulation):
         """Refuse, before the run, a function that keeps a state or whose coupled rows depend on each other."""
         for subgroup in {self.shows(subgroup): subgroup for subgroup in range(len(self.subgroups))}.values():
             if self._uniforms is None:
-                self._try_twice(subgroup)
-            else:
-                self._try_rows(subgroup, self._uniforms)
-
-    def _try_twice(self, subgroup: int) -> None:
-        """Two calls with a generator in the same state must give the same rows: rounds are drawn again by address."""
-        once, again = (self.values_of(Address(0, 0), TRIAL, subgroup) for _ in range(2))
-        if not np.array_equal(once, again):
-            raise DataError(
-                f"{self.name}: two calls with a generator in the same state gave different rows; "
-                "draw every random number from rng, and keep nothing between two calls"
-            )
-
-    def _try_rows(self, subgroup: int, uniforms: int) -> None:
-        """Permuted, split and repeated rows of `u` must give permuted, split and repeated rows of the result."""
-        u = _uniforms(Address(0, 0), TRIAL_COUPLED, uniforms)
-        values = self._asked(subgroup, TRIAL_COUPLED, u)
-        order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
-        for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
-            self._check_rows(subgroup, u, values, rows)
+                # Rounds are drawn again by address, so a generator in the same state must give the same rows.
+                once, again = (self.values_of(Address(0, 0), TRIAL, subgroup) for _ in range(2))
+                if not np.array_equal(once, again):
+                    raise DataError(
+                        f"{self.name}: two calls with a generator in the same state gave different rows; "
+                        "draw every random number from rng, and keep nothing between two calls"
+                    )
+                continue
+            # Permuted, split and repeated rows of `u` must give permuted, split and repeated rows of the result.
+            u = _uniforms(Address(0, 0), TRIAL_COUPLED, self._uniforms)
+            values = self._call(subgroup, TRIAL_COUPLED, u)
+            order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
+            for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
+                self._check_rows(subgroup, u, values, rows)
 
     def _checked(self, answer: Any, count: int) -> NDArray[np.float64]:
-        """What the function returned, as a matrix of values that exist."""
+        """Return what the function returned, as a matrix of valid values."""
         columns = self._columns(answer, count)
         values = np.empty((count, self.width))
         for place, (feature, column) in enumerate(zip(self._features, columns, strict=True)):
@@ -276,7 +270,7 @@ class FunctionPopulation(FeaturePopulation):
         return columns
 
     def _indices(self, feature: CategoryFeature, column: NDArray[Any]) -> NDArray[np.float64]:
-        """Categories by their names, or by what tables call them."""
+        """Return the index of categories given by their names, or by what tables call them."""
         index = {str(cell): place for place, cell in enumerate(feature.aliases or ())}
         index |= {str(value): place for place, value in enumerate(feature.values)}
         names, places = np.unique(column.astype(str), return_inverse=True)
@@ -290,7 +284,7 @@ class FunctionPopulation(FeaturePopulation):
         return found
 
     def _numbers(self, feature: Feature, column: NDArray[Any]) -> NDArray[np.float64]:
-        """Numbers in the feature's range, whole where they must be."""
+        """Return numbers in the feature's range, whole where they must be."""
         domain = domain_of(feature)
         try:
             values = column.astype(np.float64)
@@ -335,7 +329,7 @@ def _name_of(function: Any) -> str:
 
 
 def _takes_group(name: str, function: Callable[..., Any], *, coupled: bool) -> bool:
-    """Whether the function wants to know the group."""
+    """Return whether the function takes the group."""
     forms = COUPLED_FORMS if coupled else FORMS
     if not callable(function):
         raise DataError(f"{name}: not a function; {forms}")
