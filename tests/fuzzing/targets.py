@@ -403,7 +403,7 @@ def _corpus() -> list[bytes]:
 def _read_corpus(path: Path) -> object:
     from fairchain.text.corpus import texts_in
 
-    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, hashlib.sha256()))
+    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, len))
 
 
 def _corpus_as_table() -> list[bytes]:
