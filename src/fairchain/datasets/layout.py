@@ -29,7 +29,7 @@ def open_text(path: Path) -> Iterator[TextIO]:
         zipped = raw.read(2) == b"\x1f\x8b"
     opener = gzip.open if zipped else open
     with opener(path, "rt", encoding="utf-8", newline="") as stream:
-        yield stream  # type: ignore[misc]  # of text, by its mode
+        yield stream
 
 
 def split_rows(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:

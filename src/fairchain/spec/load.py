@@ -24,7 +24,7 @@ from fairchain.spec.validate import check
 MOST_BYTES = 4_000_000
 MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")
 
-# What to write, for the keys people get wrong most.
+# What to write, for the keys that are most often wrong.
 ADVICE = {
     "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",

@@ -134,7 +134,7 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
     ] = None
     pad: Annotated[Literal["right", "left"], doc("Which end of a short text is filled up.")] = "right"
     unknown: Annotated[
-        Text, doc("skip: words that are not in the list are left out; or the word that stands for them.")
+        Text, doc("skip: words that are not in the list are left out; or the word that replaces them.")
     ] = "skip"
     padding: Annotated[
         Text | None, doc("Of a vocabulary: the word whose number fills up short texts; found by its name if absent.")
@@ -186,13 +186,13 @@ class Uniform(_Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=Tru
 class _Rows(_Strict, frozen=True, kw_only=True):
     """Rows of a CSV or Parquet file, and what counts as not known in them."""
 
-    na_values: Annotated[tuple[str, ...], doc("Cells that stand for a missing value; an empty cell always does.")] = (
+    na_values: Annotated[tuple[str, ...], doc("Cells that mean a missing value; an empty cell always does.")] = (
         NA_VALUES
     )
     drop_missing: Annotated[bool, doc("Leave out rows in which a value that is used is missing.")] = False
 
 
-# [low, high, share]: this share of the people lies, evenly, between low and high.
+# [low, high, share]: this share of the population lies, evenly, between low and high.
 Piece = tuple[Number, Number, float]
 
 
@@ -207,7 +207,7 @@ class Marginals(_Rows, tag_field="kind", tag="marginals", frozen=True, kw_only=T
 
 
 class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, frozen=True, kw_only=True):
-    """Rows of a table: everybody there is, or a sample of a larger population."""
+    """Rows of a table: the whole population, or a sample of a larger population."""
 
     path: Annotated[Text | None, doc("CSV or Parquet file; none if the rows are handed over.")] = None
     reading: Annotated[
@@ -246,7 +246,7 @@ class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_onl
     """A Bayesian network over the features, stated here or in a file."""
 
     path: Annotated[Text | None, doc("A .bif, .json or .toml file with the nodes.")] = None
-    nodes: Annotated[tuple[Node, ...], doc("The nodes, if they stand here.")] = ()
+    nodes: Annotated[tuple[Node, ...], doc("The nodes, if they are stated here.")] = ()
     name: Annotated[Text | None, doc("What verdicts call the network; by default the name of its file.")] = None
 
 
@@ -286,7 +286,7 @@ class _Property(_Strict, frozen=True, kw_only=True):
     ]
     outcome: Annotated[Text | None, doc("The label looked at; every label if absent.")] = None
     given: Annotated[
-        Text | None, doc("Only people for whom this holds: given = \"hours >= 40 and education == 'Masters'\".")
+        Text | None, doc("Only individuals for whom this holds: given = \"hours >= 40 and education == 'Masters'\".")
     ] = None
     min_size: Annotated[
         Annotated[float, Meta(gt=0)] | None,
@@ -342,9 +342,9 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 
 
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
-    """The share of people whose decision changes with the protected features alone stays within the threshold."""
+    """The share of individuals whose decision changes with the protected features alone stays within the threshold."""
 
-    threshold: Annotated[Fraction, doc("The largest share of people that still counts as fair.")]
+    threshold: Annotated[Fraction, doc("The largest share of individuals that still counts as fair.")]
 
     def __str__(self) -> str:
         """The property as a formula."""
@@ -359,7 +359,7 @@ Property = Difference | Ratio | Individual
 class Budget(_Strict, frozen=True, kw_only=True):
     """Where to stop without a verdict."""
 
-    rounds: Annotated[float, doc("Rounds, at most; in each, one person is shown as every group.", ge=1)] = 1e8
+    rounds: Annotated[float, doc("Rounds, at most; in each, one individual is shown as every group.", ge=1)] = 1e8
     seconds: Annotated[float, doc("Seconds of wall time, at most.", gt=0)] = 60.0
 
 
@@ -410,7 +410,7 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def inputs(self) -> str:
-        """What the network is shown, as sentences call it: people or texts."""
+        """What the network is shown, as sentences call it: individuals or texts."""
         return "individuals" if self.text is None else "texts"
 
 
