@@ -60,7 +60,7 @@ def enumerated(drawn: BayesPopulation, subgroup: int) -> tuple[NDArray[np.float6
     joint = joint_of(graph, drawn._names)
     assert joint is not None
     if group is not None:
-        joint = joint.given(drawn._members(group))
+        joint = joint.given(drawn.members(group))
     columns = [graph.nodes[name].shown[joint.numbers[name]] for name in drawn._names]  # type: ignore[union-attr]
     inputs, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     likely = np.zeros(len(inputs))

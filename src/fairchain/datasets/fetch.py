@@ -70,14 +70,10 @@ def cache_dir() -> Path:
 def describe(cache: Path | str | None = None) -> list[Description]:
     """Return all data sets, and which are in the cache already (by presence only: nothing is read)."""
     root = _root(cache)
+    shared = ("name", "summary", "rows", "columns", "licence", "citation")
     return [
         Description(
-            name=source.name,
-            summary=source.summary,
-            rows=source.rows,
-            columns=source.columns,
-            licence=source.licence,
-            citation=source.citation,
+            **{key: getattr(source, key) for key in shared},
             download_megabytes=source.wheel.megabytes,
             cached=_state(root / source.name, source),
         )

@@ -231,43 +231,37 @@ class FunctionPopulation(FeaturePopulation):
 
     def _checked(self, answer: Any, count: int) -> NDArray[np.float64]:
         """Return what the function returned, as a matrix of valid values."""
-        columns = self._columns(answer, count)
+        if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
+            raise DataError(f"{self.name}: returned masked values; return a value for every cell")
+        is_array = isinstance(answer, np.ndarray)
+        if is_array and answer.shape != (count, self.width):
+            raise DataError(
+                f"{self.name}: returned an array of shape {answer.shape}; {count} rows with {self.width} "
+                f"features were requested, shape ({count}, {self.width})"
+            )
+        if not is_array and not isinstance(answer, Mapping) and not hasattr(answer, "columns"):
+            raise DataError(
+                f"{self.name}: returned {type(answer).__name__}; return an array ({count}, {self.width}), "
+                "or a mapping or frame with a column for each feature"
+            )
+        present = [] if is_array else [str(each) for each in getattr(answer, "columns", answer)]
         values = np.empty((count, self.width))
-        for place, (feature, column) in enumerate(zip(self._features, columns, strict=True)):
+        for place, feature in enumerate(self._features):
+            if is_array:
+                values[:, place] = self._numbers(feature, answer[:, place])
+                continue
+            name = feature.name if feature.name in present or feature.column is None else feature.column
+            if name not in present:
+                raise DataError(f'{self.name}: there is no column "{name}"; {suggest(name, present)}')
+            column = np.asarray(answer[name])
             if column.shape != (count,):
                 raise DataError(
                     f'{self.name}: column "{feature.name}" has shape {column.shape}, and {count} rows were requested; '
                     "return one value for each"
                 )
-            if isinstance(feature, CategoryFeature) and not isinstance(answer, np.ndarray):
-                values[:, place] = self._indices(feature, column)
-            else:
-                values[:, place] = self._numbers(feature, column)
+            convert = self._indices if isinstance(feature, CategoryFeature) else self._numbers
+            values[:, place] = convert(feature, column)  # type: ignore[arg-type]  # a category, as just checked
         return values
-
-    def _columns(self, answer: Any, count: int) -> list[NDArray[Any]]:
-        if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
-            raise DataError(f"{self.name}: returned masked values; return a value for every cell")
-        if isinstance(answer, np.ndarray):
-            if answer.shape != (count, self.width):
-                raise DataError(
-                    f"{self.name}: returned an array of shape {answer.shape}; {count} rows with {self.width} "
-                    f"features were requested, shape ({count}, {self.width})"
-                )
-            return list(answer.T)
-        if not isinstance(answer, Mapping) and not hasattr(answer, "columns"):
-            raise DataError(
-                f"{self.name}: returned {type(answer).__name__}; return an array ({count}, {self.width}), "
-                "or a mapping or frame with a column for each feature"
-            )
-        present = [str(name) for name in (answer if isinstance(answer, Mapping) else answer.columns)]
-        columns = []
-        for feature in self._features:
-            name = feature.name if feature.name in present or feature.column is None else feature.column
-            if name not in present:
-                raise DataError(f'{self.name}: there is no column "{name}"; {suggest(name, present)}')
-            columns.append(np.asarray(answer[name]))
-        return columns
 
     def _indices(self, feature: CategoryFeature, column: NDArray[Any]) -> NDArray[np.float64]:
         """Return the index of categories given by their names, or by what tables call them."""

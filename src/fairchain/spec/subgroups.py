@@ -101,8 +101,8 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
     prop, labels = spec.property, spec.model.labels
     outcome = None if prop.outcome is None else labels.index(prop.outcome)
     if isinstance(prop, Individual):
-        outcomes = () if outcome is None else (outcome,)
-        return Comparison(subgroups_of_groups(groups), outcomes, ~np.eye(2, dtype=bool)[None], individual=True)
+        counted = () if outcome is None else (outcome,)
+        return Comparison(subgroups_of_groups(groups), counted, ~np.eye(2, dtype=bool)[None], individual=True)
     measure: Measure = "ratio" if isinstance(prop, Ratio) else "difference"
     truths: Sequence[int | None] = range(len(labels))
     if prop.criterion == "demographic_parity":

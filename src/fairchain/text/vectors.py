@@ -117,29 +117,25 @@ def _read_text(path: Path) -> Found:
 
 def _read_binary(path: Path) -> Found:
     with opened(path, MOST_BYTES) as file:
-        count, width = _binary_head(path, file)
-        size = 4 * width
-        words = []
-        table = _table(count, width)
-        for number, (word, row) in enumerate(_binary_rows(path, file, count, size), 1):
+        head = file.readline(100).split()
+        if len(head) != 2 or not all(part.isdigit() for part in head):
+            raise DataError(
+                f"{path}: not a word2vec file: its first line must say how many words and numbers there are"
+            )
+        count, width = map(int, head)
+        if not 1 <= count <= MOST_WORDS or not 1 <= width <= MOST_WIDTH:
+            raise DataError(
+                f"{path}: says {count:,} words of {width:,} numbers; from 1 to {MOST_WORDS:,} and {MOST_WIDTH:,} are "
+                "read"
+            )
+        # Each word takes at least its numbers, one letter and a blank: the file fills all memory that is allocated.
+        if path.stat().st_size < count * (4 * width + 2):
+            raise DataError(f"{path}: too short for {count:,} words of {width:,} numbers; it is cut off, get it again")
+        words, table = [], _table(count, width)
+        for number, (word, row) in enumerate(_binary_rows(path, file, count, 4 * width), 1):
             words.append(_decoded(word, number))
             table[number] = np.frombuffer(row, "<f4")
     return tuple(words), table, digest_of(path)
-
-
-def _binary_head(path: Path, file: BufferedReader) -> tuple[int, int]:
-    head = file.readline(100).split()
-    if len(head) != 2 or not all(part.isdigit() for part in head):
-        raise DataError(f"{path}: not a word2vec file: its first line must say how many words and numbers there are")
-    count, width = map(int, head)
-    if not 1 <= count <= MOST_WORDS or not 1 <= width <= MOST_WIDTH:
-        raise DataError(
-            f"{path}: says {count:,} words of {width:,} numbers; from 1 to {MOST_WORDS:,} and {MOST_WIDTH:,} are read"
-        )
-    # Each word takes at least its numbers, one letter and a blank: no memory is asked for that the file cannot fill.
-    if path.stat().st_size < count * (4 * width + 2):
-        raise DataError(f"{path}: too short for {count:,} words of {width:,} numbers; it is cut off, get it again")
-    return count, width
 
 
 def _binary_rows(path: Path, file: BufferedReader, count: int, size: int) -> Iterator[tuple[bytes, bytes]]:

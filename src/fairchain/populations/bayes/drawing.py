@@ -199,8 +199,8 @@ class DrawPlan:
     `common` are nodes that depend on none of those drawn together: they are the same for every subgroup. `dependent`
     are all others, drawn once for each subgroup. Each has a row of random numbers of its own in `rows`; those in
     `normal_rows` are used as normal deviates. `columns` says which column a node fills and, for values that are not
-    their own number, with what. `kept` are nodes drawn together that are seen again, as a feature or as a parent. `kinds` are
-    the number types of all nodes that are kept or drawn.
+    their own number, with what. `kept` are nodes drawn together that are seen again, as a feature or as a parent.
+    `kinds` are the number types of all nodes that are kept or drawn.
     """
 
     common: tuple[str, ...]

@@ -55,8 +55,8 @@ class BayesPopulation(FeaturePopulation):
         self._source = source_of(network)
         self._called = network.name or ("stated in the spec" if network.path is None else Path(network.path).name)
         self._graph = build_graph(spec.features, read_nodes(network), self._source)
-        joint = joint_of(self._graph, self._protected)
-        self._exact = joint is not None
+        # Of the protected nodes and all that they depend on; None if they cannot be enumerated.
+        self.joint = joint = joint_of(self._graph, self._protected)
         self.plan: DrawPlan = make_plan(self._graph, self._names, () if joint is None else tuple(joint.numbers))
         self.heads: tuple[DrawJoint | None, ...] = (None,) * len(self.subgroups)
         self._shares: tuple[float, ...] | None = None
@@ -110,16 +110,11 @@ class BayesPopulation(FeaturePopulation):
     @property
     def exact(self) -> bool:
         """Whether subgroups are drawn from their conditional distributions; otherwise `accepts` selects them."""
-        return self._exact
+        return self.joint is not None
 
     def shares(self) -> Sequence[float] | None:
         """Return the probability of each subgroup, where it can be computed."""
         return self._shares
-
-    def shares_of(self, groups: Sequence[Group]) -> list[float] | None:
-        """Return the probability of each of these groups, also of those that no subgroup shows; None if not exact."""
-        joint = joint_of(self._graph, self._protected)
-        return None if joint is None else [joint.given(self._members(group)).share for group in groups]
 
     def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
         """Return which of these rows, (rows, features), belong to a subgroup; None if all that it is shown do."""
@@ -130,7 +125,7 @@ class BayesPopulation(FeaturePopulation):
         made: dict[Group | None, tuple[DrawJoint, float]] = {}
         for group in (subgroup.group for subgroup in self.subgroups):
             if group not in made:
-                own = joint if group is None else joint.given(self._members(group))
+                own = joint if group is None else joint.given(self.members(group))
                 if group is not None and own.share == 0:
                     raise self._impossible(group)
                 made[group] = drawing_joint(own, self.plan.kept), 1.0 if group is None else own.share
@@ -140,13 +135,13 @@ class BayesPopulation(FeaturePopulation):
     def _check_possible(self) -> None:
         """Refuse groups that no value of a table belongs to, which rejection would look for in vain."""
         for group in (subgroup.group for subgroup in self.subgroups if subgroup.group is not None):
-            for name, members in self._members(group).items():
+            for name, members in self.members(group).items():
                 node = self._graph.nodes[name]
                 if isinstance(node, Choice) and not node.table[:, members].any():
                     raise self._impossible(group)
 
-    def _members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
-        """Which values of each protected node with a table belong to a group."""
+    def members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
+        """Return which values of each protected node with a table belong to a group."""
         members = {}
         for name, domain in zip(self._protected, group.domains, strict=True):
             node = self._graph.nodes[name]
@@ -165,4 +160,6 @@ class BayesPopulation(FeaturePopulation):
 
 def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
     """Return the probability of each group, 0 where it cannot be drawn; None where it cannot be computed."""
-    return BayesPopulation(spec, [Subgroup(OVERALL)]).shares_of(groups)
+    population = BayesPopulation(spec, [Subgroup(OVERALL)])
+    joint = population.joint
+    return None if joint is None else [joint.given(population.members(group)).share for group in groups]

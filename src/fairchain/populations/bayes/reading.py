@@ -154,46 +154,42 @@ class _BifParser:
     def _variable(self) -> None:
         start = self._token
         name = self._name("the variable's name")
+        where = f'variable "{name}"'
         if name in self._values:
-            raise self._error(f'variable "{name}" occurs twice; every name must be different', start)
+            raise self._error(f"{where} occurs twice; every name must be different", start)
         if len(self._values) == MOST_NODES:
             raise self._error(f"more than {MOST_NODES} variables, which is more than can be used", start)
-        self._expect("{", f'variable "{name}"')
+        self._expect("{", where)
         values: tuple[str, ...] = ()
         while not self._take("}"):
             if self._token.text == "type" and not values:
-                values = self._type(name)
+                values = self._type(where)
             else:
-                self._skip_property(f'variable "{name}"')
+                self._skip_property(where)
         if not values:
-            raise self._error(f'variable "{name}" has no values; write type discrete [ 2 ] {{ no, yes }};', start)
+            raise self._error(f"{where} has no values; write type discrete [ 2 ] {{ no, yes }};", start)
         self._values[name] = values
 
-    def _type(self, name: str) -> tuple[str, ...]:
+    def _type(self, where: str) -> tuple[str, ...]:
         """Read `type discrete [ 2 ] { no, yes };`."""
         self._advance()
-        kind, where = self._token, f'the type of "{name}"'
+        kind, inside = self._token, where.replace("variable", "the type of", 1)
         if self._name("discrete") != "discrete":
-            raise self._error(
-                f'variable "{name}" has type {kind}; only discrete is read from BIF, '
-                "numbers can be stated in TOML or JSON with mean and std",
-                kind,
-            )
-        self._expect("[", where)
+            remedy = "only discrete is read from BIF, numbers can be stated in TOML or JSON with mean and std"
+            raise self._error(f"{where} has type {kind}; {remedy}", kind)
+        self._expect("[", inside)
         count = self._token
         stated = self._name("how many values there are")
-        self._expect("]", where)
-        self._expect("{", where)
+        self._expect("]", inside)
+        self._expect("{", inside)
         values = self._names("}", "a value")
         self._take(";")
         if stated != str(len(values)):
             found = f"states {count} values and lists {len(values)} ({some(values)})"
-            raise self._error(f'variable "{name}" {found}; make the two agree', count)
-        if not values:
-            raise self._error(f'variable "{name}" has no values; list at least one', count)
+            raise self._error(f"{where} {found}; make the two agree", count)
         twice = doubled(values)
         if twice is not None:
-            raise self._error(f'variable "{name}" has the value "{twice}" twice; every value must be different', count)
+            raise self._error(f'{where} has the value "{twice}" twice; every value must be different', count)
         return tuple(values)
 
     def _probability(self) -> None:
