@@ -49,7 +49,9 @@ def test_no_module_reads_a_private_attribute_that_it_does_not_define() -> None:
 
 
 def foreign_attributes(path: Path, tree: ast.Module) -> Iterator[str]:
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    own = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
     own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     own |= {
         node.attr

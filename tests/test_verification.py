@@ -6,13 +6,27 @@ import os
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fairchain import Decision, ModelError, OnnxModel, SpecError, example, load_spec, make_certificate, verify
+from fairchain import (
+    CertificateError,
+    Decision,
+    ModelError,
+    OnnxModel,
+    SpecError,
+    example,
+    load_spec,
+    make_certificate,
+    parse_spec,
+    verify,
+)
 from fairchain.spec import Spec, comparison_of, revise
-from fairchain.verification import Progress
+from fairchain.statistics import BettingRule
+from fairchain.verification import Progress, sampler, sampling
+from fairchain.verification.verdict import RunRecord
 
 # The true gaps of the embedded networks from 2 million rounds, see docs/networks.md; three standard errors.
 KNOWN = {
@@ -82,6 +96,58 @@ def test_a_budget_of_seconds_ends_a_run_that_would_go_on() -> None:
     verdict = verify(None, spec)
     assert (verdict.decision, verdict.stopped) == (Decision.UNDECIDED, "seconds")
     assert verdict.rounds > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_budget_of_seconds_holds_while_bounds_are_computed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which only chunks, looks and bounds take time: 0.5, 1 and 6 seconds of a budget of 30."""
+    now = 0.0
+    observe, gap, count = BettingRule.observe, BettingRule.gap, sampler.write_together
+
+    def after(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def slow_gap(rule: BettingRule) -> tuple[float, float, float]:
+        after(6.0 if rule._bounds is None else 0.0)
+        return gap(rule)
+
+    monkeypatch.setattr(BettingRule, "observe", lambda *given: (after(1.0), observe(*given)))
+    monkeypatch.setattr(BettingRule, "gap", slow_gap)
+    monkeypatch.setattr(sampler, "write_together", lambda *given: (after(0.5), count(*given))[1])
+    for module in (sampler, sampling):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
+    spec = question("census", property__threshold=0.0091, guarantee__delta=1e-9, guarantee__budget__seconds=30)
+    verdict = verify(None, spec, workers=workers)
+    assert (verdict.decision, verdict.stopped) == (Decision.UNDECIDED, "seconds")
+    assert 20 < now <= 30
+
+
+def test_many_pairs_are_looked_at_early_and_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 groups and 60 labels: a first look after 2048 rounds, and no counts of chunks that no certificate can hold."""
+    monkeypatch.setattr(sampler, "MOST_VALUES", 150_000)
+    labels = [f"l{i}" for i in range(60)]
+    spec = parse_spec(
+        {
+            "model": {"labels": labels, "decision": "label", "codes": list(range(60))},
+            "feature": [
+                {"name": "g", "kind": "category", "values": [f"g{i}" for i in range(60)]},
+                {"name": "x", "kind": "real", "low": 0, "high": 1},
+            ],
+            "property": {"protected": ["g"], "kind": "difference", "threshold": 0.02},
+            "population": {"kind": "uniform"},
+        }
+    )
+    verdict = verify(lambda rows: (rows[:, 1] * 59.9).astype(int), spec, seed=1)
+    assert verdict.decision is Decision.FAIR
+    assert isinstance(verdict.evidence, RunRecord)
+    batches = [batch for _, batch in verdict.evidence.entries]
+    assert batches[0].rounds == 2048
+    values = [part.size // 2 for batch in batches for part in batch.parts]
+    assert sum(values) <= 150_000
+    assert not verdict.evidence.whole
+    with pytest.raises(CertificateError, match="more counts than a certificate can hold"):
+        make_certificate(verdict)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -102,7 +102,7 @@ class Case:
             sampler = Sampler(
                 self.model, self.population, seed, self.comparison, coupled=coupled, pool=pool, workers=workers
             )
-            batch = sampler.run(0, rounds, groups, lambda: False)
+            batch = sampler.run(0, rounds, groups, lambda _: False)
         return Tally.of_batch(rounds, batch.together, groups, self.groups)
 
     def draw(self, seed: int, chunk: int, count: int, *, coupled: bool = False) -> NDArray[np.bool_]:

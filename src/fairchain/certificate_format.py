@@ -15,6 +15,9 @@ STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit w
 # evaluations, the first chunk, and the rounds in each chunk. They are not counted.
 LOOKED, LOOK_CHUNK, LOOK_ROUNDS = 20_000, 2**45, 1024
 
+# Values that a certificate may hold, counted by commas and brackets: about 70 bytes of memory each for a reader.
+MOST_VALUES = 20_000_000
+
 
 def digest(content: dict[str, Any]) -> str:
     """SHA-256 of the certificate without its digest and times, in one canonical form."""

@@ -22,7 +22,7 @@ from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
 from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
 from fairchain.spec.files import files_of
-from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, table_name
+from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, TOO_MANY_COUNTS, table_name
 from fairchain.system.atomic_write import place
 from fairchain.verification.verdict import RowRecord, RunRecord, Verdict
 
@@ -31,6 +31,8 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     """Everything needed to check a verdict again, as plain JSON values; without times the same bytes in every run."""
     if not verdict.sound:
         raise CertificateError(NO_PAPER_CERTIFICATE)
+    if not verdict.evidence.whole:
+        raise CertificateError(TOO_MANY_COUNTS)
     if not verdict.certifiable:
         raise CertificateError(NO_CERTIFICATE)
     spec = msgspec.to_builtins(verdict.spec)

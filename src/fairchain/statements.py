@@ -19,6 +19,10 @@ NO_CERTIFICATE = (
 NO_PAPER_CERTIFICATE = (
     'guarantee.rule: "paper" carries no valid guarantee, so no certificate can be written; use rule = "betting"'
 )
+TOO_MANY_COUNTS = (
+    "no certificate: the run has more counts than a certificate can hold; compare fewer groups, or choose one "
+    "outcome: outcome = ... in [property]"
+)
 
 # What a network may be shown, and what alone differs between one of them as one group and as another.
 ALONE = {"individuals": "the protected features", "texts": "the terms"}

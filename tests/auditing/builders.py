@@ -29,6 +29,7 @@ def write_question(folder: Path, *, weight: float = 2.0, **property_: Any) -> Pa
 @contextmanager
 def few_people() -> Iterator[None]:
     """Every stage as it is, only smaller."""
+    import fairchain.chain.learn  # before its default number of rounds is changed, or it would keep that
     import fairchain.explaining
     import fairchain.repairing
     from fairchain.chain import stopping as effort

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -231,6 +232,31 @@ def test_a_certificate_that_is_none(tmp_path: Path, command: Callable[..., Ended
     says(command("recheck", tmp_path / "c.json", "--model", network), str(tmp_path / "c.json"))
     (tmp_path / "c.json").write_text("{")
     says(command("recheck", tmp_path / "c.json", "--model", network), str(tmp_path / "c.json"))
+
+
+MONITOR = ("--protected", "sex", "--prediction", "d", "--outcome", "yes", "--threshold", 0.1)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX pipes")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("verify", "pipe.toml"),
+        ("recheck", "pipe.json"),
+        ("card", "pipe.json"),
+        ("monitor", "rows.csv", *MONITOR, "--state", "pipe.json"),
+    ],
+)
+def test_a_pipe_without_a_writer_is_not_waited_for(
+    arguments: tuple[str, ...], tmp_path: Path, command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("pipe.toml", "pipe.json"):
+        os.mkfifo(name)
+    Path("rows.csv").write_text("sex,d\nf,yes\nm,no\n")
+    ended = command(*arguments)
+    assert ended.code == 2
+    assert "plain file" in ended.err
 
 
 @pytest.mark.parametrize("case", ["spec", "network", "threshold"])

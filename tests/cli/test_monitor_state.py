@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import json
+import operator
+import os
+import select
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fairchain.certificate_format import digest
 from fairchain.monitoring import lines
+from fairchain.system import atomic_write
+from fairchain.system.interrupts import raising
 from tests.cli.decisions import ASK, EQUAL, FAIR, UNFAIR, Command, as_csv, as_jsonl, moment, people, says
+
+
+def fair(rows: int) -> dict[str, Any]:
+    turn = {"verdict": "FAIR", "rows": rows}
+    return {"now": turn, "first": turn}
+
+
+# Changes of a state of nine rows after which no rows could have led to it.
+IMPOSSIBLE: dict[str, Callable[[dict[str, Any]], None]] = {
+    "a group twice": lambda content: content["groups"].append(content["groups"][0]),
+    "too many groups": lambda content: content.update(
+        groups=[{"name": f"sex={i}", "rows": 1, "successes": 0} for i in range(501)]
+    ),
+    "a name that no row has": lambda content: content["groups"][0].update(name="sex=\0"),
+    "a verdict without rows": lambda content: content.update(groups=[], **fair(9)),
+    "a verdict after more rows": lambda content: content.update(fair(10)),
+    "a verdict that is not the first": lambda content: content.update(fair(9), first=None),
+}
 
 
 class TestState:
@@ -164,6 +191,17 @@ class TestState:
         state.write_text(json.dumps(content))
         says(monitor(*ASK, "--state", state, stdin=b""), str(state), "damaged or changed by hand")
 
+    @pytest.mark.parametrize("name", IMPOSSIBLE)
+    def test_a_state_that_no_rows_lead_to_is_refused_though_its_digest_is_right(
+        self, name: str, tmp_path: Path, monitor: Command
+    ) -> None:
+        state = tmp_path / "s.json"
+        monitor(*ASK, "--state", state, stdin=as_csv(people(9)))
+        content = json.loads(state.read_bytes())
+        IMPOSSIBLE[name](content)
+        state.write_text(json.dumps(content | {"digest": digest(content)}))
+        says(monitor(*ASK, "--state", state, stdin=as_csv(people(9))), str(state), "damaged or changed by hand")
+
     def test_a_state_that_cannot_be_written_is_said_before_the_work(self, tmp_path: Path, monitor: Command) -> None:
         says(monitor(*ASK, "--state", tmp_path / "no" / "s.json", stdin=b"x"), "cannot be written", "--state")
 
@@ -212,6 +250,25 @@ def test_a_state_in_use_is_refused_to_a_second_monitor_which_is_told_by_whom(tmp
     assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
 
 
+def test_a_link_to_a_state_has_the_lock_of_the_state_and_stays_a_link(tmp_path: Path, monitor: Command) -> None:
+    state, link = tmp_path / "s.json", tmp_path / "link.json"
+    link.symlink_to(state)
+    program = watching(state)
+    try:
+        ended = monitor(*ASK, "--state", link, stdin=as_csv(people(50, EQUAL)))
+        says(ended, "already keeps its counts", "own --state")
+    finally:
+        program.communicate(timeout=30)
+    monitor(*ASK, "--state", link, stdin=as_csv(people(50, EQUAL)))
+    assert link.is_symlink()
+    assert sum(group["rows"] for group in json.loads(state.read_bytes())["groups"]) == 550
+
+
+def test_a_link_that_leads_to_itself_is_one_message(tmp_path: Path, monitor: Command) -> None:
+    (tmp_path / "s.json").symlink_to(tmp_path / "s.json")
+    says(monitor(*ASK, "--state", tmp_path / "s.json", stdin=as_csv(people(9))), "s.json")
+
+
 def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path, monitor: Command) -> None:
     state = tmp_path / "s.json"
     program = watching(state)
@@ -246,8 +303,48 @@ def test_ctrl_c_and_sigterm_keep_the_state(number: int, code: int, tmp_path: Pat
     state = tmp_path / "s.json"
     program = watching(state)
     program.send_signal(number)
-    _, err = program.communicate(timeout=30)
-    assert program.returncode == code
-    assert b"Stopped after 500 rows" in err or b"interrupted" in err
+    # The input stays open until the process has ended: its end would end the monitor too, maybe before the signal does.
+    assert program.wait(timeout=30) == code
+    _, err = program.communicate()
+    assert b"Stopped after 500 rows" in err
     assert sum(group["rows"] for group in json.loads(state.read_bytes())["groups"]) == 500
     assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_last_state_is_written_does_not_lose_it(
+    number: int, tmp_path: Path, monitor: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a stream cannot be read again."""
+
+    def place(contents: dict[Path, bytes], **options: Any) -> None:
+        os.kill(os.getpid(), number)
+        atomic_write.place(contents, **options)
+
+    # Without the command's own handler this signal would end the tests.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        monkeypatch.setattr("fairchain.monitoring.state.place", place)
+        ended = monitor(*ASK, "--state", tmp_path / "s.json", "--json", stdin=as_csv(people(500, EQUAL)))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (ended.code, ended.reports[-1]["rows"]) == (3, 500)
+    state = json.loads((tmp_path / "s.json").read_bytes())
+    assert sum(group["rows"] for group in state["groups"]) == 500
+
+
+def test_a_signal_just_before_a_wait_for_input_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between it and the wait Python has no instruction after which it looks for signals."""
+    (read, write), wait = os.pipe(), select.select
+    send = functools.partial(ctypes.CDLL(None)["raise"], int(signal.SIGINT))
+
+    def just_before(*arguments: Any) -> Any:
+        assert arguments[-1] < 1
+        return list(map(operator.call, [send, functools.partial(wait, *arguments)]))[-1]
+
+    monkeypatch.setattr(select, "select", just_before)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(read))
+    with pytest.raises(KeyboardInterrupt), raising(KeyboardInterrupt):
+        next(lines.LineSource(None).blocks(1, keep_unfinished=False))
+    sys.stdin.close()
+    os.close(write)

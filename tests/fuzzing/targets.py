@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from fairchain.errors import DataError
+from fairchain.errors import DataError, FairchainError
 from fairchain.examples import example
 from fairchain.spec import Spec, load_spec, parse_spec, revise
 from tests.fuzzing.mutate import zipped
@@ -31,6 +32,10 @@ from tests.questions import category, integer, question, spec
 
 EXAMPLES = ("census", "credit", "bank")
 MODEL_BYTES, MODEL_SECONDS = 2**28, 1
+
+
+class CautiousRefusalError(FairchainError):
+    """A refusal for which trials of the file show no reason."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Target:
         How many of 100 mutants of a whole run it gets, about: fewer where each is slow.
     isolated
         Whether the product reads such files in a child process, so that a crash of the reader is a refusal.
+    generate
+        Makes a new file for each number, in place of a damaged one.
     """
 
     kind: str
@@ -62,6 +69,7 @@ class Target:
     needs: tuple[str, ...] = ()
     share: float = 4.0
     isolated: bool = False
+    generate: Callable[[Random], bytes] | None = None
 
     @property
     def available(self) -> bool:
@@ -115,6 +123,18 @@ def _sizes() -> list[int]:
 def likely(size: int) -> int:
     """Return the place of the question that a network of this size probably answers."""
     return min(int(np.argmin([abs(size - known) for known in _sizes()])), len(_questions()) - 1)
+
+
+def _generate_graph(dice: Random) -> bytes:
+    from tests.fuzzing.graphs import random_graph
+
+    return random_graph(dice)
+
+
+def _check_graph(path: Path) -> None:
+    from tests.fuzzing.graphs import check_graph
+
+    check_graph(path)
 
 
 def _socrates() -> list[bytes]:
@@ -699,6 +719,7 @@ def _adopt(path: Path) -> object:
 
 TARGETS: dict[str, Target] = {
     "onnx": Target("protobuf", ".onnx", _networks, _ask_network, share=10),
+    "row independence": Target("bytes", ".onnx", list, _check_graph, isolated=True, generate=_generate_graph),
     "socrates": Target("json", ".json", _socrates, _ask_socrates),
     "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
     "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),

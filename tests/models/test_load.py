@@ -147,7 +147,9 @@ def test_python_code_is_named_by_module_and_name(module: Path) -> None:
 
 @pytest.mark.parametrize("name", ["python:my_code.inner:older", "folder/python:my_code.inner:older"])
 def test_a_spec_file_cannot_name_python_code(module: Path, name: str) -> None:
-    assert "--model python:my_code.inner:older" in refused(name)
+    message = refused(name)
+    assert "--model python:my_code.inner:older" in message
+    assert "would import and execute that code" in message
     assert "my_code" not in sys.modules
 
 

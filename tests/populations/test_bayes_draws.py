@@ -99,6 +99,9 @@ def test_a_network_from_a_file_is_drawn_as_the_same_network_stated(tmp_path: Pat
     path.write_bytes(msgspec.json.encode({"nodes": TOWN[1:]}))
     with pytest.raises(SpecError, match=re.escape(f'{path}: no node is called "job", and every feature must be one')):
         BayesPopulation(spec, town().subgroups)
+    path.write_text(path.read_text().replace('{"name"', '{"name":"other","name"', 1))
+    with pytest.raises(SpecError, match=re.escape(f'{path}: not valid JSON: the key "name" occurs twice')):
+        BayesPopulation(spec, town().subgroups)
 
 
 def test_a_group_with_probability_0_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,7 @@ def test_files_that_are_missing_or_no_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no such file; check path in"):
         read_nodes(BayesNetwork(path=str(tmp_path / "none.bif")))
     (tmp_path / "folder.bif").mkdir()
-    with pytest.raises(SpecError, match="not a file"):
+    with pytest.raises(SpecError, match="not a plain file"):
         read_nodes(BayesNetwork(path=str(tmp_path / "folder.bif")))
 
 

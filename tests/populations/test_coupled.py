@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -219,6 +218,33 @@ def test_dependence_that_shows_in_large_calls_only_is_found_during_the_run() -> 
         drawn.rounds(0, 0, 1024).inputs([0, 1])
 
 
+def test_a_coupled_function_that_changes_during_the_run_is_refused() -> None:
+    """Every call treats its rows alike, so that checks within a chunk see nothing; later calls draw other inputs."""
+    calls = 0
+
+    def drifting(u: NDArray[Any], group: str | None) -> NDArray[Any]:
+        nonlocal calls
+        calls += 1
+        return rows_of(u[:, 0] if calls <= 40 else u[:, 0] ** 2, group)
+
+    drawn = FunctionPopulation(ASKED, None, Coupled(drifting, uniforms=1))
+    with pytest.raises(DataError, match="changes from call to call"):
+        np.stack([drawn.rounds(0, chunk, 16).inputs([0, 1]) for chunk in range(40)])
+
+
+def test_a_coupled_function_may_remember_what_it_computed() -> None:
+    known: dict[tuple[float, str | None], float] = {}
+
+    def remembering(u: NDArray[Any], group: str | None) -> NDArray[Any]:
+        return rows_of(np.array([known.setdefault((x, group), x**2) for x in u[:, 0].tolist()]), group)
+
+    drawn = FunctionPopulation(ASKED, None, Coupled(remembering, uniforms=1))
+    plain = FunctionPopulation(ASKED, None, Coupled(lambda u, group: rows_of(u[:, 0] ** 2, group), uniforms=1))
+    for chunk in range(3):
+        both = [each.rounds(0, chunk, 64).inputs([0, 1]) for each in (drawn, plain)]
+        assert np.array_equal(*both)
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
@@ -264,19 +290,16 @@ def asked(**more: Any) -> Any:
 def test_coupled_functions_need_no_more_rounds_than_uniform_inputs() -> None:
     """The same distribution three times; independent groups pay for the variance that coupling takes away."""
     callable_spec = asked(population={"kind": "callable"})
-    forms: dict[str, tuple[Any, Any]] = {
-        "uniform": (asked(), None),
-        "coupled": (callable_spec, Coupled(row_by_row, uniforms=1)),
-        "independent": (callable_spec, one_more),
-    }
-    rounds = dict.fromkeys(forms, 0)
-    # The sum over seeds, since the rounds of one run differ by chance.
-    for (name, (form, function)), seed in product(forms.items(), range(6)):
-        verdict = verify(decide, form, population=function, workers=1, seed=seed)
-        assert verdict.decision.name == "FAIR"
-        rounds[name] += verdict.rounds
-    assert rounds["coupled"] <= 1.5 * rounds["uniform"]
-    assert rounds["independent"] >= 5 * rounds["coupled"]
+
+    def rounds(spec: Any, **population: Any) -> int:
+        verdicts = [verify(decide, spec, workers=1, seed=seed, **population) for seed in range(12)]
+        assert {verdict.decision.name for verdict in verdicts} == {"FAIR"}
+        return sum(verdict.rounds for verdict in verdicts)
+
+    uniform = rounds(asked())
+    coupled = rounds(callable_spec, population=Coupled(row_by_row, uniforms=1))
+    assert 0.7 * uniform <= coupled <= 1.4 * uniform
+    assert rounds(callable_spec, population=one_more) >= 5 * coupled
 
 
 def test_the_assumption_about_a_function_that_cannot_be_checked_is_in_the_notes() -> None:

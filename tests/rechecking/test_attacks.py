@@ -23,6 +23,7 @@ from fairchain.spec.seeds import derive_seed, meaning_of
 from fairchain.statements import scope
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question
+from tests.rechecking.builders import audit, written
 from tests.sequences import Network, Recurrent
 from tests.text.builders import question as text_question
 
@@ -201,6 +202,27 @@ def test_a_file_that_lies_beside_the_certificate_alone_is_missing(forged: tuple[
     (own / "vectors.txt").unlink()
     with pytest.raises(CertificateError, match="does not lie beside the network or the data that you named"):
         recheck(other / "c.json", own / "network.onnx", table=own / "texts.txt")
+
+
+def test_a_file_that_the_certificate_is_not_about_is_refused_not_listed(tmp_path: Path) -> None:
+    """A list of files with their hashes would say that the verdict is about this table, or about this network."""
+    folder = written(tmp_path)
+    for population, given, words in (
+        ("uniform", {"table": folder / "people.csv"}, "do not come from a table; leave --data"),
+        ("stated", {"table": folder / "people.csv"}, "do not come from a table; leave --data"),
+        ("network", {"table": folder / "people.csv"}, "do not come from a table; leave --data"),
+        ("recorded", {"table": folder / "people.csv", "model": folder / "network.onnx"}, "leave --model"),
+    ):
+        verdict = verify(None, parse_spec(audit(folder, population, "difference")), workers=1)
+        write_certificate(verdict, tmp_path / "c.json")
+        with pytest.raises(CertificateError, match=words):
+            recheck(tmp_path / "c.json", **{"model": None if population == "recorded" else "network.onnx"} | given)
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": float("nan")}, {"seconds": -1.0}, {"seed": -1}, {"seed": 2**63}])
+def test_an_effort_without_an_end_or_a_seed_without_a_meaning_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(CertificateError, match="seconds must be"):
+        recheck("certificate.json", fresh=True, **wrong)
 
 
 def test_with_a_spec_its_own_model_and_table_are_opened(tmp_path: Path) -> None:

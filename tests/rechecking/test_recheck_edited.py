@@ -125,7 +125,32 @@ def test_what_was_stated_is_compared_to_the_last_digit(key: str, folder: Path) -
     spec = parse_spec(audit(folder, "uniform", "difference", delta=0.01, epsilon=0.1))
     content = json.loads(dump(make_certificate(verify(None, spec))))
     assert check(folder, content).holds
-    assert not check(folder, put(content, ("claims", key), content["claims"][key] - 2e-7)).holds
+    assert not check(folder, put(content, ("claims", key), content["claims"][key] * (1 + 1e-13))).holds
+
+
+def almost(value: Any) -> list[Any]:
+    """Values that a comparison up to rounding, or one of Python's, takes for the same."""
+    if isinstance(value, bool):
+        return [int(value), float(value)]
+    if isinstance(value, int):
+        return [value + 1, value - 1, float(value), value + 1e-7]
+    return [value + 1e-7]
+
+
+def test_whole_numbers_and_truths_have_no_rounding(folder: Path) -> None:
+    """A derived seed has 19 digits: its neighbours are equal to it in the twelve that a tolerance looks at."""
+    spec = parse_spec(audit(folder, "uniform", "difference", seed=None))
+    content = json.loads(dump(make_certificate(verify(None, spec, workers=1))))
+    assert check(folder, content).conclusion == "CONFIRMED"
+    claims = content["claims"]
+    changes: list[tuple[tuple[Any, ...], Any]] = [
+        (("claims", key), claims[key]) for key in ("seed", "rounds", "evaluations", "sound")
+    ]
+    changes += [(("claims", "groups", 0, "evaluations"), claims["groups"][0]["evaluations"])]
+    changes += [(("claims", "groups", 0, key), claims["groups"][0][key]) for key in ("probability", "low", "high")]
+    for path, value in changes:
+        for other in almost(value):
+            assert not check(folder, put(content, path, other)).holds, (path, other)
 
 
 def _question(**changes: Any) -> Callable[[Content], None]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace as changed
 
 from fairchain.messages import plain
 from fairchain.number_format import with_interval
+from fairchain.report.findings import Findings
 from fairchain.report.markdown import code, escape, markdown
 from fairchain.report.markup import el
 from fairchain.report.page import page
@@ -66,6 +67,15 @@ def test_the_page_of_many_groups_is_small_and_tells_which_are_in_the_matrix() ->
     # All groups have their probability, and the pair with the largest gap is in the matrix.
     assert all(f"land=group {i}<" in html for i in range(140))
     assert f'data-row="{names(150)[-1]}" data-column="{html_escape(names(150)[0])}"' in html
+
+
+def test_the_largest_gap_is_looked_for_a_few_times_and_not_once_for_every_pair() -> None:
+    found, looked = findings(40), []
+    size = Findings.size
+    with patch.object(Findings, "size", lambda self, pair: (looked.append(pair), size(self, pair))[1]):
+        page(found)
+    assert len(found.pairs) == 40 * 39 // 2
+    assert len(looked) <= 5 * len(found.pairs)
 
 
 def test_names_with_markup_are_text() -> None:

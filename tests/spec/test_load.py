@@ -189,6 +189,7 @@ def test_a_mistake_names_the_key_and_the_remedy(name: str) -> None:
         ("bad.toml", b"[model\npath = 1", ["not valid TOML", "line 1"]),
         ("bad.json", b'{"model": ', ["not valid JSON"]),
         ("list.json", b"[1, 2]", ["one JSON object"]),
+        ("twice.json", b'{"model": {"labels": ["a"], "labels": ["b"]}}', ['the key "labels" occurs twice']),
         ("bad.toml", b'[model]\npath = "\xe9"', ["not UTF-8", "save it as UTF-8"]),
         ("bad.json", b'{"model": "\xe9"}', ["UTF-8"]),
         ("deep.toml", b"a = " + b"[" * 50_000 + b"]" * 50_000, ["nested too deeply"]),
@@ -211,7 +212,7 @@ def test_a_file_that_is_no_spec_says_so(tmp_path: Path, name: str, content: byte
 
 @pytest.mark.parametrize("name", ["missing.toml", "a\0b.toml", "."])
 def test_a_path_that_cannot_be_read_is_an_error_with_its_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SpecError, match=r"no such file|cannot be read|not a file"):
+    with pytest.raises(SpecError, match=r"no such file|cannot be read"):
         load_spec(tmp_path / name)
 
 

@@ -6,10 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from fairchain.statistics import BettingRule, Tally, count_together
+from fairchain.statistics import BettingRule, Tally, count_together, e_values, rate_counts
 from fairchain.statistics.e_values import BETS, log_wealth, reaches
+from fairchain.statistics.intervals import largest_above, upper_bound
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.statistics.rules import every_pair
 from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_beyond, pair_bounds
 
@@ -78,6 +81,27 @@ def test_the_largest_bounds_of_rows_are_those_of_all_pairs(measure: str, rows: i
         assert np.array_equal(lower_beyond(asked, got, compared, measure, 0.01, limit), expected)
 
 
+def test_the_largest_gap_of_rows_is_compared_once_for_equal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 groups and 9 labels with 20 of 100 rows each: one fraction, and the first pair of the largest gap."""
+    fractions: list[tuple[int, int, int]] = []
+    exact = rate_counts.exact_pair
+
+    def counting(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int]) -> Fraction:
+        fractions.append(pair)
+        return exact(counts, measure, pair)
+
+    monkeypatch.setattr(rate_counts, "exact_pair", counting)
+    compared, got = every_pair(60, 9), np.full((9, 60), 20)
+    alike = SubgroupCounts(np.full(60, 100), got)
+    assert rate_counts.widest_of(alike, compared, "difference") == (0, 1, 0)
+    assert rate_counts.exact_gap(alike, compared, "ratio") == 0
+    assert len(fractions) == 2
+    got[4, 7], got[6, 7] = 30, 30
+    fractions.clear()
+    assert rate_counts.widest_of(SubgroupCounts(np.full(60, 100), got), compared, "difference") == (7, 0, 4)
+    assert len(fractions) == 1
+
+
 def test_a_rule_decides_alike_whole_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six groups and five labels, one part for each label or all in one: the same plans, decisions and bounds."""
 
@@ -93,3 +117,60 @@ def test_a_rule_decides_alike_whole_and_in_parts(monkeypatch: pytest.MonkeyPatch
         return found
 
     assert told(1) == told(10**6)
+
+
+@pytest.fixture
+def weighed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pairs each computation of stakes was for."""
+    found: list[int] = []
+    weigh = e_values._weigh
+
+    def counting(cells: NDArray[np.float64], growths: NDArray[np.float64]) -> NDArray[np.float64]:
+        found.append(cells.size // cells.shape[-1])
+        return weigh(cells, growths)
+
+    monkeypatch.setattr(e_values, "_weigh", counting)
+    return found
+
+
+@PAYOFFS
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_largest_bound_of_many_pairs_needs_the_wealth_of_few(
+    payoff: Payoff, tied: bool, weighed: list[int]
+) -> None:
+    """120 groups and 6 labels, drawn alike for all groups or for each: 85,680 pairs, and the bound of the worst."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 6, (1 if tied else 120, 1000)) + np.zeros((120, 1), int)
+    tally = Tally.of_batch(1000, count_together(labels, range(6)), range(120), 120)
+    compared = every_pair(120, 6)
+    found = largest_above(tally, compared, 15.0, payoff=payoff)
+    assert sum(weighed) < compared.sum() / 20
+    different = np.unique(payoff.cells(tally)[compared], axis=0)
+    assert found == pytest.approx(max(upper_bound(cells, 15.0, payoff) for cells in different[-400:]), abs=1e-9)
+    # No pair has a larger bound: each refutes one just above it.
+    assert reaches(different, payoff.against_at_least(found + 1e-9), 15.0).all()
+
+
+def test_equal_counts_are_weighed_once(weighed: list[int]) -> None:
+    cells = np.random.default_rng(6).integers(0, 8, (20_000, 3)) + np.array([0, 900, 0])
+    growths = DIFFERENCE.against_at_least(0.02)
+    assert np.array_equal(reaches(cells, growths, 0.5), log_wealth(cells, growths) >= 0.5)
+    assert sum(weighed) < 20_000 + 8**3 * len(BETS)
+
+
+@PAYOFFS
+def test_a_pair_that_is_no_worse_refutes_what_the_worst_one_refutes(payoff: Payoff) -> None:
+    rng = np.random.default_rng(7)
+    passed = 0
+    for _ in range(20):
+        labels = rng.random((9, 400)) < rng.random((9, 1)) * rng.random()
+        tally = Tally.of_batch(400, count_together(labels + 0, [1]), range(9), 9)
+        tally += Tally.of_batch(400, count_together(labels[:6] + 0, [1]), range(6), 9)
+        cells = payoff.cells(tally)
+        worst = cells[0, *rng.integers(0, 9, 2)]
+        better = payoff.no_worse_than(tally, worst)
+        for gap in (0.0, 0.05, 0.3):
+            growths = payoff.against_at_least(gap)
+            assert (log_wealth(cells, growths)[better] >= log_wealth(worst, growths) - 1e-9).all()
+        passed += int(better.sum())
+    assert passed > 100

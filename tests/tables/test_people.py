@@ -181,7 +181,10 @@ def test_an_unseen_category_is_named_with_its_row_how_often_and_what_to_do() -> 
         "na_values in [population]",
     )
     fails(
-        {"r": ["x"]}, category("race", "White", column="r", aliases=["W"]), 'column "r"', 'the aliases of feature "race"'
+        {"r": ["x"]},
+        category("race", "White", column="r", aliases=["W"]),
+        'column "r"',
+        'the aliases of feature "race"',
     )
 
 

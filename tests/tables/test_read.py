@@ -434,6 +434,8 @@ def test_a_masked_cell_of_a_numpy_array_is_a_missing_value(values: Any) -> None:
     whole, masked = (read_table({"a": array}) for array in (values, np.ma.array(values, mask=MASK)))
     kept = whole.texts("a").tolist()
     assert masked.texts("a").tolist() == [kept[0], None, kept[2]]
+    numbers = masked.numeric("a")
+    assert numbers is None or (not np.ma.isMaskedArray(numbers) and np.isnan(numbers).tolist()[:2] == [False, True])
     assert read_table({"a": np.ma.array(values)}).texts("a").tolist() == kept
     assert read_table({"a": [1, np.ma.masked, 3]}).texts("a").tolist() == ["1", None, "3"]
 

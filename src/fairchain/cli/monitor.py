@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -92,6 +93,9 @@ def monitor(
         groups=tuple(_full_name(group, protected) for group in groups),
     )
     _check(asked)
+    if state is not None and state.is_symlink():
+        # One state has one lock, by whatever name it is used.
+        state = Path(os.path.realpath(state))
     if state is not None:
         must_be_writable(state, "--state")
     # The state is read after it is locked, and written before the lock is released.
@@ -149,12 +153,16 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
             write()
             last = time.monotonic()
 
-    # SIGTERM ends the program as an exception would, so that the state is written.
-    with raising(Terminated, signal.SIGTERM):
+    with raising(KeyboardInterrupt) as by_ctrl_c, raising(Terminated, signal.SIGTERM) as by_sigterm:
         try:
             yield save
         finally:
-            write()
+            # No signal may break off this write: the rows of a stream cannot be read again.
+            try:
+                by_ctrl_c.close()
+                by_sigterm.close()
+            finally:
+                write()
 
 
 def _so_far(watch: Watch) -> str:

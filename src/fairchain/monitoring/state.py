@@ -16,9 +16,10 @@ from msgspec import Meta
 
 from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
-from fairchain.monitoring.bounds import MOST_ROWS
+from fairchain.monitoring.bounds import MOST_GROUPS, MOST_ROWS, name_problem
 from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
+from fairchain.system.plain_files import open_plain
 
 # More than the question and all groups with the longest names take.
 MOST_BYTES = 16_000_000
@@ -129,12 +130,13 @@ def read_state(path: Path, question: Asked) -> State | None:
         If it is damaged, or answers another question.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             raw = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); --state must name a file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot be read ({reason}); --state must name a file") from None
     if len(raw) > MOST_BYTES:
         raise DataError(f"{path}: larger than {MOST_BYTES} bytes, which is no state; {NEW}")
     try:
@@ -152,10 +154,24 @@ def read_state(path: Path, question: Asked) -> State | None:
 
 
 def _check(state: State, path: Path) -> None:
-    content = msgspec.to_builtins(state)
-    consistent = all(group.successes <= group.rows for group in state.groups)
-    if state.digest != digest(content) or not consistent:
+    if state.digest != digest(msgspec.to_builtins(state)) or not _consistent(state):
         raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+
+
+def _consistent(state: State) -> bool:
+    """Return whether some rows could have led to this state."""
+    names, known = [group.name for group in state.groups], state.question.groups
+    rows = sum(group.rows for group in state.groups)
+    first = state.first or START
+    return (
+        all(group.successes <= group.rows for group in state.groups)
+        and len(set(names)) == len(names) <= MOST_GROUPS
+        and not any(map(name_problem, names))
+        and (not known or set(names) <= set(known))
+        and first.rows <= state.now.rows <= rows
+        and (first.verdict == "UNDECIDED") == (state.first is None)
+        and (state.now.verdict == "UNDECIDED" or first.verdict != "UNDECIDED")
+    )
 
 
 def _shown(value: object) -> str:

@@ -14,13 +14,13 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 
-from fairchain.certificate_format import FORMAT, VERSION
+from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION
 from fairchain.errors import CertificateError
 from fairchain.rechecking.replay import BatchRecord, Count
+from fairchain.system.plain_files import open_plain
+from fairchain.system.strict_json import object_once
 
 MOST_BYTES = 200_000_000
-# Values in a file, counted by commas and brackets: about 70 bytes of memory each.
-MOST_VALUES = 20_000_000
 Kind = TypeVar("Kind")
 
 
@@ -126,14 +126,15 @@ def evidence_of(path: Path, file: CertificateFile, kind: type[Kind]) -> Kind:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise CertificateError(
             f"{path}: no such file; write one with fairchain verify SPEC --certificate FILE"
         ) from None
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read ({error.strerror})") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CertificateError(f"{path}: cannot be read ({reason})") from None
     if len(content) > MOST_BYTES or sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
         raise CertificateError(f"{path}: larger than {MOST_BYTES:,} bytes or {MOST_VALUES:,} values")
     try:
@@ -145,7 +146,7 @@ def _read(path: Path) -> str:
 def _parse(path: Path, text: str) -> Any:
     try:
         return json.loads(
-            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_refused
+            text, object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
         )
     except (ValueError, RecursionError) as error:
         raise _none(path, error) from None
@@ -154,16 +155,6 @@ def _parse(path: Path, text: str) -> Any:
 def _none(path: Path, error: Exception) -> CertificateError:
     why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
     return CertificateError(f"{path}: not a fairchain certificate: {why}")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with every key once: a second value for a key would be read by some programs and not by others."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {json.dumps(twice[:60])} occurs twice in one object")
-    return found
 
 
 def _integer(text: str) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import CertificateError
 from fairchain.models import Model
+from fairchain.models.onnx.rounding import check_alone
 from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
 from fairchain.rechecking.labels import concluded
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
@@ -179,7 +180,9 @@ def _count_changes(
 def _ask(model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None) -> NDArray[np.integer]:
     answers = []
     for start in range(0, len(values), ROWS):
-        answers.append(model.predict(values[start : start + ROWS].astype(model.dtype)).astype(np.int64))
+        part = values[start : start + ROWS].astype(model.dtype)
+        answers.append(model.predict(part).astype(np.int64))
+        check_alone(model, part, answers[-1], start // ROWS)
         if progress is not None:
             progress(min(start + ROWS, len(values)), len(values))
     return np.concatenate(answers) if answers else np.empty(0, np.int64)

@@ -73,7 +73,7 @@ def fresh_run(
     while replay.decision == "UNDECIDED" and not (question.epsilon is not None and reached(replay, question.epsilon)):
         if number and time.perf_counter() > deadline:
             break
-        leader, groups, rounds = replay.next_batch()
+        leader, groups, rounds, _ = replay.next_batch()
         batch = _sampled(counter, chunk, leader, groups, rounds, replay.phase, deadline)
         replay.take(number, batch, last=False)
         chunk, number = chunk + batch.chunks, number + 1

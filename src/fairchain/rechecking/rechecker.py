@@ -180,6 +180,8 @@ def recheck(
     report
         Called with the cost of the re-run before it starts.
     """
+    if not seconds >= 0 or (seed is not None and not 0 <= seed < 2**63):
+        raise CertificateError("seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1")
     path = Path(certificate)
     raw, file = read_certificate(path)
     inside = _asked(path, file)
@@ -190,12 +192,17 @@ def recheck(
         if differs:
             claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
             return Recheck(str(file.claims.get("verdict")), tuple(claims))
+    recorded = isinstance(inside.population, Table) and inside.population.prediction is not None
+    if recorded and model is not None:
+        raise CertificateError(f"{path}: about recorded decisions, not about a model; leave --model (model=...) out")
     spec, model, table = Given(model, table, own).located(path, inside)
     if fresh and isinstance(spec.population, Table):
         raise CertificateError(f"{path}: speaks of rows, and nothing is drawn from rows; leave --fresh out")
     people = _people(path, file, spec, table)
     loaded = None
-    if not (isinstance(spec.population, Table) and spec.population.prediction is not None):
+    if recorded:
+        model = None
+    else:
         loaded, claim = _model_claim(path, model, spec, file, limits)
         claims.append(claim)
     if people is not None:
@@ -241,6 +248,8 @@ def _people(path: Path, file: CertificateFile, spec: Spec, table: Any) -> TableR
         isinstance(spec.population, Marginals)
         and (spec.population.path is not None or file.claims.get("table_sha256") is not None)
     )
+    if not needs and table is not None and not isinstance(spec.population, Texts):
+        raise CertificateError(f"{path}: its inputs do not come from a table; leave --data (table=...) out")
     if not needs:
         return None
     if table is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,6 +19,8 @@ from fairchain.rechecking import arithmetic
 
 Table = NDArray[np.int64]
 PILOT = 1024
+# By how much a forecast of rounds may differ between two computers, as a share of it.
+ROUNDING = 1e-6
 
 
 # A count in a certificate: no more than fits into exact arithmetic.
@@ -82,6 +84,15 @@ class ReplayedRule:
     def bar(self) -> float:
         """What an e-value must reach, as a logarithm: half of delta for each of the two answers."""
         return math.log(2) - math.log(self.delta)
+
+
+class NextBatch(NamedTuple):
+    """The next batch as the rule says it: `rounds`, or another of `sizes` where the forecast's last digit decides."""
+
+    leader: tuple[int, int, int] | None
+    groups: list[int]
+    rounds: int
+    sizes: frozenset[int]
 
 
 @dataclass
@@ -170,7 +181,7 @@ class Replay:
             self.decision = "FAIR"
 
     def _check_choices(self, number: int, batch: BatchRecord, last: bool) -> None:
-        leader, groups, rounds = self.next_batch()
+        leader, groups, rounds, sizes = self.next_batch()
         if batch.leader != leader:
             self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
         if batch.groups != groups:
@@ -179,24 +190,24 @@ class Replay:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
         if self.decision != "UNDECIDED":
             self.faults.append(f"batch {number}: was sampled although the answer was there")
-        # A forecast may differ by one in the last digit's rounding; the last batch may be cut short.
-        if abs(batch.rounds - rounds) > 1 and not (last and batch.rounds < rounds):
+        # Any other size could have been chosen after its rounds were seen; only the last batch may be cut short.
+        if batch.rounds not in sizes and not (last and batch.rounds < rounds):
             self.faults.append(f"batch {number}: has {batch.rounds} rounds, the rule says {rounds}")
         if not last and batch.chunk_rounds != chunk_rounds(batch.rounds):
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
-    def next_batch(self) -> tuple[tuple[int, int, int] | None, list[int], int]:
+    def next_batch(self) -> NextBatch:
         """Leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
         everybody = list(range(q.groups))
-        least = max(16, q.groups * q.groups * q.outcomes // 64)
+        least = max(16, min(q.groups * q.groups * q.outcomes // 64, 2048))
         if q.epsilon is not None:
             rounds = _whole_shares(max(least, self.rounds // 10))
             if not self.known:
                 rounds = min(max(rounds, 64), self.wanted - self.fresh_asked)
-            return None, everybody, rounds
+            return NextBatch(None, everybody, rounds, frozenset([rounds]))
         if not self.rounds:
-            return None, everybody, least
+            return NextBatch(None, everybody, least, frozenset([least]))
         gaps = self.gaps()
         outcome, i, j = self.widest()
         plus, zero, minus = self.cells()
@@ -216,7 +227,11 @@ class Replay:
         )
         pairs = {(int(a), int(b)) for _, a, b in np.argwhere(matter & q.compared)}
         groups = sorted({group for pair in pairs for group in pair})
-        return (i, j, outcome), groups, _whole_shares(max(least, math.ceil(min(self.rounds // 10, left))))
+        rounds, *others = [
+            _whole_shares(max(least, math.ceil(min(self.rounds // 10, left * factor))))
+            for factor in (1, 1 - ROUNDING, 1 + ROUNDING)
+        ]
+        return NextBatch((i, j, outcome), groups, rounds, frozenset([rounds, *others]))
 
     def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
         """Pairs whose gap plus half a standard error reaches the leader's."""

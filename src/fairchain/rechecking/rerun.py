@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS
 from fairchain.errors import ModelError
 from fairchain.models import Model
+from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim, Look
 from fairchain.rechecking.forgery import escape_probability
@@ -82,7 +83,10 @@ class Counter:
         found = []
         for copy, drawn in [(0, shown)] if self.coupled else [(1 + subgroup, [subgroup]) for subgroup in shown]:
             rounds = population.rounds(self.seed, chunk, count, copy, subgroups=drawn)
-            found += [self.model.predict(rounds.inputs([subgroup])) for subgroup in drawn]
+            for subgroup in drawn:
+                values = rounds.inputs([subgroup])
+                found.append(self.model.predict(values))
+                check_alone(self.model, values, found[-1], chunk)
         return np.stack(found).astype(np.int64)
 
     def count(self, chunk: int, count: int, groups: Sequence[int]) -> list[NDArray[np.int64]]:

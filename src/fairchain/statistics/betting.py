@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, log_wealth, reaches, rounds_to_go
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
 from fairchain.statistics.intervals import largest_above, lower_bound, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
@@ -20,6 +20,8 @@ from fairchain.statistics.tally import Counts, Tally
 
 # A pair whose gap may still be the largest within this many standard errors goes on being sampled.
 FOCUS = 0.5
+# With more pairs and outcomes than this a forecast is made for the widest pair only.
+MANY_PAIRS = 2**20
 
 
 class BettingRule:
@@ -67,6 +69,9 @@ class BettingRule:
         self._unfair_growth = payoff.against_at_most(threshold)
         self._rounds = 0
         self._lead_wealth: Floats = np.zeros(())
+        # Of the present counts, once they were computed: with many pairs each takes a while.
+        self._widest: Leader | None = None
+        self._bounds: tuple[float, float, float] | None = None
 
     def plan(self) -> BatchPlan | None:
         """The groups that still matter, and the leader, from past counts."""
@@ -95,6 +100,7 @@ class BettingRule:
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
+        self._widest = self._bounds = None
         self._rounds += int(tally.joint.max())
         if plan.leader is not None:
             i, j, outcome = plan.leader
@@ -116,9 +122,11 @@ class BettingRule:
 
     def gap(self) -> tuple[float, float, float]:
         """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
-        estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
-        low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
-        return estimate, low, self._gap_above()
+        if self._bounds is None:
+            estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
+            low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
+            self._bounds = estimate, low, self._gap_above()
+        return self._bounds
 
     def _gap_above(self) -> float:
         """The smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
@@ -153,34 +161,42 @@ class BettingRule:
 
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""
-        return self._payoff.widest(self.tally, self._compared)
+        if self._widest is None:
+            self._widest = self._payoff.widest(self.tally, self._compared)
+        return self._widest
 
     def forecast(self) -> int | None:
-        """Rounds until the verdict if the frequencies stay as they are."""
-        rounds = self._to_go()
+        """Return the rounds until the verdict if the frequencies stay as they are.
+
+        Of very many pairs only the widest is looked at: the time is better spent on rounds.
+        """
+        rounds = self._to_go(brief=self.cleared.size > MANY_PAIRS)
         return math.ceil(rounds) if math.isfinite(rounds) else None
 
-    def _to_go(self, enough: float = math.inf) -> float:
+    def _to_go(self, enough: float = math.inf, *, brief: bool = False) -> float:
         """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared.
 
-        More than `enough` rounds need not be known exactly.
+        More than `enough` rounds need not be known exactly; `brief` looks at the widest pair alone.
         """
         if not self._rounds:
             return math.inf
         i, j, _ = widest = self.widest()
+        seen, rounds = self._payoff.cells_of(self.tally, widest), self.tally.joint[i, j]
         if self._payoff.gap(self.tally, widest) > self._threshold:
-            seen = self._payoff.cells_of(self.tally, widest)
-            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.joint[i, j]))
+            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, rounds))
+        if brief:
+            return float(rounds_to_go(log_wealth(seen, self._fair_growth), seen, self._fair_growth, self._bar, rounds))
         most = 1.0
         for part, some in self.tally.parts():
             waiting = ~self.cleared[part]
             if most > enough or not waiting.any():
                 continue
-            cells, joint = self._payoff.cells(some)[waiting], np.broadcast_to(some.joint, waiting.shape)[waiting]
-            for start in range(0, len(cells), PAIRS_AT_ONCE):
-                those = slice(start, start + PAIRS_AT_ONCE)
-                wealth = log_wealth(cells[those], self._fair_growth)
-                left = rounds_to_go(wealth, cells[those], self._fair_growth, self._bar, joint[those])
+            joint = np.broadcast_to(some.joint, waiting.shape)[waiting]
+            counts, _ = distinct(np.column_stack([self._payoff.cells(some)[waiting], joint]))
+            for start in range(0, len(counts), PAIRS_AT_ONCE):
+                those = counts[start : start + PAIRS_AT_ONCE]
+                wealth = log_wealth(those[:, :3], self._fair_growth)
+                left = rounds_to_go(wealth, those[:, :3], self._fair_growth, self._bar, those[:, 3])
                 most = max(most, float(left.max()))
                 if most > enough:
                     break

@@ -48,9 +48,14 @@ def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.boo
 
     One stake that wins for most pairs is looked at first, then the best of all. That is less than the wealth, by a
     factor of at most the number of stakes, so that only pairs in between are summed up. Growths are the same for all
-    pairs, or (pairs, payoffs, stakes).
+    pairs, or (pairs, payoffs, stakes). Equal counts are computed once where growths are the same.
     """
-    cells = np.asarray(cells, float)
+    cells = np.asarray(cells)
+    if growths.ndim == 2:
+        different, place = distinct(cells)
+        if len(different) < len(cells):
+            return reaches(different, growths, log_bar)[place]
+    cells = cells.astype(float)
     found = np.zeros(len(cells), bool)
     for start in range(0, len(cells), PAIRS_AT_ONCE):
         places = np.arange(start, min(start + PAIRS_AT_ONCE, len(cells)))
@@ -66,6 +71,31 @@ def reaches(cells: ArrayLike, growths: Floats, log_bar: float) -> NDArray[np.boo
             reached[near] = np.log(np.exp(each[near] - best[near, None]).sum(axis=-1)) + best[near] >= log_bar
         found[places] = reached
     return found
+
+
+def distinct(counts: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+    """Return the different rows of counts, and the number of each row among them; unchanged where few can be equal.
+
+    Rows are marked in a table of all combinations between the smallest and largest counts, which is far quicker than
+    sorting. The sum of the first three takes the place of the second: it is mostly the same for all of them.
+    """
+    if len(counts) <= PAIRS_AT_ONCE:
+        return counts, np.arange(len(counts))
+    first, second, third, *others = counts.T
+    key, size = np.zeros(len(counts), np.intp), 1
+    for column in (first, first + second + third, third, *others):
+        low, high = int(column.min()), int(column.max())
+        size *= high - low + 1
+        if size > len(counts):
+            return counts, np.arange(len(counts))
+        if high > low:
+            key *= high - low + 1
+            key += column - low
+    last = np.full(size, -1)
+    last[key] = np.arange(len(key))
+    kept = last >= 0
+    place = np.cumsum(kept) - 1
+    return counts[last[kept]], place[key]
 
 
 def _weigh(cells: ArrayLike, growths: Floats) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.betting import pairs_above
-from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, reaches
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, reaches
 from fairchain.statistics.intervals import clopper_pearson, largest_above, largest_below, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE
 from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
@@ -128,7 +128,11 @@ class EstimateRule:
         for part, some in self.tally.parts():
             above = some.gaps + self._epsilon
             tested = self._compared[part] & (above < 1)
-            cells, gaps = some.cells[tested], above[tested]
+            if not tested.any():
+                continue
+            cells, place = distinct(some.cells[tested])
+            gaps = np.empty(len(cells))
+            gaps[place] = above[tested]
             for start in range(0, len(cells), PAIRS_AT_ONCE):
                 those = slice(start, start + PAIRS_AT_ONCE)
                 if not reaches(cells[those], DIFFERENCE.against_at_least(gaps[those]), self._bar).all():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairchain.statistics.e_values import PAIRS_AT_ONCE, log_wealth, reaches
+from fairchain.statistics.e_values import PAIRS_AT_ONCE, distinct, log_wealth, reaches
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.tally import Counts, Tally
 
@@ -85,31 +85,41 @@ def largest_above(
     """Return the largest of the upper bounds of the gaps of compared pairs, without finding the others.
 
     Pairs `known_below` the limit count as refuted from there on. A bound that every pair refutes is searched from
-    below: the pair that is farthest from refuting it gives the next one, and pairs that refute it are done with. So
-    nearly all of them are looked at once, however many are alike.
+    below: the pair that is farthest from refuting it gives the next one, and pairs that refute it are done with. Pairs
+    whose counts are no worse than those of the pair that gave the bound are passed over by comparing counts, so that
+    wealth is computed for few, however many pairs there are.
     """
-    bound = FIRST
+    bound, worst = FIRST, None
     if compared.any():
         widest = payoff.cells_of(tally, payoff.widest(tally, compared))
-        bound = max(bound, min(upper_bound(widest, log_bar, payoff), limit if known_below is not None else 1.0))
+        above = upper_bound(widest, log_bar, payoff)
+        bound = max(bound, min(above, limit if known_below is not None else 1.0))
+        worst = widest if 0 <= above <= bound else None
     for part, some in tally.parts():
+        if bound >= 1:
+            break
         left = compared[part]
-        if bound < 1:
+        if worst is not None:
+            left = left & ~payoff.no_worse_than(some, worst)
+        if left.any():
             left = left & payoff.open_pairs(some, bound, log_bar, at_least=True)
-        if bound >= 1 or not left.any():
+        if not left.any():
             continue
-        cells = payoff.cells(some)[left]
-        known = np.zeros(len(cells), bool) if known_below is None else known_below[part][left]
+        cells, place = distinct(payoff.cells(some)[left])
+        known = np.full(len(cells), known_below is not None)
+        if known_below is not None:
+            known[place[~known_below[part][left]]] = False
         while len(cells) and bound < 1:
             growths = payoff.against_at_least(bound)
             held = ~(reaches(cells, growths, log_bar) | (known & (bound >= limit)))
             cells, known = cells[held], known[held]
             if len(cells):
-                place = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmin())
-                above = upper_bound(cells[place], log_bar, payoff)
-                found = min(above, limit) if known[place] else above
+                slowest = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmin())
+                above = upper_bound(cells[slowest], log_bar, payoff)
+                found = min(above, limit) if known[slowest] else above
                 # A bound that rounding would leave where it is goes up by one step of the bisection.
                 bound = found if found > bound else bound + 2.0 ** (2 - STEPS)
+                worst = cells[slowest] if 0 <= above <= bound else worst
     return bound
 
 

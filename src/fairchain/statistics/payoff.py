@@ -102,6 +102,17 @@ class Payoff:
             return ~(first[:, :, None] | second[:, None, :])
         return first[:, :, None] & second[:, None, :]
 
+    def no_worse_than(self, tally: Tally, worst: Counts) -> NDArray[np.bool_]:
+        """(outcomes, k, k): pairs that refute "at least c", for every c >= 0 for which a pair with these cells does.
+
+        They have no more rounds in which only i got it, no fewer in which only j did, and no fewer of the last two
+        cells together, so that each of the worst pair's rounds is matched by one that pays at least as much.
+        """
+        plus, minus = tally.only, tally.only.swapaxes(1, 2)
+        rest = tally.both + minus if self.relative else tally.joint - plus
+        found: NDArray[np.bool_] = (plus <= worst[0]) & (minus >= worst[2]) & (rest >= worst[1] + worst[2])
+        return found
+
     def _extreme(self, rounds: int, more: Counts, less: Counts, *, apart: bool) -> Counts:
         """(pairs, 3): the cells of pairs with these successes that disagree as often, or as rarely, as they can."""
         both = np.maximum(more + less - rounds, 0) if apart else np.minimum(more, less)

@@ -189,19 +189,37 @@ def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
 
 def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> tuple[int, int, int]:
     """(i, j, outcome) of the largest gap; the first of equals."""
-    gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
-    near = [(int(i), int(j), int(outcome)) for outcome, i, j in np.argwhere(gaps >= gaps.max() - NEAR)]
-    # Rounding can make equal gaps differ.
-    return max(near, key=lambda pair: exact_pair(counts, measure, pair))
+    return max(_near_largest(counts, compared, measure), key=lambda pair: exact_pair(counts, measure, pair))
 
 
 def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
     """The largest gap as a fraction, for rows that are everybody there is."""
-    rates = counts.rates
-    gaps = np.where(compared, gaps_of(rates, rates, measure), -np.inf)
-    near = np.argwhere(gaps >= gaps.max() - NEAR)
-    pairs = ((int(i), int(j), int(outcome)) for outcome, i, j in near)
+    pairs = _near_largest(counts, compared, measure)
     return max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
+
+
+def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> list[tuple[int, int, int]]:
+    """(i, j, outcome) of the pairs whose gap is the largest but for rounding; of pairs with equal counts the first."""
+    rates = counts.rates
+    # Rates of different counts differ in their number; means over columns are all taken to differ.
+    number = np.arange(rates.size).reshape(rates.shape)
+    if counts.weights is None:
+        each = np.stack([np.broadcast_to(counts.trials, rates.shape).ravel(), counts.successes.ravel()], axis=1)
+        number = np.unique(each, axis=0, return_inverse=True)[1].reshape(rates.shape)
+
+    def gaps(outcome: int) -> Floats:
+        of_one = rates[outcome : outcome + 1]
+        return np.where(compared[outcome], gaps_of(of_one, of_one, measure)[0], -np.inf)
+
+    largest = np.array([gaps(outcome).max() for outcome in range(len(rates))])
+    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    for outcome in np.flatnonzero(largest >= largest.max() - NEAR).tolist():
+        i, j = np.nonzero(gaps(outcome) >= largest.max() - NEAR)
+        one, other = number[outcome, i], number[outcome, j]
+        _, first = np.unique(one * rates.size + other, return_index=True)
+        for place in np.sort(first).tolist():
+            found.setdefault((int(one[place]), int(other[place])), (int(i[place]), int(j[place]), outcome))
+    return list(found.values())
 
 
 def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int]) -> Fraction:

@@ -20,6 +20,9 @@ from fairchain.statistics.tally import Counts, Tally
 Leader = tuple[int, int, int]
 # Four chunks of the largest size: equal shares for one, two or four workers.
 SHARE = 4 * 8192
+# The smallest batch has no more rounds than these, however many pairs a look has to go through: a budget of seconds
+# holds only if the first look comes early.
+LEAST_ROUNDS = 2048
 
 
 class Decision(Enum):
@@ -112,8 +115,9 @@ def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
 def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf) -> int:
     """Rounds until the next look: a tenth of what was done, or less where the end is forecast to be nearer.
 
-    A look at many pairs costs more than a few rounds of the network, so the smallest batch grows with their number.
-    Long batches are whole multiples of four chunks, so that workers have equal shares.
+    A look at many pairs costs more than a few rounds of the network, so the smallest batch grows with their number, up
+    to `LEAST_ROUNDS`. Long batches are whole multiples of four chunks, so that workers have equal shares.
     """
-    rounds = max(16, groups * groups * outcomes // 64, math.ceil(min(done // 10, to_go)))
+    least = max(16, min(groups * groups * outcomes // 64, LEAST_ROUNDS))
+    rounds = max(least, math.ceil(min(done // 10, to_go)))
     return rounds - rounds % SHARE if rounds > SHARE else rounds

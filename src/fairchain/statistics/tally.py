@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 Counts = NDArray[np.int64]
 # Pairs and outcomes of a part of a large tally.
 PAIRS_IN_PART = 2**18
+# Up to so many words of 64 rounds are counted one after another; three of them fit into one byte.
+FEW_WORDS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,13 +128,18 @@ class Tally:
 
 
 def count_together(labels: NDArray[np.integer], outcomes: Sequence[int]) -> Counts:
-    """(outcomes, groups, groups): in how many rounds two groups both got the outcome.
+    """(outcomes, groups, groups): in how many rounds two groups both got the outcome; `labels` is (groups, rounds)."""
+    counts: Counts = np.zeros((len(outcomes), len(labels), len(labels)), np.int64)
+    write_together(counts, labels, outcomes)
+    return counts
 
-    `labels` is (groups, rounds). One bit for each round: exact integers, and faster than a matrix product, which
-    would also start threads of its own.
+
+def write_together(counts: NDArray[np.integer], labels: NDArray[np.integer], outcomes: Sequence[int]) -> None:
+    """Write these counts into a table of zeros, of any type that holds the number of rounds.
+
+    One bit for each round: exact integers, and faster than a matrix product, which would also start threads of its own.
     """
     groups = len(labels)
-    counts = np.zeros((len(outcomes), groups, groups), np.int64)
     for place, outcome in enumerate(outcomes):
         hits = labels == outcome
         # Groups of a round mostly agree, so that of many labels each occurs in few rounds.
@@ -142,13 +149,17 @@ def count_together(labels: NDArray[np.integer], outcomes: Sequence[int]) -> Coun
         if not hits.size:
             continue
         bits = np.packbits(hits, axis=1)
-        packed = np.zeros((groups, -(-bits.shape[1] // 8)), np.uint64)
+        words = -(-bits.shape[1] // 8)
+        packed = np.zeros((groups, words), np.uint64)
         packed.view(np.uint8)[:, : bits.shape[1]] = bits
         # As many rows at once as stay in the cache.
         rows = max(1, 2**17 // packed.size)
         for start in range(0, groups, rows):
-            common = packed[start : start + rows, None] & packed[start:]
-            part = np.bitwise_count(common).sum(axis=2, dtype=np.int64)
+            those, others = packed[start : start + rows, None], packed[start:]
+            if words <= FEW_WORDS:
+                # A sum along a short axis is slow.
+                part = np.add.reduce([np.bitwise_count(those[..., word] & others[:, word]) for word in range(words)])
+            else:
+                part = np.bitwise_count(those & others).sum(axis=2, dtype=np.int64)
             counts[place, start : start + rows, start:] = part
             counts[place, start:, start : start + rows] = part.T
-    return counts

@@ -111,17 +111,28 @@ def _largest(
     def floor() -> float:
         return best - SLACK
 
-    for pairs, at_least, at_most in _looks(trials, successes, compared, measure, alpha, floor, upper=upper):
+    distinct = _distinct(trials, successes, compared)
+    for pairs, at_least, at_most in _looks(trials, successes, distinct, measure, alpha, floor, upper=upper):
         best = max(best, float(at_least.max()))
         if at_most.max() < floor():
             continue
         refine(pairs[np.argsort(-at_most)[:64]])
-        left = pairs[at_most > best - SLACK]
-        # Pairs of the same counts have the same bounds.
-        outcome, i, j = left.T
-        counts = np.stack([trials[i], successes[outcome, i], trials[j], successes[outcome, j]], axis=1)
-        refine(left[np.unique(counts, axis=0, return_index=True)[1]])
+        refine(pairs[at_most > best - SLACK])
     return best
+
+
+def _distinct(trials: Counts, successes: Counts, compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return one pair for all compared pairs of an outcome with the same counts, which have the same bounds.
+
+    It consists of the first groups with these counts, whether or not they are compared themselves.
+    """
+    found = np.zeros_like(compared)
+    for outcome, pairs in enumerate(compared):
+        counts = np.stack([trials, successes[outcome]], axis=1)
+        _, first, place = np.unique(counts, axis=0, return_index=True, return_inverse=True)
+        same, (i, j) = first[place.ravel()], np.nonzero(pairs)
+        found[outcome, same[i], same[j]] = True
+    return found
 
 
 def lower_beyond(
@@ -160,7 +171,8 @@ def _looks(
     for outcome, pairs in enumerate(compared):
         if not pairs.any():
             continue
-        grid = _Grid.of(trials, successes[outcome : outcome + 1], alpha, COARSE)
+        used = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
+        grid = _Grid.of(trials[used], successes[outcome : outcome + 1, used], alpha, COARSE)
         more, less = (grid.high[0], grid.low[0]) if upper else (grid.low[0], grid.high[0])
         last = COARSE - 1 if upper else COARSE
         most = worst.reduce([gap(more[:, s].max(), less[:, last - s].min(), measure) for s in range(COARSE)])
@@ -169,8 +181,8 @@ def _looks(
         # Groups by groups, one step after another.
         outer = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s - 1], measure) for s in range(COARSE)])
         inner = worst.reduce([gap(more[:, s, None], less[None, :, COARSE - s], measure) for s in range(COARSE)])
-        i, j = np.nonzero(pairs)
-        named = np.stack([np.full(len(i), outcome), i, j], axis=1)
+        i, j = np.nonzero(pairs[np.ix_(used, used)])
+        named = np.stack([np.full(len(i), outcome), used[i], used[j]], axis=1)
         yield named, *((inner[i, j], outer[i, j]) if upper else (outer[i, j], inner[i, j]))
 
 

@@ -132,7 +132,7 @@ def _counted(case: Case, rounds: int, workers: int, progress: Callable[[int, int
             case.model, case.population, case.seed.value, comparison, coupled=True, pool=pool, workers=workers
         )
         while done < rounds:
-            batch = sampler.run(chunk, min(BATCH, rounds - done), everybody, lambda: False)
+            batch = sampler.run(chunk, min(BATCH, rounds - done), everybody, lambda _: False)
             tally += Tally.of_batch(batch.rounds, batch.together, everybody, len(everybody))
             done, chunk = done + batch.rounds, chunk + batch.chunks
             if progress is not None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.models import Model
+from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Spec, Subgroup, Table
 from fairchain.spec.properties import limit_of
@@ -31,6 +32,8 @@ from fairchain.verification.witnesses import changed_rows
 Mask = NDArray[np.bool_]
 # Rows that go through the network in one call.
 ROWS_PER_CALL = 8192
+# Rows of a call that are evaluated alone too, if the rounding of the network may depend on the batch.
+ALONE_PER_CALL = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +232,10 @@ def _decide(
     starts = range(0, len(values), ROWS_PER_CALL)
 
     def ask(start: int) -> NDArray[np.integer]:
-        return model.predict(values[start : start + ROWS_PER_CALL].astype(getattr(model, "dtype", values.dtype)))
+        part = values[start : start + ROWS_PER_CALL].astype(getattr(model, "dtype", values.dtype))
+        labels = model.predict(part)
+        check_alone(model, part, labels, start // ROWS_PER_CALL, ALONE_PER_CALL)
+        return labels
 
     answers = []
     for start, answer in zip(starts, (pool.map if pool else map)(ask, starts), strict=True):

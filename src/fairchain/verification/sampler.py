@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import MOST_VALUES
 from fairchain.models import Model
+from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations import Population, Scratch
 from fairchain.spec import Comparison
-from fairchain.statistics.tally import Counts, count_together
+from fairchain.statistics.tally import Counts, write_together
 
 # Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
 ROWS_PER_CALL = 4096
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
+# Whether work that takes so many seconds more should not be begun.
+Halted = Callable[[float], bool]
 
 
 @dataclass(frozen=True)
@@ -35,25 +41,18 @@ class Batch:
     """What came of a plan.
 
     `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
-    `parts` counts, for every chunk, the rounds in which two groups both got the outcome: tables of (outcomes, groups,
-    groups). A chunk can be checked without the rest. `labels` are all labels that the network gave in the batch,
-    counted or not.
+    `together` counts the rounds in which two groups both got the outcome, (outcomes, groups, groups), and `parts` does
+    so for every chunk, since a chunk can be checked without the rest; `parts` is empty in a run with more counts than a
+    certificate can hold. `labels` are all labels that the network gave in the batch, counted or not.
     """
 
     first: int
     size: int
     rounds: int
     chunks: int
+    together: Counts
     parts: tuple[NDArray[np.integer], ...]
     labels: tuple[int, ...]
-
-    @property
-    def together(self) -> Counts:
-        """The counts of the whole batch."""
-        total: Counts = np.zeros(self.parts[0].shape, np.int64)
-        for part in self.parts:
-            total += part
-        return total
 
 
 def chunk_rounds(rounds: int) -> int:
@@ -114,6 +113,9 @@ class Sampler:
         self._comparison, self._coupled = comparison, coupled
         self._pool, self._workers = pool, workers
         self._own = threading.local()
+        self._kept = 0
+        # What the last chunk took; the next one is at most twice as long, and mostly as long.
+        self.seconds = 0.0
 
     def asked(self, groups: Sequence[int]) -> int:
         """How many times a round asks the network so that these subgroups can be counted."""
@@ -123,12 +125,18 @@ class Sampler:
         """(groups, rounds): the class each group gets in each round of a chunk."""
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
-            return self._model.predict(draw(subgroups=groups).inputs(groups)).reshape(len(groups), count)
+            return self._decide(draw(subgroups=groups).inputs(groups), chunk).reshape(len(groups), count)
         rounds = draw(subgroups=groups) if self._coupled else None
         labels = np.empty((len(groups), count), np.uint16)
         for row, group in zip(labels, groups, strict=True):
             own = rounds or draw(copy=1 + group, subgroups=[group])
-            row[:] = self._model.predict(own.show(group))
+            row[:] = self._decide(own.show(group), chunk)
+        return labels
+
+    def _decide(self, values: NDArray[Any], chunk: int) -> NDArray[np.integer]:
+        """Return the class of each row, some of which are evaluated alone too."""
+        labels = self._model.predict(values)
+        check_alone(self._model, values, labels, chunk)
         return labels
 
     def _scratch(self) -> Scratch:
@@ -138,36 +146,55 @@ class Sampler:
             scratch = self._own.scratch = Scratch()
         return scratch
 
-    def run(self, first: int, rounds: int, groups: Sequence[int], halted: Callable[[], bool]) -> Batch:
-        """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if `halted()` says so meanwhile."""
+    def run(self, first: int, rounds: int, groups: Sequence[int], halted: Halted) -> Batch:
+        """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
         size = chunk_rounds(rounds)
         sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
 
         asked = self._comparison.asks(groups)
 
         def work(place: int) -> Done:
+            start = time.perf_counter()
             labels = self.labels(first + place, sizes[place], asked)
-            counts = count_together(self._comparison.fold(labels), self._comparison.rows)
-            # Every chunk of a run is kept, and no count is above its rounds.
-            return counts.astype(np.min_scalar_type(sizes[place])), labels_in(labels)
+            folded, rows = self._comparison.fold(labels), self._comparison.rows
+            # The counts of many chunks are kept, and none is above the rounds of its chunk.
+            counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(sizes[place]))
+            write_together(counts, folded, rows)
+            seen = labels_in(labels)
+            self.seconds = time.perf_counter() - start
+            return counts, seen
 
-        done = list(self._in_order(work, len(sizes), halted))
-        parts = tuple(counts for counts, _ in done)
-        seen = set[int]().union(*(labels for _, labels in done))
-        return Batch(first, size, sum(sizes[: len(parts)]), len(parts), parts, tuple(sorted(seen)))
+        def no_time(waiting: int) -> bool:
+            return halted((1 + waiting // self._workers) * self.seconds)
 
-    def _in_order(self, work: Callable[[int], Done], count: int, halted: Callable[[], bool]) -> Iterator[Done]:
-        """Results in the order of the chunks, a few ahead on the workers."""
+        together: Counts | None = None
+        parts: list[NDArray[np.integer]] = []
+        seen: set[int] = set()
+        done = 0
+        for counts, labels in self._in_order(work, len(sizes), no_time):
+            together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
+            # A certificate has each pair of groups once.
+            self._kept += counts.size // 2
+            if self._kept <= MOST_VALUES:
+                parts.append(counts)
+            seen |= labels
+            done += 1
+        assert together is not None
+        kept = tuple(parts) if len(parts) == done else ()
+        return Batch(first, size, sum(sizes[:done]), done, together, kept, tuple(sorted(seen)))
+
+    def _in_order(self, work: Callable[[int], Done], count: int, no_time: Callable[[int], bool]) -> Iterator[Done]:
+        """Results in the order of the chunks, a few ahead on the workers; the first one in any case."""
         if self._pool is None or count == 1:
             for place in range(count):
-                if place and halted():
+                if place and no_time(0):
                     return
                 yield work(place)
             return
         waiting: deque[Future[Done]] = deque()
         place = 0
         while place < count or waiting:
-            while place < count and len(waiting) < 2 * self._workers and not (place and halted()):
+            while place < count and len(waiting) < 2 * self._workers and not (place and no_time(len(waiting))):
                 waiting.append(self._pool.submit(work, place))
                 place += 1
             if not waiting:

@@ -33,9 +33,10 @@ from fairchain.verification.witnesses import find_witnesses
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
 REPORT_EVERY = 0.2
-# What the bounds of one pair and outcome take at most, measured where 25 million of them are tied; the part of a budget
-# that is kept for them at most; and how many looks at all pairs come after the last batch.
-SECONDS_PER_PAIR, MOST_KEPT, LOOKS_AFTER = 3.5e-7, 0.9, 3
+# A look that takes longer goes through many pairs, whose bounds will take a while too.
+QUICK_LOOK = 0.01
+# What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them.
+SECONDS_PER_RATE = 2e-5
 
 
 @dataclass(frozen=True)
@@ -98,21 +99,22 @@ def _sample(
     budget = spec.guarantee.budget
     most, deadline = int(budget.rounds), start + budget.seconds
     entries: list[tuple[BatchPlan, Batch]] = []
-    rounds = evaluations = chunk = 0
+    rounds = evaluations = chunk = bounded = 0
     reported = start
-    groups = len(rule.tally.trials)
-    # The bounds of many pairs take time too, and the budget is for the whole answer.
-    look, bounds = 0.0, min(rule.tally.both.size * SECONDS_PER_PAIR, MOST_KEPT * budget.seconds)
+    outcomes, groups, _ = rule.tally.both.shape
+    # The budget is for the whole answer, with a look at the last batch and the bounds of the gap. Both are measured.
+    look = bounds = 0.0
 
-    def halted() -> bool:
-        return cancel.is_set() or time.perf_counter() > deadline - max(bounds, LOOKS_AFTER * look)
+    def halted(seconds: float) -> bool:
+        left = deadline - time.perf_counter() - outcomes * groups * SECONDS_PER_RATE
+        return cancel.is_set() or left < seconds + look + bounds
 
     while (plan := rule.plan()) is not None:
         if cancel.is_set():
             return entries, "interrupted"
         if rounds >= most:
             return entries, "rounds"
-        if halted():
+        if halted(sampler.seconds):
             return entries, "seconds"
         batch = sampler.run(chunk, min(plan.rounds, most - rounds), plan.groups, halted)
         before = time.perf_counter()
@@ -121,6 +123,10 @@ def _sample(
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
         evaluations += batch.rounds * sampler.asked(plan.groups)
+        if look > QUICK_LOOK and rounds >= 2 * bounded:
+            before = time.perf_counter()
+            rule.gap()
+            bounds, bounded = time.perf_counter() - before, rounds
         now = time.perf_counter()
         if progress is not None and now - reported > REPORT_EVERY:
             reported = now

@@ -72,6 +72,11 @@ class RunRecord:
         found = {label for _, batch in self.entries for label in batch.labels}
         return tuple(sorted(found.union(self.look.labels if self.look is not None else ())))
 
+    @property
+    def whole(self) -> bool:
+        """Whether the counts of every chunk were kept, so that a certificate can be written."""
+        return all(len(batch.parts) == batch.chunks for _, batch in self.entries)
+
 
 @dataclass(frozen=True)
 class RowRecord:
@@ -85,6 +90,7 @@ class RowRecord:
     trials: tuple[int, ...]
     successes: tuple[tuple[int, ...], ...]
     labels: tuple[int, ...]
+    whole = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +256,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
-        certifiable=case.certifiable,
+        certifiable=case.certifiable and answer.record.whole,
         constant=constant,
         spec=spec,
         evidence=answer.record,
@@ -309,12 +315,11 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
     if comparison.individual:
         return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.trials[0])),)
     used = np.asarray(comparison.compared.any(axis=2))
+    rates, low, high = (side.tolist() for side in (answer.rates, answer.low, answer.high))
+    trials = answer.trials.tolist()
     found = [
         GroupProbability(
-            name,
-            outcome,
-            Interval(*(float(side[row, column]) for side in (answer.rates, answer.low, answer.high))),
-            int(answer.trials[column]),
+            name, outcome, Interval(rates[row][column], low[row][column], high[row][column]), trials[column]
         )
         for row, outcome in enumerate(outcomes)
         for column, name in enumerate(names)

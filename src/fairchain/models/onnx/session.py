@@ -32,6 +32,7 @@ from fairchain.models.base import (
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.file_checks import Limits, Network, check_bytes, read_network
 from fairchain.models.onnx.inputs import Feed, plan_feed
+from fairchain.models.onnx.rounding import rounding_may_vary
 from fairchain.models.onnx.row_independence import SIZE_BITS, Followed, check_row_independence, follow
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.models.onnx.time_limit import Watchdog
@@ -86,6 +87,7 @@ class OnnxModel:
         at_work_on(self.name)
         self._new_options = _run_options()
         self._has_rnn = "RNN" in network.makers.values()
+        self.rounding_may_vary = rounding_may_vary(network)
         self._session = open_session(network, self.limits)
         try:
             inputs, outputs = self._session.get_inputs(), self._session.get_outputs()

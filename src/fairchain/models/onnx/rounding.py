@@ -1,0 +1,64 @@
+"""Rounding that depends on the batch: which networks may have it, and inputs of a run that are evaluated alone.
+
+Some operators of onnxruntime round the last bit of a number differently at the end of a batch than inside it. A network
+can magnify this bit, so that its decision about an input depends on the batch (docs/trust.md, "Rounding that depends on
+the batch"). The graph cannot show whether it does so: inputs have to be tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.base import Model
+from fairchain.models.onnx.file_checks import Network
+
+# Operators that give a number the same bits wherever it is in a batch: they move numbers, or round to the nearest.
+EXACT = frozenset(
+    """
+    Abs Add And ArgMax ArgMin Cast Ceil Clip Concat Constant Div Dropout Equal Expand Flatten Floor Gather Greater
+    GreaterOrEqual Identity LeakyRelu Less LessOrEqual Max Min Mul Neg Not OneHot Or PRelu Pad Relu Reshape Round Shape
+    Sign Slice Split Squeeze Sub Transpose Unsqueeze Where Xor
+    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
+)
+# Operators whose kernels do so in single precision; tests/models/test_rounding.py measures it.
+EXACT_IN_SINGLE = frozenset({"Erf", "Exp", "Gemm", "MatMul", "Sigmoid", "Softmax", "Tanh"})
+# Numbers of ONNX for half, double and bfloat16.
+NOT_SINGLE = frozenset({10, 11, 16})
+# How many inputs of a batch are evaluated alone, and in how many batches at the beginning of a run; later one is.
+ALONE, BATCHES = 16, 64
+
+
+def rounding_may_vary(network: Network) -> bool:
+    """Return whether the last bit of an answer may depend on the place of its row in the batch."""
+    graph = network.model.graph
+    if any(node.domain not in ("", "ai.onnx") or node.op_type not in EXACT | EXACT_IN_SINGLE for node in graph.node):
+        return True
+    types = {tensor.data_type for tensor in graph.initializer}
+    types |= {each.type.tensor_type.elem_type for each in graph.input}
+    for node in graph.node:
+        for attribute in node.attribute:
+            types |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+    return not types.isdisjoint(NOT_SINGLE)
+
+
+def check_alone(
+    model: Model, values: NDArray[Any], labels: NDArray[np.integer], batch: int, count: int = ALONE
+) -> None:
+    """Raise a ModelError if one of some inputs gets another decision alone than in its batch.
+
+    They are chosen by the hash of the network and the number of the batch, so that the network is fixed before they
+    are. A network whose operators all round alike everywhere is not tried.
+    """
+    if not getattr(model, "rounding_may_vary", False):
+        return
+    words = np.random.Generator(np.random.Philox(int(model.sha256[:16], 16) + batch))
+    for row in words.permutation(len(values))[: count if batch < BATCHES else 1]:
+        if model.predict(values[row : row + 1])[0] != labels[row]:
+            raise ModelError(
+                f"{model.name}: decides an input differently alone than in a batch of {len(values):,}, because it "
+                "magnifies rounding; remove operations that do so, such as differences of nearly equal numbers"
+            )

@@ -1,0 +1,137 @@
+"""Promises about rounding: a decision that depends on the batch is found, and operators called exact are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from fairchain import ModelError, OnnxModel, parse_spec, recheck, verify, write_certificate
+from fairchain.models.base import _varied
+from fairchain.models.onnx.file_checks import Limits, check_bytes
+from fairchain.models.onnx.rounding import EXACT_IN_SINGLE, rounding_may_vary
+from fairchain.models.onnx.session import open_session
+from fairchain.spec import Spec, Table, revise
+from tests.networks import DOUBLE, FLOAT, constant, graph, linear, node, save, value
+from tests.questions import category, question, real
+
+SHIFTS = 16
+
+
+def asked() -> Spec:
+    return parse_spec(
+        {**question(real("x"), category("g", "a", "b"), decision="probability"), "population": {"kind": "uniform"}}
+    )
+
+
+def magnifier() -> ModelProto:
+    """A network that says yes to large numbers, and to group b where rounding shows that a row is alone.
+
+    Softplus is computed from the same numbers one by one and 16 at once. Inputs of the trials at loading lie outside of
+    the range in which the difference counts.
+    """
+    tried = np.sort(_varied(asked().described, 17)[:, 0])
+    widest = int(np.diff(tried).argmax())
+    low, high = tried[widest], tried[widest + 1]
+    shifts = np.arange(SHIFTS) / 4
+    nodes = [
+        node("MatMul", ["x", "to_all"], ["same"]),
+        node("Add", ["same", "shifts"], ["shifted"]),
+        node("Softplus", ["shifted"], ["whole"]),
+        node("Split", ["shifted"], [f"one{k}" for k in range(SHIFTS)], axis=1),
+        *(node("Softplus", [f"one{k}"], [f"alone{k}"]) for k in range(SHIFTS)),
+        node("Concat", [f"alone{k}" for k in range(SHIFTS)], ["alone"], axis=1),
+        node("Sub", ["alone", "whole"], ["last_bits"]),
+        node("Abs", ["last_bits"], ["sizes"]),
+        node("MatMul", ["sizes", "huge"], ["magnified"]),
+        node("Clip", ["magnified", "zero", "one"], ["differs"]),
+        node("MatMul", ["x", "take_x"], ["position"]),
+        node("Greater", ["position", "low"], ["above"]),
+        node("Less", ["position", "high"], ["below"]),
+        node("And", ["above", "below"], ["inside"]),
+        node("Cast", ["inside"], ["gate"], to=FLOAT),
+        node("MatMul", ["x", "take_group"], ["group"]),
+        node("Mul", ["differs", "gate"], ["gated"]),
+        node("Mul", ["gated", "group"], ["hidden"]),
+        node("Greater", ["position", "large"], ["is_large"]),
+        node("Cast", ["is_large"], ["shown"], to=FLOAT),
+        node("Max", ["hidden", "shown"], ["y"]),
+    ]
+    constants = [
+        constant("to_all", np.stack([np.ones(SHIFTS), np.zeros(SHIFTS)])),
+        constant("shifts", shifts),
+        constant("huge", np.full((SHIFTS, 1), 1e12)),
+        constant("take_x", [[1], [0]]),
+        constant("take_group", [[0], [1]]),
+        constant("zero", 0.0),
+        constant("one", 1.0),
+        constant("large", [0.95]),
+        constant("low", [low]),
+        constant("high", [high]),
+    ]
+    return graph(nodes, [value("x", FLOAT, ("N", 2))], [value("y", FLOAT, ("N", 1))], constants)
+
+
+def test_a_network_that_magnifies_rounding_is_refused(tmp_path: Path) -> None:
+    spec = asked()
+    model = OnnxModel(save(magnifier(), tmp_path / "network.onnx"), spec)
+    # Alone the groups differ by more than the threshold of 0.1, and in whole batches not at all.
+    rows = np.random.default_rng(0).random((400, 2)).astype(np.float32)
+    rows[:, 1] = 1
+    together, alone = model.predict(rows), np.concatenate([model.predict(rows[[row]]) for row in range(400)])
+    assert alone.mean() > together.mean() + 0.12
+    table = {"x": rows[:, 0].tolist(), "g": ["a", "b"] * 200}
+    of_rows = revise(spec, population=Table(reading="population"))
+    for given in ((model, spec, None), (model, of_rows, table)):
+        with pytest.raises(ModelError, match="decides an input differently alone than in a batch"):
+            verify(*given[:2], table=given[2])
+    # Without these trials it is FAIR.
+    model.rounding_may_vary = False
+    assert verify(model, spec).conclusion == "FAIR"
+
+
+def test_recheck_finds_it_too_where_the_issuer_left_the_trials_out(tmp_path: Path) -> None:
+    spec, network = asked(), save(magnifier(), tmp_path / "network.onnx")
+    model = OnnxModel(network, spec)
+    model.rounding_may_vary = False
+    write_certificate(verify(model, spec), tmp_path / "certificate.json")
+    report = recheck(tmp_path / "certificate.json", network)
+    assert not report.holds
+    assert any("decides an input differently alone" in claim.detail for claim in report.claims if not claim.holds)
+
+
+def test_trials_of_a_row_alone_cost_nothing_where_all_operators_are_exact() -> None:
+    def varies(model: ModelProto) -> bool:
+        return rounding_may_vary(check_bytes(Path("network"), model.SerializeToString(), Limits()))
+
+    assert not varies(linear([[1, 2], [3, 4]], end="Sigmoid"))
+    assert varies(linear([[1, 2], [3, 4]], end="Softplus"))
+    assert varies(linear([[1, 2], [3, 4]], end="Sigmoid", kind=DOUBLE))
+    assert varies(magnifier())
+
+
+@pytest.mark.parametrize("operator", sorted(EXACT_IN_SINGLE))
+@pytest.mark.parametrize("columns", [1, 3, 13])
+def test_operators_called_exact_give_a_row_the_same_bits_wherever_it_is(operator: str, columns: int) -> None:
+    """Rows in batches of 64, alone, in odd batches, and in another order; copies, so that addresses differ too."""
+    rng = np.random.default_rng(1)
+    weights = constant("w", rng.standard_normal((columns, 5)))
+    product = operator in ("Gemm", "MatMul")
+    made = node(operator, ["x", "w"] if product else ["x"], ["y"])
+    network = graph([made], [value("x", FLOAT, ("N", columns))], [value("y", FLOAT, ("N", None))], [weights] * product)
+    session = open_session(check_bytes(Path("network"), network.SerializeToString(), Limits()), Limits())
+
+    def run(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = session.run(["y"], {"x": rows.copy()})[0]
+        return found
+
+    rows = (2 * rng.standard_normal((1024, columns))).astype(np.float32)
+    whole = run(rows)
+    for size in (1, 2, 3, 5, 17, 63, 64):
+        parts = np.concatenate([run(rows[start : start + size]) for start in range(0, 1024, size)])
+        assert np.array_equal(parts, whole)
+    order = rng.permutation(1024)
+    assert np.array_equal(run(rows[order]), whole[order])
