@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fairchain.models import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
     from fairchain.pctl import check_chain
-    from fairchain.populations import Coupled
+    from fairchain.populations.functions import Coupled
     from fairchain.rechecking import Recheck, recheck
     from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
@@ -70,7 +70,7 @@ _HOMES = {
     "fairchain.models": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
     "fairchain.pctl": ("check_chain",),
-    "fairchain.populations": ("Coupled",),
+    "fairchain.populations.functions": ("Coupled",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),

@@ -226,7 +226,7 @@ def case_of(
         groups, left_out = large_enough(spec, rows)
         comparison = comparison_of(spec, groups)
         dtype = model.dtype if model is not None else dtype
-        drawn = build_population(spec, comparison.subgroups, dtype, people=rows, function=function, predicate=predicate)
+        drawn = build_population(spec, comparison.subgroups, dtype, rows=rows, function=function, predicate=predicate)
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
     return Case(
         spec=spec,
@@ -252,7 +252,7 @@ def group_population(case: Case) -> Population:
         return drawn
     predicate = predicate_of(case.spec)
     return build_population(
-        case.spec, subgroups, drawn.dtype, people=case.rows, function=case.function, predicate=predicate
+        case.spec, subgroups, drawn.dtype, rows=case.rows, function=case.function, predicate=predicate
     )
 
 

@@ -217,7 +217,7 @@ def populations() -> dict[str, Any]:
     old = parse_predicate("age >= 2", plain.features)
     return {
         "uniform": build_population(plain, groups),
-        "marginals": build_population(asked("marginals", path="people.csv"), groups, people=rows),
+        "marginals": build_population(asked("marginals", path="people.csv"), groups, rows=rows),
         "network": build_population(asked("network", nodes=NODES), groups),
         "function": build_population(asked("callable"), groups, function=drawn),
         "rejection": build_population(plain, groups, predicate=old),

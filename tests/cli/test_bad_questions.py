@@ -153,7 +153,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "individual with recorded decisions": (
         ask(rows(prediction="decision")),
         ["--kind", "individual"],
-        ["audit.json", "property.kind", "recorded decisions cannot be asked"],
+        ["audit.json", "property.kind", "recorded decisions cannot give them"],
     ),
     "ratio with epsilon": (
         ask(("guarantee.epsilon", 0.1)),

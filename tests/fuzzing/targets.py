@@ -318,9 +318,11 @@ def _parquet() -> list[bytes]:
 
 def _unpack_parquet(path: Path) -> object:
     """Unpack it as the product's child process does, without starting one for each file."""
+    from fairchain.tables import TableLimits
     from fairchain.tables.parquet import answer
 
-    return [len(buffers) for _, buffers in answer(path, 10**7, 1000, 10**6)]
+    limits = TableLimits(file_bytes=10**7, columns=1000, cells=10**6)
+    return [len(buffers) for _, buffers in answer(path, limits)]
 
 
 # ---- Bayesian networks ----
@@ -421,7 +423,7 @@ def _corpus() -> list[bytes]:
 def _read_corpus(path: Path) -> object:
     from fairchain.text.corpus import texts_in
 
-    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, hashlib.sha256()))
+    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, len))
 
 
 def _corpus_as_table() -> list[bytes]:
@@ -669,7 +671,7 @@ def _unpack_wheel(path: Path) -> object:
     from fairchain.datasets.sources import ArchiveMember, DataSource, Wheel
 
     content = b"1, a\n2, b\n"
-    member = ArchiveMember("toy/data.csv", hashlib.sha256(content).hexdigest(), len(content), columns=2)
+    member = ArchiveMember("toy/data.csv", hashlib.sha256(content).hexdigest(), columns=2)
     wheel = Wheel("toy==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), 0.1)
     source = DataSource("toy", wheel, (member,), 2, 2, "none", "toy", "nobody")
 

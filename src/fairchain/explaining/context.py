@@ -137,20 +137,6 @@ def check_explainable(spec: Spec) -> None:
         raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')
 
 
-@dataclass(frozen=True, eq=False)
-class RowRounds(Rounds):
-    """The draws of one chunk: a quantile for each round, the same for all groups."""
-
-    quantiles: NDArray[np.float64]
-    tables: Sequence[Values]
-
-    def show(self, subgroup: int, /) -> Values:
-        """Return the rows that were drawn for one group."""
-        table = self.tables[subgroup]
-        chosen: Values = table[(self.quantiles * len(table)).astype(np.int64)]
-        return chosen
-
-
 class RowPopulation(Population):
     """The rows of a table, with equal weight in each group; groups without rows are left out.
 
@@ -193,10 +179,17 @@ class RowPopulation(Population):
         """Return the number of rows of each group."""
         return self._sizes
 
-    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> RowRounds:
-        """Draw `count` rounds at an address."""
+    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
+        """Draw `count` rounds at an address: a place between 0 and 1 for each round, the same for all groups."""
         words = address.halfwords(2 * count)
-        return RowRounds(unit_reals(words[:count], words[count:]), self._tables)
+        places = unit_reals(words[:count], words[count:])
+
+        def show(subgroup: int) -> Values:
+            table = self._tables[subgroup]
+            chosen: Values = table[(places * len(table)).astype(np.int64)]
+            return chosen
+
+        return Rounds(show)
 
 
 def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:

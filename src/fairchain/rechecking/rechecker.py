@@ -24,7 +24,7 @@ from fairchain.rechecking.fresh import Fresh, fresh_run
 from fairchain.rechecking.labels import contradiction
 from fairchain.rechecking.replay import Replay, ReplayedRule, impossible
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample, worth_of
-from fairchain.spec import Marginals, Network, Spec, Table, Texts, parse_spec
+from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, parse_spec
 from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, meaning_of, seed_of
@@ -238,7 +238,7 @@ def _asked(path: Path, file: CertificateFile) -> Spec:
         raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None
     if isinstance(spec.population, CallablePopulation):
         raise CertificateError(f"{path}: speaks of people whom a Python function drew, which nobody else can check")
-    if isinstance(spec.population, Network) and spec.population.path is not None:
+    if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
         raise CertificateError(f"{path}: the nodes of its Bayesian network are missing")
     return spec
 
