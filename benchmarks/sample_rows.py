@@ -2,7 +2,7 @@
 
 `python -m benchmarks.sample_rows` asks both rules for a verdict about people whose rates are known, with growing
 tables, and prints how many rows each needs (mean over seeds). Groups of equal size favour pairing most; real tables
-have small groups. The numbers are those of docs/mathematics.md, "Rates counted apart".
+have small groups. The numbers are those of docs/mathematics.md, "Independent groups".
 """
 
 from __future__ import annotations

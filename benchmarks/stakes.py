@@ -1,6 +1,6 @@
 """How good the stakes of a bet are: rounds needed, relative to somebody who knows the best stake for each situation.
 
-`python -m benchmarks.stakes` prints the numbers of docs/mathematics.md, "Which bets", for the shares in use and for
+`python -m benchmarks.stakes` prints the numbers of docs/mathematics.md, "The stakes", for the shares in use and for
 twelve equal shares at ratio 2. Expected growth only: no sampling, so the numbers are the same on every machine.
 """
 

@@ -1,4 +1,4 @@
-"""Rates counted apart: bounds of the largest gap fail as rarely as they say, at a fixed size and at any time.
+"""Independent groups: bounds of the largest gap fail as rarely as they say, at a fixed size and at any time.
 
 Where tables are small every one of them is listed, and the chance of a failure is computed, not simulated.
 """

@@ -259,7 +259,7 @@ def _rows_are(
 
     Conditional on the values of the protected features, decisions within a group are independent draws: groups of
     single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
-    (docs/mathematics.md, "Rates counted apart").
+    (docs/mathematics.md, "Independent groups").
     """
     ranges = [
         feature.name

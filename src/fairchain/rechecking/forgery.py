@@ -1,6 +1,6 @@
 """What a sample of chunks is worth: how many must have been forged, and how likely all of them escape.
 
-The formulas and their limits are in docs/mathematics.md, "What a sample of chunks is worth".
+The formulas and their limits are in docs/mathematics.md, "A sampled recheck".
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 # Fractions of the largest stake that cannot go bankrupt, and the log of each one's share of the initial wealth.
-# Most gaps are far from the threshold and want a large stake, so these get more (docs/mathematics.md, "Which bets").
+# Most gaps are far from the threshold and want a large stake, so these get more (docs/mathematics.md, "The stakes").
 BETS = 0.97 * 1.5 ** -np.arange(18.0)
 LOG_SHARES = -np.log(np.arange(18) + 2.0) - np.log((1 / (np.arange(18) + 2.0)).sum())
 

@@ -2,7 +2,7 @@
 
 All the state is how often each subgroup was asked and how often it got each outcome. Bounds of a single rate give
 bounds
-of the largest gap (docs/mathematics.md, "Rates counted apart"): the upper one needs no union over pairs, since only
+of the largest gap (docs/mathematics.md, "Independent groups"): the upper one needs no union over pairs, since only
 the pair that truly is the widest can make it fail; the lower one is paid for by every pair or subgroup.
 """
 
@@ -130,7 +130,7 @@ def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, sp
 
     Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
     sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
-    every outcome, is paid for (docs/mathematics.md, "Rates counted apart").
+    every outcome, is paid for (docs/mathematics.md, "Independent groups").
     """
     overall, shared, _ = _numbers(compared, overall)
     return np.asarray(np.where(overall, spend / 4 / max(shared, 1), spend / 2))
