@@ -1,6 +1,6 @@
 """The part of the model card that is about the network that reads comments.
 
-It stands in docs/networks.md behind a mark, so that each training program rewrites its own part and keeps the other.
+docs/networks.md contains it after a marker comment, so each training program rewrites its own part and keeps the other.
 """
 
 from __future__ import annotations
@@ -25,46 +25,43 @@ class Score:
 
     @property
     def majority(self) -> float:
-        """The accuracy of always giving the commoner label."""
+        """The accuracy of always giving the majority label."""
         return max(self.toxic, self.rows - self.toxic) / self.rows
 
 
 _CARD = """\
 ## The network that reads comments
 
-`comments.onnx` says whether a comment is `toxic` or `fine`. It is one LSTM layer of {cells} cells
-over the 50-dimensional GloVe vectors of the first {length} known words, and a dense layer from the
-last hidden state to two logits: the size of the network in the paper, with weights of our own. The
-vectors are not in the file. Words are cut and numbered by fairchain's own rule
-([docs/text.md](text.md)), in training as in a verdict.
+`comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells over the
+50-dimensional GloVe vectors of the first {length} known words, and a dense layer from the last hidden state to two
+logits: the size of the network in the paper, with our own weights. The vectors are not in the file. Training and
+verification use the same tokeniser and word numbers ([docs/text.md](text.md)).
 
-Trained on the comments of Wikipedia's talk pages that about ten people each rated (`fairchain data
-get toxicity`): a comment is `toxic` if more than half of them said so. The splits are those of the
-publisher: train, dev and test. Adam for {epochs} epochs in batches of {batch} comments of similar
-length, rate up to {rate} and down again, gradients clipped at norm {clip:g}, cross-entropy, no
-weights on the labels; one run with seed {seed}. The number of epochs, the rate and the length were
-settled on the dev split by a few runs of a forerunner; the test split was looked at for the table
-below and for nothing else. Neither seed nor settings were chosen by what a verdict says.
+The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters
+(`fairchain data get toxicity`): a comment is `toxic` if more than half of them said so. The splits are those of the
+publisher: train, dev and test. Training: Adam for {epochs} epochs in batches of {batch} comments of similar length,
+rate up to {rate} and down again, gradients clipped at norm {clip:g}, cross-entropy, no weights on the labels; one run
+with seed {seed}. The number of epochs, the rate and the length were chosen on the dev split by a few runs of an
+earlier version; the test split was used only for the table below. Seed and settings do not depend on any verdict.
 
-| split | comments | toxic | accuracy | area under the curve | of the toxic, found | of those called toxic, toxic |
+| split | comments | toxic | accuracy | area under the ROC curve | recall | precision |
 | --- | --- | --- | --- | --- | --- | --- |
 {scores}
 
-Measured on the ONNX file. Always saying `fine` has a test accuracy of {majority:.4f}, so accuracy
-alone says little here. The file has {size:,} bytes, sha256 `{sha256}`.
+The numbers are measured on the ONNX file. The constant answer `fine` has a test accuracy of {majority:.4f}, so
+accuracy alone is not informative. The file has {size:,} bytes, sha256 `{sha256}`.
 
-**What it is for:** to be examined. It misses about {missed:.0%} of the toxic comments, it knows
-nothing beyond {length} words, and it learned from comments in which some groups are insulted more
-often than others; that is what makes it worth examining. **What it is not for:** moderating
-anybody. A verdict on it is about this network and the texts of the corpus, not about Wikipedia's
-editors, nor about toxicity models at large.
+**Intended use:** a test object. It misses about {missed:.0%} of the toxic comments, it knows nothing beyond {length}
+words, and it learned from comments in which some groups are insulted more often than others; this makes it an
+interesting test object. **Not intended:** moderation. A verdict on it is about this network and the texts of the
+corpus, not about Wikipedia's editors, nor about toxicity models at large.
 
-Licences: the comments' text CC BY-SA 3.0, the annotations CC0 1.0 (E. Wulczyn, N. Thain, L. Dixon:
-Wikipedia Talk Labels: Toxicity, 2017); GloVe 6B, 50 dimensions, PDDL 1.0 (J. Pennington, R. Socher,
-C. Manning, 2014). Neither is part of the package; `fairchain data get toxicity glove` fetches them.
+Licences: the comments' text CC BY-SA 3.0, the annotations CC0 1.0 (E. Wulczyn, N. Thain, L. Dixon: Wikipedia Talk
+Labels: Toxicity, 2017); GloVe 6B, 50 dimensions, PDDL 1.0 (J. Pennington, R. Socher, C. Manning, 2014). Neither is
+part of the package; `fairchain data get toxicity glove` downloads them.
 
-To train again: `python -m benchmarks.train_text`, with the `torch` extra. On one machine two runs
-give the same bytes; another processor or version of torch may give other weights.
+To train again: `python -m benchmarks.train_text`, with the `torch` extra. On one machine two runs give the same
+bytes; another processor or version of torch may give other weights.
 """
 
 
