@@ -22,7 +22,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def svg(width: int, height: int, title: str, *children: Child) -> str:
-    """A picture on white paper, readable on any page."""
+    """Return an SVG document on a white background."""
     paper = el("rect", width=width, height=height, rx=8, fill="#ffffff", stroke="#d0d7de")
     whole = el(
         "svg",
@@ -40,26 +40,26 @@ def svg(width: int, height: int, title: str, *children: Child) -> str:
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", colour: str = INK, bold: bool = False) -> Markup:
-    """Words at a place."""
+    """Return text at a position."""
     return el("text", words, x=x, y=y, text_anchor=anchor, fill=colour, font_weight="bold" if bold else None)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str = GREY, *, dashed: bool = False) -> Markup:
-    """A straight line."""
+    """Return a straight line."""
     return el("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=colour, stroke_dasharray="5 4" if dashed else None)
 
 
 def curve(points: Points, colour: str) -> Markup:
-    """A line through points."""
+    """Return a line through points."""
     return el(
         "polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), fill="none", stroke=colour, stroke_width=2
     )
 
 
 def wealth_of_a_pair(gap: float, rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Log wealth after each round of the bets against "the gap is 0.1 or more" and against "it is 0.1 or less".
+    """Return the log wealth after each round of the bets against "the gap is at least 0.1" and "at most 0.1".
 
-    In a round one person is shown as both groups: 15% of people get the outcome as one of them only.
+    A round shows one input as both groups: 15% of the inputs have the outcome as only one of them.
     """
     chance = np.random.Generator(np.random.Philox(seed)).random(rounds)
     more, less = (0.15 + gap) / 2, (0.15 - gap) / 2
@@ -72,7 +72,7 @@ def wealth_of_a_pair(gap: float, rounds: int, seed: int) -> tuple[np.ndarray, np
 
 
 def wealth() -> str:
-    """Two panels: what becomes of the bets for a pair that is treated alike, and for one that is not."""
+    """Draw the wealth of both bets in two panels: for a pair with a small gap, and for one with a large gap."""
     panels = [
         _panel(55, "A pair with a gap of 0.02", wealth_of_a_pair(0.02, 6000, 4), "FAIR"),
         _panel(405, "A pair with a gap of 0.14", wealth_of_a_pair(0.14, 6000, 4), "UNFAIR"),
@@ -117,7 +117,7 @@ def _panel(left: float, title: str, both: tuple[np.ndarray, np.ndarray], verdict
 
 
 def wrong_by_the_papers_rule(gap: float, rounds: int, low: float = 0.4) -> float:
-    """How often the estimate lies on the wrong side of the threshold: exactly, for two groups asked apart."""
+    """Return the exact probability of an estimate on the wrong side of the threshold, for two independent groups."""
     from scipy.stats import binom
 
     counts = np.arange(rounds + 1)
@@ -130,7 +130,7 @@ def wrong_by_the_papers_rule(gap: float, rounds: int, low: float = 0.4) -> float
 
 
 def false_alarms() -> str:
-    """Wrong verdicts against the true gap: of the paper's rule, computed, beside what was promised."""
+    """Draw the probability of a wrong verdict of the paper's rule, computed, against the true gap."""
     promised = 0.05
     rounds = math.ceil(PaperRule(2, 1, THRESHOLD, promised, 0.01, 2).needed())
     left, top, width, height, most = 60, 40, 640, 200, 0.6
@@ -147,7 +147,7 @@ def false_alarms() -> str:
         740,
         315,
         "Probability of a wrong verdict against the true gap",
-        text(left, 25, f"Promised: at most {promised:g}. The paper’s rule stops after {rounds:,} people of each group.",
+        text(left, 25, f"Promised: at most {promised:g}. The paper’s rule stops after {rounds:,} inputs of each group.",
              bold=True),
         line(left, top, left, top + height),
         line(left, top + height, left + width, top + height),
@@ -166,7 +166,7 @@ line(150, 297, 175, 297, GREEN, dashed=True),
 
 
 def reading() -> str:
-    """Three intervals of the largest gap, and what is said of each."""
+    """Draw three intervals of the largest gap with their verdicts."""
     left, width, top = 150, 540, 45
 
     def x(gap: float) -> float:
