@@ -1,6 +1,6 @@
 """Writes docs/commands.md and docs/python.md from the program itself: its help texts, signatures and docstrings.
 
-`python docs/make_pages.py` writes the pages; a test sees to it that they are up to date.
+`python docs/make_pages.py` writes the pages; a test checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import fairchain
 from fairchain.cli.app import app
 
 HERE = Path(__file__).parent
-WRITTEN = "Written by `python docs/make_pages.py` from the program itself; a test sees to it that it is up to date."
+WRITTEN = "Written by `python docs/make_pages.py` from the program itself; a test checks that it is up to date."
 SECTIONS = ("Parameters", "Returns", "Raises", "Examples")
 
 
@@ -137,7 +137,7 @@ def _documented(each: Any) -> str:
 
 
 def _entries(body: str) -> str:
-    """`name` on a line of its own, and what is said of it indented below."""
+    """`name` on a line of its own, and its description indented below."""
     entries: list[tuple[str, list[str]]] = []
     for line in body.strip("\n").splitlines():
         if line and not line[0].isspace():

@@ -1,6 +1,6 @@
 """Writes docs/reference.md: every key of a spec from its own JSON Schema, every field of the output and certificates.
 
-`python docs/make_reference.py` writes the page; a test sees to it that it is up to date.
+`python docs/make_reference.py` writes the page; a test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairchain.spec import json_schema
 PAGE = Path(__file__).parent / "reference.md"
 Plain = dict[str, Any]
 
-# The parts of a spec in the order in which people write them: heading, and the structs that may stand there.
+# The parts of a spec in the usual order: heading, and the structs that are allowed there.
 PARTS = {
     "`[model]`": ["ModelSpec"],
     "`[[feature]]`": ["IntegerFeature", "RealFeature", "CategoryFeature", "TextFeature"],
@@ -28,118 +28,119 @@ PARTS = {
 }
 
 VERDICT = {
-    "verdict": "what a gate acts on: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
-    "decision": "the answer to the question alone: `FAIR`, `UNFAIR` or `UNDECIDED`",
-    "constant": "the decision that every input got that was tried, if all got the same; else null",
-    "kind": "of the property: `difference`, `ratio` or `individual`",
-    "inputs": "what the network is shown: `people` or `texts`",
+    "verdict": "the outcome for a gate: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
+    "decision": "the verdict without the check for a constant model: `FAIR`, `UNFAIR` or `UNDECIDED`",
+    "constant": "the decision of every tested input, if all are the same; else null",
+    "kind": "kind of the property: `difference`, `ratio` or `individual`",
+    "inputs": "kind of the inputs: `individuals` or `texts`",
     "gap": "`estimate`, `low`, `high`: the largest difference, the smallest ratio, or the share of `inputs` whose "
     "decision changes; `more`, `less`, `outcome`: the widest pair seen",
-    "threshold": "of the property",
-    "delta": "probability of a wrong verdict, at most; 0 if everybody was counted",
-    "epsilon": "half width in estimate mode, or null",
+    "threshold": "threshold of the property",
+    "delta": "largest probability of a wrong verdict; 0 if the whole population was counted",
+    "epsilon": "half width of intervals in estimate mode, or null",
     "property": "the question as a formula",
     "groups": "for each group and outcome `name`, `outcome`, `probability`, `low`, `high`, `evaluations`",
     "left_out": "groups below `min_size`: `name`, `size`",
-    "violators": "pairs known to be beyond the threshold, all of them together at delta: `more`, `less`, `outcome`",
-    "witnesses": "single people who are decided otherwise as another group: `groups`, `labels`, `input`",
-    "rounds": "how many rounds were drawn",
-    "rows": "of a table, how many; else null",
-    "evaluations": "how often the network was asked",
-    "seconds": "of wall time",
-    "stopped": "why it ended: `decided` (FAIR or UNFAIR), `epsilon` (everything is within epsilon), `rounds`, "
-    "`seconds`, `rows` or `interrupted`",
-    "forecast": "if undecided: about how many more rounds, or how many times as many rows, would do; else null",
-    "seed": "of the random numbers; null for a table",
+    "violators": "pairs beyond the threshold, with simultaneous error probability delta: `more`, `less`, `outcome`",
+    "witnesses": "counterfactual pairs, inputs whose decision changes with the group: `groups`, `labels`, `input`",
+    "rounds": "number of rounds drawn",
+    "rows": "number of rows of a table; else null",
+    "evaluations": "number of evaluations of the network",
+    "seconds": "wall time",
+    "stopped": "why the run ended: `decided` (FAIR or UNFAIR), `epsilon` (every interval has half width epsilon), "
+    "`rounds`, `seconds`, `rows` or `interrupted`",
+    "forecast": "if undecided: estimated number of further rounds, or factor of rows, that would suffice; else null",
+    "seed": "seed of the random numbers; null for a table",
     "seed_origin": "`derived` from network, spec and data, or `chosen`; null for a table",
     "rule": "`betting`, `paper`, `exact` or `fixed sample`",
-    "sound": "whether the guarantee holds; false for `paper` only",
-    "model_sha256": "of the network's file; empty for a function or recorded decisions",
-    "table_sha256": "of the rows or texts that were used, or null",
-    "population": "whose verdict it is, in words",
+    "sound": "whether the guarantee holds; false only for `paper`",
+    "model_sha256": "SHA-256 of the network; empty for a function or recorded decisions",
+    "table_sha256": "SHA-256 of the rows or texts, or null",
+    "population": "description of the population",
     "statement": "the guarantee in a sentence",
-    "scope": "what the sentence is about, and what not",
-    "notes": "remarks: how a model was converted, that it is constant",
+    "scope": "what the guarantee covers, and what it does not",
+    "notes": "remarks, for example how a model was converted, or that it is constant",
 }
 
 CERTIFICATE = {
     "format": "`fairchain-certificate`",
-    "version": "of the format",
-    "software": "versions of what made it",
-    "spec": "the whole question; of paths only the file's name",
-    "claims": "what `verify --json` prints, without `seconds`, `witnesses`, `forecast` and `notes`",
-    "evidence": "every count: for drawn people `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
-    "`rows`, `outcomes`, `asked`, `got` and `labels`. `look`: if the batches have one label, the `rounds` that were "
-    "drawn in search of another, not counted, and all `labels` seen; else null",
-    "digest": "SHA-256 of everything above, as canonical JSON: against accidents; against forgery there is `recheck`",
-    "times": "when it was made, and how long that took: the only part that two runs do not share",
+    "version": "version of the format",
+    "software": "versions of the software that wrote it",
+    "spec": "the complete spec; paths are reduced to file names",
+    "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `forecast` and `notes`",
+    "evidence": "every count: for drawn inputs `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
+    "`rows`, `outcomes`, `trials`, `successes` and `labels`. `look`: if the batches have one label, the `rounds` that "
+    "were drawn to find another, not counted, and all `labels` seen; else null",
+    "digest": "SHA-256 of all fields above, as canonical JSON: detects accidental changes; `recheck` detects forgery",
+    "times": "date and duration: the only part that differs between two equal runs",
 }
 
 BATCH = {
     "chunk": "number of the batch's first chunk of random words",
-    "chunk_rounds": "rounds in a chunk",
-    "rounds": "rounds in the batch",
-    "groups": "which groups were asked",
-    "leader": "the pair and outcome whose coming payoffs are bet on, or null",
-    "phase": "in estimate mode, which try it belongs to",
-    "labels": "numbers of all labels that the network gave in the batch, counted or not",
-    "together": "for each outcome, how often each two of these groups got it together: the upper triangle, row by row",
+    "chunk_rounds": "number of rounds in a chunk",
+    "rounds": "number of rounds in the batch",
+    "groups": "the evaluated groups",
+    "leader": 'the pair and outcome of the bet against "every gap is at most the threshold", or null',
+    "phase": "in estimate mode, the number of the try",
+    "labels": "indices of all labels that the network gave in the batch, counted or not",
+    "together": "joint successes: for each outcome and pair of groups, the rounds in which both have the outcome; the "
+    "upper triangle, row by row",
 }
 
 COMPARISON = {
-    "first": "of the first certificate: `verdict`, `constant`, `kind`, `gap`, `threshold`, `delta`, `sound` and "
+    "first": "fields of the first certificate: `verdict`, `constant`, `kind`, `gap`, `threshold`, `delta`, `sound` and "
     "`model_sha256`",
-    "second": "the same of the second",
-    "comparable": "whether both gaps are measured alike, for the same people, by rules that are sound",
-    "differences": "in what they are not about the same thing",
-    "sentence": "what can be said about the two gaps",
-    "delta": "with which probability that is wrong, at most: the sum of both deltas; null if nothing is said",
-    "promise": "the same in words",
-    "groups": "for each group and outcome `name`, `outcome`, `first`, `second` and whether the intervals say that it "
-    "`moved`: `up`, `down`, `same`, or empty if they do not say",
+    "second": "the same fields of the second",
+    "comparable": "whether both gaps have the same definition and population, and both rules are sound",
+    "differences": "differences between the two questions",
+    "sentence": "the statement about the two gaps",
+    "delta": "largest probability that the statement is wrong: the sum of both deltas; null without a statement",
+    "promise": "the same as a sentence",
+    "groups": "for each group and outcome `name`, `outcome`, `first`, `second` and `moved`, the change that the "
+    "intervals show: `up`, `down`, `same`, or empty",
 }
 
 AUDIT = {
-    "verdict": "`FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`, of the network as it is",
-    "constant": "the decision that every input got that was tried, if all got the same; else null",
+    "verdict": "`FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`, for the original network",
+    "constant": "the decision of every tested input, if all are the same; else null",
     "gap": "`estimate`, `low`, `high`, as for `verify`",
-    "threshold": "of the property",
-    "delta": "probability of a wrong verdict, at most",
+    "threshold": "threshold of the property",
+    "delta": "largest probability of a wrong verdict",
     "sound": "whether the guarantee holds",
     "statement": "the guarantee in a sentence",
     "notes": "remarks, as for `verify`",
     "repaired": "whether a repaired network was accepted",
-    "after": "its `gap`, or null",
-    "left_out": "stages that were not possible, by what is missing (`explanation`, `chain`, `repair`), and why",
-    "folder": "where everything is",
-    "report": "the page",
+    "after": "the `gap` of the repaired network, or null",
+    "left_out": "stages that were not possible (`explanation`, `chain`, `repair`), with the reasons",
+    "folder": "the output folder",
+    "report": "the HTML report",
     "files": "names of the files in the folder",
-    "recheck": "commands with which the certificates can be checked",
+    "recheck": "commands that recheck the certificates",
 }
 
 EXIT_CODES = {
-    0: "fair; of `recheck` CONFIRMED; of others: done",
-    1: "unfair; of `recheck` REJECTED; of `repair` nothing could be repaired; of `query` false; of "
-    "`audit` about the network as it is, repaired or not",
-    2: "bad usage or input, code of yours that failed, a network that crashes the runtime, or memory that runs out: "
-    "one message with the file, the key and the remedy; or a result that could not be written, which is shown all the "
-    "same (on standard error if standard output fails)",
-    3: "undecided, or a constant model that is not allowed; of `recheck` CONSISTENT: a chosen seed, or a sample, "
-    "leaves something to believe; of `query` the bounds allow both answers",
-    101: "a bug of ours; `FAIRCHAIN_TRACEBACK=1` shows where",
-    130: "interrupted before anything was known; of `audit` what is finished is kept",
-    141: "the reader of our output went away",
-    143: "of `monitor`: terminated, and the state is written",
+    0: "fair; for `recheck` CONFIRMED; for other commands: success",
+    1: "unfair; for `recheck` REJECTED; for `repair` no candidate was accepted; for `query` false; for "
+    "`audit` the original network is unfair, repaired or not",
+    2: "bad usage or input, an exception in your code, a network that crashes the runtime, or insufficient memory: one "
+    "message with the file, the key and the remedy; or a result that could not be written, which is still printed (on "
+    "standard error if standard output fails)",
+    3: "undecided, or a constant model that is not allowed; for `recheck` CONSISTENT: an assumption remains, "
+    "because the seed was chosen or only a sample was run again; for `query` the bounds allow both answers",
+    101: "a bug in fairchain; `FAIRCHAIN_TRACEBACK=1` prints the traceback",
+    130: "interrupted without a result; `audit` keeps finished stages",
+    141: "the reader of the output closed the pipe",
+    143: "`monitor` was terminated, and the state is written",
 }
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     definitions = json_schema()["$defs"]
     parts = [
         "# Reference",
-        "Written by `python docs/make_reference.py` from the program itself; a test sees to it that it is up to date. "
-        "What the keys mean for the answer is told in [the spec file](spec.md).",
+        "Written by `python docs/make_reference.py` from the program itself; a test checks that it is up to date. "
+        "[The spec file](spec.md) explains the keys, and the [glossary](glossary.md) the terms.",
         "[Spec](#spec) · [JSON output](#json-output) · [Certificates](#certificates) · [Comparisons](#comparisons) · "
         "[Audits](#audits) · [Exit codes](#exit-codes)",
         "# Spec",
@@ -153,21 +154,21 @@ def render() -> str:
         '`fairchain verify --json` prints one object; an error is `{"error": ..., "exit_code": 2}`.',
         _table("field", VERDICT),
         "# Certificates",
-        "JSON, at most 200 MB. `fairchain recheck` tells [what it proves](mathematics.md#what-the-certificate-proves), "
+        "A certificate is a JSON file of at most 200 MB. [What it proves](mathematics.md#what-the-certificate-proves), "
         "and [against whom](trust.md).",
         _table("field", CERTIFICATE),
-        "Each of the `batches`:",
+        "Each of the `batches` has these fields:",
         _table("field", BATCH),
         "# Comparisons",
-        "`fairchain compare A.json B.json --json` prints one object. Another network, threshold, delta or seed is no "
-        "reason not to compare; another question, other people or another table is.",
+        "`fairchain compare A.json B.json --json` prints one object. Certificates with different networks, thresholds, "
+        "deltas or seeds are comparable; different questions, populations or tables are not.",
         _table("field", COMPARISON),
         "# Audits",
-        "`fairchain audit SPEC -o FOLDER --json` prints one object; what each file is stands in "
-        "[audits and their report](audit.md).",
+        "`fairchain audit SPEC -o FOLDER --json` prints one object; [audits and their report](audit.md) "
+        "describes the files.",
         _table("field", AUDIT),
         "# Exit codes",
-        "Of every command:",
+        "The exit codes of all commands:",
         _table("code", EXIT_CODES),
     ]
     return "\n\n".join(parts) + "\n"
