@@ -102,10 +102,10 @@ def _show(found: CertificateComparison, first: str, second: str) -> None:
 
 def write_junit(verdict: Verdict, spec: Path, path: Path) -> None:
     """Write the verdict as JUnit XML, in one step."""
-    from fairchain.certificates import write_text
     from fairchain.report.junit import junit
+    from fairchain.system.atomic_write import place
 
-    write_text(path, junit({f"{spec.name}: {verdict.record.question}": verdict.record}))
+    place({path: junit({f"{spec.name}: {verdict.record.question}": verdict.record}).encode()})
 
 
 def write_summary(verdict: Verdict, spec: Path, path: Path, certificate: Path | None) -> None:

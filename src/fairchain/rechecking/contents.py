@@ -10,18 +10,19 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION
+from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION, Certificate
 from fairchain.errors import CertificateError
-from fairchain.rechecking.replay import BatchRecord, Count
 from fairchain.system.plain_files import open_plain
 from fairchain.system.strict_json import object_once
 
 MOST_BYTES = 200_000_000
 Kind = TypeVar("Kind")
+# The evidence before it is known whether it is that of a run or of rows.
+Raw = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,70 +34,7 @@ class Claim:
     detail: str
 
 
-class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rounds that were drawn in search of a second label, and the labels seen in them."""
-
-    rounds: Count
-    labels: list[Count]
-
-
-class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The counts and how they were drawn."""
-
-    stream: str
-    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-    coupled: bool
-    outcomes: list[int]
-    look: Look | None
-    batches: list[BatchRecord]
-
-    @property
-    def labels(self) -> list[int]:
-        """All labels that the network is said to have given."""
-        batches = {label for batch in self.batches for label in batch.labels}
-        return sorted(batches.union(self.look.labels if self.look is not None else ()))
-
-
-class RowEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The counts of a table: for each column of people how many there are, and how many got each outcome."""
-
-    rows: Count
-    outcomes: list[int]
-    trials: list[Count]
-    successes: list[list[Count]]
-    labels: list[Count]
-
-
-class Software(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions of what made the certificate."""
-
-    fairchain: str
-    python: str
-    numpy: str
-    onnxruntime: str
-
-
-class Times(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When and in how many seconds; the only part that two runs of the same question do not share."""
-
-    created: str | None = None
-    seconds: float | None = None
-
-
-class CertificateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole certificate."""
-
-    format: str
-    version: int
-    software: Software
-    spec: dict[str, Any]
-    claims: dict[str, Any]
-    evidence: dict[str, Any]
-    digest: str
-    times: Times
-
-
-def read_certificate(path: Path) -> tuple[dict[str, Any], CertificateFile]:
+def read_certificate(path: Path) -> tuple[dict[str, Any], Certificate[Raw]]:
     """The file as plain values and as a record, or a CertificateError that says why it is none."""
     raw = _parse(path, _read(path))
     version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
@@ -106,7 +44,7 @@ def read_certificate(path: Path) -> tuple[dict[str, Any], CertificateFile]:
             "the fairchain that made it, or issue it again"
         )
     try:
-        file = msgspec.convert(raw, CertificateFile)
+        file = msgspec.convert(raw, Certificate[Raw])
     except (ValueError, RecursionError) as error:
         raise _none(path, error) from None
     if file.format != FORMAT or file.version != VERSION:
@@ -116,7 +54,7 @@ def read_certificate(path: Path) -> tuple[dict[str, Any], CertificateFile]:
     return raw, file
 
 
-def evidence_of(path: Path, file: CertificateFile, kind: type[Kind]) -> Kind:
+def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
     """The evidence as a record of this kind, or a CertificateError."""
     try:
         return msgspec.convert(file.evidence, kind)

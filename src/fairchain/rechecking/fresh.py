@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from fairchain.certificate_format import BatchEvidence, upper_triangle
 from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.expected import evaluations, expected_claims, reached
-from fairchain.rechecking.replay import BatchRecord, Replay, ReplayedRule, chunk_rounds
+from fairchain.rechecking.replay import Replay, ReplayedRule, chunk_rounds
 from fairchain.rechecking.rerun import Counter
 from fairchain.spec.seeds import Seed
 
@@ -103,7 +104,7 @@ def _sampled(
     rounds: int,
     phase: int,
     deadline: float,
-) -> BatchRecord:
+) -> BatchEvidence:
     """Count a batch; one that outlasts the deadline keeps the chunks that are done."""
     size = chunk_rounds(rounds)
     together: list[list[list[list[int]]]] = []
@@ -111,6 +112,6 @@ def _sampled(
     while done < rounds and not (done and time.perf_counter() > deadline):
         count = min(size, rounds - done)
         tables = counter.count(first + len(together), count, groups)
-        together.append([[row[i:].tolist() for i, row in enumerate(table)] for table in tables])
+        together.append([upper_triangle(table) for table in tables])
         done += count
-    return BatchRecord(first, size, done, groups, leader, phase, [], together)
+    return BatchEvidence(first, size, done, groups, leader, phase, [], together)

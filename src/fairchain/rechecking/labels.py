@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from fairchain.certificate_format import LOOKED
-from fairchain.rechecking.contents import Evidence
-from fairchain.rechecking.replay import BatchRecord
+from fairchain.certificate_format import LOOKED, BatchEvidence, RunEvidence
 from fairchain.spec import Comparison
 from fairchain.statements import conclusion
 
@@ -28,7 +24,7 @@ def concluded(decision: str, labels: Sequence[int], names: Sequence[str], *, all
     return {"verdict": conclusion(decision, constant, allowed=allowed), "decision": decision, "constant": constant}
 
 
-def contradiction(evidence: Evidence, comparison: Comparison, names: Sequence[str]) -> str:
+def contradiction(evidence: RunEvidence, comparison: Comparison, names: Sequence[str]) -> str:
     """Return why no network could have given these labels with these counts, or an empty text."""
     batches = {label for batch in evidence.batches for label in batch.labels}
     for number, batch in enumerate(evidence.batches):
@@ -48,10 +44,10 @@ def _are_labels(labels: Sequence[int], count: int) -> bool:
     return bool(labels) and list(labels) == sorted(set(labels)) and labels[-1] < count
 
 
-def _in_batch(batch: BatchRecord, comparison: Comparison, count: int) -> str:
+def _in_batch(batch: BatchEvidence, comparison: Comparison, count: int) -> str:
     if not _are_labels(batch.labels, count):
         return f"{batch.labels} are no labels of the model"
-    own = np.array([np.diag(table) for table in batch.totals()])
+    own = batch.totals().diagonal(axis1=1, axis2=2)
     if comparison.individual:
         return "a decision changed, and there is one label" if own.any() and len(batch.labels) == 1 else ""
     for label, got in zip(comparison.outcomes, own, strict=True):
@@ -59,6 +55,6 @@ def _in_batch(batch: BatchRecord, comparison: Comparison, count: int) -> str:
             return f"label {label} is counted {int(got.sum())} times, and the labels are {batch.labels}"
         if (got == batch.rounds).all() and batch.labels != [label]:
             return f"every decision is label {label}, and the labels are {batch.labels}"
-    if sum(own).min() < batch.rounds and set(batch.labels) <= set(comparison.outcomes):
+    if own.sum(axis=0).min() < batch.rounds and set(batch.labels) <= set(comparison.outcomes):
         return f"some decisions are none of the labels {batch.labels}"
     return ""

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fairchain.certificate_format import STREAM, digest
+from fairchain.certificate_format import STREAM, Certificate, RowEvidence, RunEvidence, digest
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.models import Limits, Model, load_model
 from fairchain.prepare import Case, case_of, read_question, read_rows
-from fairchain.rechecking.contents import CertificateFile, Claim, Evidence, RowEvidence, evidence_of, read_certificate
+from fairchain.rechecking.contents import Claim, Raw, evidence_of, read_certificate
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
 from fairchain.rechecking.files import Given, UsedFile, used_files
@@ -231,7 +231,7 @@ def _differences(own: Spec, inside: Spec, table: Any) -> list[str]:
     return differs
 
 
-def _asked(path: Path, file: CertificateFile) -> Spec:
+def _asked(path: Path, file: Certificate[Raw]) -> Spec:
     try:
         spec = parse_spec(file.spec)
     except SpecError as error:
@@ -243,7 +243,7 @@ def _asked(path: Path, file: CertificateFile) -> Spec:
     return spec
 
 
-def _people(path: Path, file: CertificateFile, spec: Spec, table: Any) -> TableRows | None:
+def _people(path: Path, file: Certificate[Raw], spec: Spec, table: Any) -> TableRows | None:
     needs = isinstance(spec.population, Table) or (
         isinstance(spec.population, Marginals)
         and (spec.population.path is not None or file.claims.get("table_sha256") is not None)
@@ -262,7 +262,7 @@ class _Checker:
     """A certificate and everything that a checker has; `compared` if the question is that of the checker's own spec."""
 
     path: Path
-    file: CertificateFile
+    file: Certificate[Raw]
     spec: Spec
     compared: bool
     model: Model | None
@@ -280,7 +280,7 @@ class _Checker:
 
     def by_rounds(self, claims: list[Claim], effort: Effort) -> Recheck:
         """Replay the bets from the counts, and run the rounds again."""
-        evidence = evidence_of(self.path, self.file, Evidence)
+        evidence = evidence_of(self.path, self.file, RunEvidence)
         case = case_of(self.spec, self.model, self.people)
         data_sha256 = case.data_sha256
         if isinstance(self.spec.population, Texts):
@@ -305,7 +305,7 @@ class _Checker:
         self,
         model: Model,
         claims: list[Claim],
-        evidence: Evidence,
+        evidence: RunEvidence,
         replay: Replay,
         case: Case,
         effort: Effort,
@@ -410,7 +410,7 @@ def _question(case: Case) -> ReplayedRule:
     )
 
 
-def _replay(evidence: Evidence, question: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:
+def _replay(evidence: RunEvidence, question: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:
     """Go through all batches; the second part says why the layout is impossible, or is empty."""
     replay = Replay(question)
     if evidence.stream != STREAM or evidence.coupled == question.paper:
@@ -431,7 +431,7 @@ def _replay(evidence: Evidence, question: ReplayedRule, outcomes: list[int]) -> 
     return replay, ""
 
 
-def _file_claim(path: Path, raw: dict[str, Any], file: CertificateFile) -> Claim:
+def _file_claim(path: Path, raw: dict[str, Any], file: Certificate[Raw]) -> Claim:
     try:
         same = digest(raw) == file.digest
     except RecursionError:
@@ -439,7 +439,7 @@ def _file_claim(path: Path, raw: dict[str, Any], file: CertificateFile) -> Claim
     return Claim("file", same, "digest matches" if same else "the digest does not match: the file was changed")
 
 
-def _seed_claim(seed: Seed, evidence: Evidence) -> Claim:
+def _seed_claim(seed: Seed, evidence: RunEvidence) -> Claim:
     """The rounds were drawn with the seed that the spec states, or that follows from what is asked."""
     if evidence.seed == seed.value:
         return Claim("seed", True, seed_phrase(seed.value, seed.origin).removeprefix("seed "))
@@ -454,7 +454,7 @@ def _seed_claim(seed: Seed, evidence: Evidence) -> Claim:
 
 
 def _model_claim(
-    path: Path, model: str | Path | None, spec: Spec, file: CertificateFile, limits: Limits | None
+    path: Path, model: str | Path | None, spec: Spec, file: Certificate[Raw], limits: Limits | None
 ) -> tuple[Model | None, Claim]:
     if model is None:
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
@@ -473,7 +473,7 @@ def _model_claim(
     return loaded, Claim("model", True, f"sha256 {claimed[:16]}...")
 
 
-def _table_claim(people: TableRows, file: CertificateFile) -> Claim:
+def _table_claim(people: TableRows, file: Certificate[Raw]) -> Claim:
     claimed = str(file.claims.get("table_sha256"))
     if people.sha256 != claimed:
         found = f"{people.source} has rows with sha256 {people.sha256[:16]}..."
@@ -481,7 +481,7 @@ def _table_claim(people: TableRows, file: CertificateFile) -> Claim:
     return Claim("table", True, f"{len(people.values):,} rows with sha256 {claimed[:16]}...")
 
 
-def _texts_claim(found: str | None, file: CertificateFile) -> Claim:
+def _texts_claim(found: str | None, file: Certificate[Raw]) -> Claim:
     claimed = file.claims.get("table_sha256")
     if found != claimed:
         differ = "the corpus, the words, the terms or the synonyms are not those that the certificate is about"

@@ -9,58 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import BatchEvidence, Table, full_table
 from fairchain.rechecking import arithmetic
 
-Table = NDArray[np.int64]
 PILOT = 1024
 # By how much a forecast of rounds may differ between two computers, as a share of it.
 ROUNDING = 1e-6
-
-
-# A count in a certificate: no more than fits into exact arithmetic.
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch as it stands in a certificate; `together` has a table for every chunk and every outcome.
-
-    `labels` are all labels that the network gave in it, whether they are counted or not.
-    """
-
-    chunk: Count
-    chunk_rounds: Count
-    rounds: Count
-    groups: list[Count]
-    leader: tuple[Count, Count, Count] | None
-    phase: Count
-    labels: list[Count]
-    together: list[list[list[list[Count]]]]
-
-    @property
-    def chunks(self) -> int:
-        """How many chunks its rounds make."""
-        return -(-self.rounds // self.chunk_rounds)
-
-    def size(self, place: int) -> int:
-        """Rounds in one of its chunks."""
-        return min(self.chunk_rounds, self.rounds - place * self.chunk_rounds)
-
-    def tables(self, place: int) -> list[Table]:
-        """The counts of a chunk, a full symmetric table for each outcome."""
-        return [_symmetric(rows, len(self.groups)) for rows in self.together[place]]
-
-    def totals(self) -> list[Table]:
-        """The counts of the whole batch."""
-        total = np.zeros((len(self.together[0]), len(self.groups), len(self.groups)), np.int64)
-        for place in range(len(self.together)):
-            total += self.tables(place)
-        return list(total)
 
 
 @dataclass(frozen=True)
@@ -142,7 +101,7 @@ class Replay:
         outcome, i, j = np.unravel_index(np.argmax(gaps), gaps.shape)
         return int(outcome), int(i), int(j)
 
-    def take(self, number: int, batch: BatchRecord, last: bool) -> None:
+    def take(self, number: int, batch: BatchEvidence, last: bool) -> None:
         """Check the choices of one batch, then count it."""
         if not self.question.paper:
             self._check_choices(number, batch, last)
@@ -180,7 +139,7 @@ class Replay:
         elif self.cleared.all():
             self.decision = "FAIR"
 
-    def _check_choices(self, number: int, batch: BatchRecord, last: bool) -> None:
+    def _check_choices(self, number: int, batch: BatchEvidence, last: bool) -> None:
         leader, groups, rounds, sizes = self.next_batch()
         if batch.leader != leader:
             self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
@@ -246,7 +205,7 @@ class Replay:
         maybe: NDArray[np.bool_] = gaps + 0.5 * error >= gaps[leader]
         return maybe
 
-    def _end_of_try(self, batch: BatchRecord) -> None:
+    def _end_of_try(self, batch: BatchEvidence) -> None:
         """Estimate mode: at the end of a try, is it enough, and if not how long is the next."""
         q = self.question
         if self.known or q.epsilon is None:
@@ -279,7 +238,7 @@ class Replay:
         return both[..., 0], both[..., 1]
 
 
-def impossible(batch: BatchRecord, question: ReplayedRule) -> str | None:
+def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:
     """Why no network could have given these counts, or None."""
     size = len(batch.groups)
     if not batch.rounds or batch.chunk_rounds not in (1024, 2048, 4096, 8192):
@@ -298,7 +257,7 @@ def impossible(batch: BatchRecord, question: ReplayedRule) -> str | None:
         for rows in tables:
             if [len(row) for row in rows] != list(range(size, 0, -1)):
                 return "tables of the wrong size"
-            if _contradictory(_symmetric(rows, size), batch.size(place)):
+            if _contradictory(full_table(rows), batch.size(place)):
                 return "counts that contradict each other"
     return None
 
@@ -319,10 +278,3 @@ def chunk_rounds(rounds: int) -> int:
 def _whole_shares(rounds: int) -> int:
     """Long batches come in multiples of 32768 rounds."""
     return rounds if rounds <= 32768 else rounds // 32768 * 32768
-
-
-def _symmetric(rows: list[list[int]], size: int) -> Table:
-    table = np.zeros((size, size), np.int64)
-    for i, row in enumerate(rows):
-        table[i, i:] = table[i:, i] = row
-    return table

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS
+from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, BatchEvidence, Look
 from fairchain.errors import ModelError
 from fairchain.models import Model
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
-from fairchain.rechecking.contents import Claim, Look
+from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.forgery import escape_probability
-from fairchain.rechecking.replay import BatchRecord
 
 # The fewest chunks of a sample, and how long the speed is measured for.
 LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
@@ -130,7 +129,7 @@ class Rerun:
     """
 
     def __init__(
-        self, counter: Counter, batches: Sequence[BatchRecord], *, full: bool, seconds: float, seed: int | None
+        self, counter: Counter, batches: Sequence[BatchEvidence], *, full: bool, seconds: float, seed: int | None
     ) -> None:
         self._counter, self._batches = counter, batches
         self._full, self._seconds, self._seed = full, seconds, seed

@@ -14,6 +14,7 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
 from fairchain.models import Model
 from fairchain.models.onnx.rounding import check_alone
@@ -26,7 +27,6 @@ from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import labels_in, thread_pool
-from fairchain.verification.verdict import RowRecord
 from fairchain.verification.witnesses import changed_rows
 
 Mask = NDArray[np.bool_]
@@ -80,12 +80,12 @@ class CountingEngine:
             disjoint=comparison.disjoint,
             single=comparison.individual,
         )
-        record = RowRecord(
+        record = RowEvidence(
             len(rows.values),
-            comparison.rows,
-            tuple(found.counts.trials.tolist()),
-            tuple(tuple(row) for row in found.counts.successes.tolist()),
-            tuple(sorted(labels_in(found.labels))),
+            list(comparison.rows),
+            found.counts.trials.tolist(),
+            found.counts.successes.tolist(),
+            sorted(labels_in(found.labels)),
         )
         return answer_from(
             case,

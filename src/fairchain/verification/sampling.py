@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from threading import Event
 
-from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED
+from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
@@ -28,7 +28,7 @@ from fairchain.statistics import (
 from fairchain.statistics.paper import DEFAULT_EPSILON
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
-from fairchain.verification.verdict import Look, RunRecord
+from fairchain.verification.verdict import RunRecord
 from fairchain.verification.witnesses import find_witnesses
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
@@ -155,4 +155,4 @@ def _second_look(
         count = min(LOOK_ROUNDS, most - done)
         found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, subgroups))
         done += count
-    return Look(done, tuple(sorted(found)))
+    return Look(done, sorted(found))

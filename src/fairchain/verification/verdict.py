@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairchain.certificate_format import Look, RowEvidence
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
@@ -46,14 +47,6 @@ class GroupProbability:
 
 
 @dataclass(frozen=True)
-class Look:
-    """Further rounds of all groups, drawn in search of a second label and not counted; `labels` were seen in them."""
-
-    rounds: int
-    labels: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class RunRecord:
     """Everything that was sampled, in order: what was planned from the past, and what came of it.
 
@@ -76,21 +69,6 @@ class RunRecord:
     def whole(self) -> bool:
         """Whether the counts of every chunk were kept, so that a certificate can be written."""
         return all(len(batch.parts) == batch.chunks for _, batch in self.entries)
-
-
-@dataclass(frozen=True)
-class RowRecord:
-    """What the rows of a table gave: for each column of people how many there are, and how many got each outcome.
-
-    `labels` are all labels that these rows got, whether they are counted or not.
-    """
-
-    rows: int
-    outcomes: tuple[int, ...]
-    trials: tuple[int, ...]
-    successes: tuple[tuple[int, ...], ...]
-    labels: tuple[int, ...]
-    whole = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +102,7 @@ class Verdict:
     certifiable: bool = True
     constant: str | None = None
     spec: Spec = field(repr=False)
-    evidence: RunRecord | RowRecord = field(repr=False)
+    evidence: RunRecord | RowEvidence = field(repr=False)
 
     def __str__(self) -> str:
         return self.record.sentence
@@ -191,7 +169,7 @@ class Verdict:
             violators=self.violators,
             witnesses=self.witnesses,
             rounds=self.rounds,
-            rows=evidence.rows if isinstance(evidence, RowRecord) else None,
+            rows=evidence.rows if isinstance(evidence, RowEvidence) else None,
             evaluations=self.evaluations,
             seconds=self.seconds,
             stopped=self.stopped,
@@ -256,7 +234,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
-        certifiable=case.certifiable and answer.record.whole,
+        certifiable=case.certifiable and (isinstance(answer.record, RowEvidence) or answer.record.whole),
         constant=constant,
         spec=spec,
         evidence=answer.record,
@@ -296,7 +274,7 @@ def _statement(case: Case, answer: Answer) -> str:
     )
 
 
-def _scope(case: Case, record: RunRecord | RowRecord) -> str:
+def _scope(case: Case, record: RunRecord | RowEvidence) -> str:
     population = case.spec.population
     if isinstance(record, RunRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
