@@ -20,8 +20,7 @@ from fairchain.models import load_model
 from fairchain.prepare import case_of
 from fairchain.rechecking import Recheck
 from fairchain.rechecking.expected import expected_claims
-from fairchain.rechecking.rechecker import _question
-from fairchain.rechecking.replay import Replay
+from fairchain.rechecking.replay import Replay, ReplayedRule
 from fairchain.rechecking.rerun import Counter
 from tests.networks import linear, save
 from tests.questions import category, integer, question
@@ -44,7 +43,7 @@ def issued(network: Path, sizes: Sizes) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(dump(make_certificate(verify(None, spec, workers=1))))
     model = load_model(network, spec)
     case = case_of(spec, model, None)
-    replay, counter = Replay(_question(case)), Counter(model, case, case.seed.value)
+    replay, counter = Replay(ReplayedRule.of(case)), Counter(model, case, case.seed.value)
     batches: list[dict[str, Any]] = []
     while replay.decision == "UNDECIDED":
         leader, groups, planned, _ = replay.next_batch()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION, Certificate
+from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION, Certificate, digest
 from fairchain.errors import CertificateError
+from fairchain.records import Record
 from fairchain.system.plain_files import open_plain
 from fairchain.system.strict_json import object_once
 
@@ -25,37 +25,51 @@ Kind = TypeVar("Kind")
 Raw = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Record, frozen=True):
     """One thing that a certificate says, and whether it holds."""
 
     name: str
     holds: bool
     detail: str
 
+    @classmethod
+    def check(cls, name: str, problem: str, detail: str) -> Claim:
+        """Return a claim that holds unless there is a problem, with the problem or else the detail."""
+        return cls(name, not problem, problem or detail)
 
-def read_certificate(path: Path) -> tuple[dict[str, Any], Certificate[Raw]]:
-    """The file as plain values and as a record, or a CertificateError that says why it is none."""
-    raw = _parse(path, _read(path))
-    version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
-    if version[0] == FORMAT and isinstance(version[1], int) and version[1] != VERSION:
-        raise CertificateError(
-            f"{path}: a certificate of version {version[1]}, and this program reads version {VERSION}; check it with "
-            "the fairchain that made it, or issue it again"
-        )
+
+def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw], bool]:
+    """Return the file as plain values and as a record, and whether its digest matches.
+
+    Raises
+    ------
+    CertificateError
+        If it cannot be read, is not a certificate, or is one of another version.
+    """
     try:
-        file = msgspec.convert(raw, Certificate[Raw])
-    except (ValueError, RecursionError) as error:
-        raise _none(path, error) from None
-    if file.format != FORMAT or file.version != VERSION:
-        raise CertificateError(
-            f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} version {VERSION}"
+        raw = json.loads(
+            _read(path), object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
         )
-    return raw, file
+        kind, version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
+        if kind == FORMAT and isinstance(version, int) and version != VERSION:
+            raise CertificateError(
+                f"{path}: a certificate of version {version}, and this program reads version {VERSION}; check it with "
+                "the fairchain that made it, or issue it again"
+            )
+        file = msgspec.convert(raw, Certificate[Raw])
+        if file.format != FORMAT or file.version != VERSION:
+            raise CertificateError(
+                f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} version "
+                f"{VERSION}"
+            )
+        return raw, file, digest(raw) == file.digest
+    except (ValueError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise CertificateError(f"{path}: not a fairchain certificate: {why}") from None
 
 
 def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
-    """The evidence as a record of this kind, or a CertificateError."""
+    """Return the evidence as a record of this kind, or raise a CertificateError."""
     try:
         return msgspec.convert(file.evidence, kind)
     except (ValueError, RecursionError) as error:
@@ -75,24 +89,7 @@ def _read(path: Path) -> str:
         raise CertificateError(f"{path}: cannot be read ({reason})") from None
     if len(content) > MOST_BYTES or sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
         raise CertificateError(f"{path}: larger than {MOST_BYTES:,} bytes or {MOST_VALUES:,} values")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise _none(path, error) from None
-
-
-def _parse(path: Path, text: str) -> Any:
-    try:
-        return json.loads(
-            text, object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
-        )
-    except (ValueError, RecursionError) as error:
-        raise _none(path, error) from None
-
-
-def _none(path: Path, error: Exception) -> CertificateError:
-    why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return CertificateError(f"{path}: not a fairchain certificate: {why}")
+    return content.decode()
 
 
 def _integer(text: str) -> int:

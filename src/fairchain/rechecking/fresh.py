@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.expected import evaluations, expected_claims, reached
 from fairchain.rechecking.replay import Replay, ReplayedRule, chunk_rounds
 from fairchain.rechecking.rerun import Counter
+from fairchain.records import Record
 from fairchain.spec.seeds import Seed
 
 
-@dataclass(frozen=True)
-class Fresh:
+class Fresh(Record, frozen=True):
     """The verdict of a run of the checker's own.
 
     `agrees` is True or False where both this run and the certificate decided, and None where one did not.
@@ -39,17 +38,11 @@ class Fresh:
     agrees: bool | None
 
     def claim(self, claimed: str) -> Claim:
-        """Return the claim that this run does not contradict the certificate's verdict."""
+        """Return the claim that this run does not contradict the certificate's decision."""
+        relation = {True: "agrees with", False: "contradicts", None: "neither supports nor contradicts"}[self.agrees]
         found = f"{self.verdict}, {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}], with seed {self.seed}"
-        effort = f"{self.evaluations:,} evaluations"
-        if self.agrees is False:
-            return Claim("fresh run", False, f"{found} ({effort}): contradicts {claimed}")
-        relation = f"agrees with {claimed}" if self.agrees else f"neither supports nor contradicts {claimed}"
-        return Claim("fresh run", True, f"{found} ({effort}): {relation}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return asdict(self)
+        detail = f"{found} ({self.evaluations:,} evaluations): {relation} {claimed}"
+        return Claim("fresh run", self.agrees is not False, detail)
 
 
 def fresh_run(

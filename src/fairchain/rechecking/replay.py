@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import BatchEvidence, Table, full_table
+from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
+from fairchain.spec.properties import limit_of
 
 PILOT = 1024
 # By how much a forecast of rounds may differ between two computers, as a share of it.
@@ -24,7 +26,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class ReplayedRule:
-    """What was asked, in numbers.
+    """The stopping rule of a spec, in numbers.
 
     `compared` says which ordered pairs must be alike in which outcome; `threshold` is the largest fair gap, which for
     a ratio (`relative`) is what may be missing to 1.
@@ -38,6 +40,21 @@ class ReplayedRule:
     paper: bool
     compared: NDArray[np.bool_]
     relative: bool = False
+
+    @classmethod
+    def of(cls, case: Case) -> ReplayedRule:
+        """Return the rule of a case."""
+        guarantee, comparison = case.spec.guarantee, case.comparison
+        return cls(
+            groups=len(comparison.counted),
+            outcomes=len(comparison.rows),
+            threshold=float(limit_of(case.spec)),
+            delta=guarantee.delta,
+            epsilon=guarantee.epsilon,
+            paper=guarantee.rule == "paper",
+            compared=comparison.compared,
+            relative=comparison.measure == "ratio",
+        )
 
     @property
     def bar(self) -> float:

@@ -21,6 +21,7 @@ from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.forgery import escape_probability
+from fairchain.records import Record
 
 # The fewest chunks of a sample, and how long the speed is measured for.
 LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
@@ -49,8 +50,7 @@ class Cost:
         )
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Record, frozen=True):
     """What a sample of chunks is worth.
 
     `one_escapes` is the probability that one forged chunk is not in the sample. `needed` is how many chunks the verdict
