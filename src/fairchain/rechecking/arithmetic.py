@@ -1,4 +1,4 @@
-"""The arithmetic of a certificate, written a second time from docs/mathematics.md and sharing nothing with evidence/.
+"""The arithmetic of a certificate, written a second time from docs/mathematics.md and sharing nothing with statistics/.
 
 Everything works on plain counts: for one outcome and an ordered pair of groups, (plus, zero, minus) is how often the
 first group alone got the outcome, both or neither did, and the second alone did. For a ratio (`relative`) the middle

@@ -23,8 +23,7 @@ from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
 from fairchain.rechecking.files import UsedFile, locate_files, used_files
 from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
-from fairchain.rechecking.labels import contradiction
-from fairchain.rechecking.replay import Replay, ReplayedRule, impossible
+from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample, worth_of
 from fairchain.records import Record
 from fairchain.spec import Marginals, Network, Spec, Table, Texts, parse_spec

@@ -8,15 +8,17 @@ really gives them is for the re-run to say.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.certificate_format import BatchEvidence, Table, full_table
+from fairchain.certificate_format import LOOKED, BatchEvidence, RunEvidence, Table, full_table
 from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
+from fairchain.spec import Comparison
 from fairchain.spec.properties import limit_of
 
 PILOT = 1024
@@ -91,7 +93,7 @@ class Replay:
         self.lead: Table = np.zeros(3, np.int64)
         self.both: Table = np.zeros((m, k, k), np.int64)
         self.cleared = np.logical_not(self.question.compared)
-        self.fresh_got, self.fresh_asked = np.zeros((m, k), np.int64), 0
+        self.try_successes, self.try_rounds = np.zeros((m, k), np.int64), 0
 
     def cells(self) -> tuple[Table, Table, Table]:
         """Counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
@@ -132,7 +134,7 @@ class Replay:
             self.both[outcome][index] += table
             self.successes[outcome, batch.groups] += own
             if not self.known:
-                self.fresh_got[outcome, batch.groups] += own
+                self.try_successes[outcome, batch.groups] += own
         if batch.leader is not None:
             i, j, outcome = batch.leader
             place = {group: at for at, group in enumerate(batch.groups)}
@@ -161,7 +163,7 @@ class Replay:
         if batch.leader != leader:
             self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
         if batch.groups != groups:
-            self.faults.append(f"batch {number}: groups {batch.groups} were asked, the rule says {groups}")
+            self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule says {groups}")
         if batch.phase != self.phase:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
         if self.decision != "UNDECIDED":
@@ -175,15 +177,15 @@ class Replay:
     def next_batch(self) -> NextBatch:
         """Leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
-        everybody = list(range(q.groups))
+        all_groups = list(range(q.groups))
         least = max(16, min(q.groups * q.groups * q.outcomes // 64, 2048))
         if q.epsilon is not None:
             rounds = _whole_shares(max(least, self.rounds // 10))
             if not self.known:
-                rounds = min(max(rounds, 64), self.wanted - self.fresh_asked)
-            return NextBatch(None, everybody, rounds, frozenset([rounds]))
+                rounds = min(max(rounds, 64), self.wanted - self.try_rounds)
+            return NextBatch(None, all_groups, rounds, frozenset([rounds]))
         if not self.rounds:
-            return NextBatch(None, everybody, least, frozenset([least]))
+            return NextBatch(None, all_groups, least, frozenset([least]))
         gaps = self.gaps()
         outcome, i, j = self.widest()
         plus, zero, minus = self.cells()
@@ -227,21 +229,21 @@ class Replay:
         q = self.question
         if self.known or q.epsilon is None:
             return
-        self.fresh_asked += batch.rounds
-        if self.fresh_asked < self.wanted:
+        self.try_rounds += batch.rounds
+        if self.try_rounds < self.wanted:
             return
         if self.phase == 0:
             share = q.delta / 2 / (q.groups * q.outcomes)
-            self.wanted = arithmetic.planned_rounds(self.fresh_got, self.fresh_asked, 0.8 * share, q.epsilon)
+            self.wanted = arithmetic.planned_rounds(self.try_successes, self.try_rounds, 0.8 * share, q.epsilon)
         else:
             low, high = self.exact_bounds()
-            centre = self.fresh_got / self.fresh_asked
+            centre = self.try_successes / self.try_rounds
             if np.maximum(centre - low, high - centre).max() <= q.epsilon:
                 self.known = True
                 return
             self.wanted = math.ceil(1.7 * self.wanted)
         self.phase += 1
-        self.fresh_got, self.fresh_asked = np.zeros_like(self.fresh_got), 0
+        self.try_successes, self.try_rounds = np.zeros_like(self.try_successes), 0
 
     def exact_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Clopper-Pearson bounds of the present try, at what it may spend."""
@@ -249,7 +251,7 @@ class Replay:
         spend = 0.8 if self.phase == 1 else 0.1 / 2 ** (self.phase - 1)
         alpha = q.delta / 2 / (q.groups * q.outcomes) * spend
         bounds = [
-            [arithmetic.exact_bounds(int(count), self.fresh_asked, alpha) for count in row] for row in self.fresh_got
+            [arithmetic.exact_bounds(int(count), self.try_rounds, alpha) for count in row] for row in self.try_successes
         ]
         both = np.array(bounds)
         return both[..., 0], both[..., 1]
@@ -295,3 +297,43 @@ def chunk_rounds(rounds: int) -> int:
 def _whole_shares(rounds: int) -> int:
     """Long batches come in multiples of 32768 rounds."""
     return rounds if rounds <= 32768 else rounds // 32768 * 32768
+
+
+def contradiction(evidence: RunEvidence, comparison: Comparison, names: Sequence[str]) -> str:
+    """Return why no network could have given these labels with these counts, or an empty text.
+
+    Counts show it for the labels that are counted. Of other labels, and of decisions that change, a certificate only
+    has its lists of labels, so the batches that show two different ones are always run again (`rerun`).
+    """
+    batches = {label for batch in evidence.batches for label in batch.labels}
+    for number, batch in enumerate(evidence.batches):
+        if why := _label_problem(batch, comparison, len(names)):
+            return f"batch {number}: {why}"
+    look = evidence.look
+    if (look is not None) != (len(batches) == 1):
+        return "further inputs are tried where the batches have one label, and only there"
+    if look is not None and not (_are_labels(look.labels, len(names)) and batches <= set(look.labels)):
+        return "the labels of further inputs are none, or lack one that was seen before"
+    if look is not None and look.rounds > -(-LOOKED // len(comparison.subgroups)):
+        return f"{look.rounds} further rounds are more than are ever tried"
+    return ""
+
+
+def _are_labels(labels: Sequence[int], count: int) -> bool:
+    return bool(labels) and list(labels) == sorted(set(labels)) and labels[-1] < count
+
+
+def _label_problem(batch: BatchEvidence, comparison: Comparison, labels: int) -> str:
+    if not _are_labels(batch.labels, labels):
+        return f"{batch.labels} are not labels of the model"
+    own = batch.totals().diagonal(axis1=1, axis2=2)
+    if comparison.individual:
+        return "a decision changed, and there is one label" if own.any() and len(batch.labels) == 1 else ""
+    for label, count in zip(comparison.outcomes, own, strict=True):
+        if count.any() != (label in batch.labels):
+            return f"label {label} is counted {int(count.sum())} times, and the labels are {batch.labels}"
+        if (count == batch.rounds).all() and batch.labels != [label]:
+            return f"every decision is label {label}, and the labels are {batch.labels}"
+    if own.sum(axis=0).min() < batch.rounds and set(batch.labels) <= set(comparison.outcomes):
+        return f"some decisions are none of the labels {batch.labels}"
+    return ""
