@@ -198,7 +198,11 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
     phrase = rows_phrase(
         len(rows.values), population.path, exact=exact, given=spec.property.given, dropped=rows.dropped
     )
-    words = {"threshold": spec.property.threshold, "population": phrase, "left_out": len(count.left_out)}
+    words: dict[str, Any] = {
+        "threshold": spec.property.threshold,
+        "population": phrase,
+        "left_out": len(count.left_out),
+    }
     if exact:
         measured = float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest())
         sentence = exact_statement(decision, kind=kind, measured=measured, **words)

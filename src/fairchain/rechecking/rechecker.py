@@ -341,7 +341,7 @@ class _Check:
         fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
         fresh = None
         if self.fresh and not rule.paper:
-            options = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
+            options: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
             fresh = fresh_run(model, case, rule, claimed=self.decision, **options)
             claims.append(fresh.claim(self.decision))
         return replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample, fresh=fresh)
