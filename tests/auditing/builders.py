@@ -34,11 +34,10 @@ def few_people() -> Iterator[None]:
     import fairchain.repairing
     from fairchain.chain import stopping as effort
     from fairchain.repairing import repairer as front
-    from fairchain.verification import all_pairs as survey
+    from fairchain.verification.all_pairs import estimate_all_pairs
 
     with (
-        patch.object(survey, "ROUNDS", 500),
-        patch.object(survey.survey, "__kwdefaults__", {**survey.survey.__kwdefaults__, "rounds": 500}),
+        patch.dict(estimate_all_pairs.__kwdefaults__, rounds=500),
         patch.object(fairchain.explaining, "explain", partial(fairchain.explaining.explain, rounds=500)),
         patch.object(fairchain.repairing, "repair", partial(fairchain.repairing.repair, iterations=1)),
         patch.multiple(front, SEARCHED=512, REFINED=512),

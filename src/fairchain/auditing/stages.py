@@ -82,19 +82,19 @@ def verify_files(question: AuditContext) -> Mapping[str, bytes]:
     if verdict.certifiable:
         found["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
     if isinstance(question.spec.population, Table):
-        from fairchain.verification.all_pairs import survey_of_rows
+        from fairchain.verification.all_pairs import all_pairs_of_rows
 
-        found["all-pairs.json"] = _written(survey_of_rows(verdict))
+        found["all-pairs.json"] = _written(all_pairs_of_rows(verdict))
     return found
 
 
 def survey_files(question: AuditContext) -> Mapping[str, bytes]:
     """Every group and every pair, where people are drawn."""
-    from fairchain.verification.all_pairs import survey_case
+    from fairchain.verification.all_pairs import estimate_all_pairs
 
     if isinstance(question.spec.population, Table):
         return {}
-    found = survey_case(question.case, workers=question.workers, progress=_rounds(question))
+    found = estimate_all_pairs(question.case, workers=question.workers, progress=_rounds(question))
     return {} if found is None else {"all-pairs.json": _written(found)}
 
 
