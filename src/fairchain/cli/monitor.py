@@ -21,7 +21,7 @@ from fairchain.messages import in_a_line
 from fairchain.system.interrupts import raising
 
 if TYPE_CHECKING:
-    from fairchain.monitoring.state import Asked
+    from fairchain.monitoring.state import StreamSpec
     from fairchain.monitoring.stream import Report, Watch
 
 # Between two writes of the state while nothing happens.
@@ -80,10 +80,10 @@ def monitor(
     input ended before either or all rows have the same decision, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import LineSource
-    from fairchain.monitoring.state import Asked, read_state, sole_use
+    from fairchain.monitoring.state import StreamSpec, read_state, sole_use
     from fairchain.monitoring.stream import Watch
 
-    asked = Asked(
+    spec = StreamSpec(
         protected=protected,
         prediction=prediction,
         outcome=outcome,
@@ -92,7 +92,7 @@ def monitor(
         delta=delta,
         groups=tuple(_full_name(group, protected) for group in groups),
     )
-    _check(asked)
+    _check(spec)
     if state is not None and state.is_symlink():
         # One state has one lock, by whatever name it is used.
         state = Path(os.path.realpath(state))
@@ -102,8 +102,8 @@ def monitor(
     with sole_use(state) if state is not None else nullcontext(), LineSource(file) as source:
         watch = Watch(
             source,
-            asked,
-            read_state(state, asked) if state is not None else None,
+            spec,
+            read_state(state, spec) if state is not None else None,
             resumable=state is not None,
             form=form,
             delimiter=_one_character(delimiter),
@@ -180,12 +180,12 @@ def _full_name(group: str, protected: tuple[str, ...]) -> str:
     return group
 
 
-def _check(asked: Asked) -> None:
-    columns = (*asked.protected, asked.prediction)
+def _check(spec: StreamSpec) -> None:
+    columns = spec.columns
     for name in columns:
         if columns.count(name) > 1:
             raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
-    if not all((*columns, asked.outcome)):
+    if not all((*columns, spec.outcome)):
         raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
 
 

@@ -177,38 +177,29 @@ class GroupCounts:
         return (self.names[more], self.names[less]) if more != less else None
 
 
-def largest_gap(more: Floats, less: Floats, kind: Kind) -> Floats:
-    """(...,): the largest gap between two different groups, from (..., groups).
-
-    `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper
-    and lower bounds, a lower bound the other way round. Of a rate of 0 nothing can stay behind.
-    """
-    behind = _smallest_of_others(less)
-    if kind == "difference":
-        gaps: Floats = (more - behind).max(axis=-1)
-        return gaps
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        relative = np.where(more > 0, 1 - behind / more, 0.0)
-    largest: Floats = relative.max(axis=-1)
-    return largest
-
-
-def _smallest_of_others(values: Floats) -> Floats:
-    """For each group, the smallest value that another one has."""
-    place = values.argmin(axis=-1)[..., None]
-    smallest = np.take_along_axis(values, place, axis=-1)
-    second = np.partition(values, 1, axis=-1)[..., 1:2]
-    return np.where(np.arange(values.shape[-1]) == place, second, smallest)
-
-
 def existing(trials: Counts, question: MonitoredProperty) -> Mask:
     """Which groups are compared: those that were named, or those that have come."""
     return np.ones(trials.shape, bool) if question.groups else trials > 0
 
 
 def gap_between(more: Floats, less: Floats, here: Mask, kind: Kind) -> Floats:
-    """The largest gap between the groups that are here; -inf or, of a ratio, 0 if there are not two."""
-    return largest_gap(np.where(here, more, -np.inf), np.where(here, less, np.inf), kind)
+    """Return the largest gap between two different groups that are `here`, (...,) from (..., groups).
+
+    `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper
+    and lower bounds, a lower bound the other way round. No group is behind a rate of 0. It is -inf or, of a ratio, 0
+    if there are not two groups.
+    """
+    more, less = np.where(here, more, -np.inf), np.where(here, less, np.inf)
+    # The group behind is the one with the smallest rate, or for that one itself the second.
+    place = less.argmin(axis=-1)[..., None]
+    smallest, second = np.take_along_axis(less, place, axis=-1), np.partition(less, 1, axis=-1)[..., 1:2]
+    behind = np.where(np.arange(less.shape[-1]) == place, second, smallest)
+    if kind == "difference":
+        gaps: Floats = (more - behind).max(axis=-1)
+    else:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gaps = np.where(more > 0, 1 - behind / more, 0.0).max(axis=-1)
+    return gaps
 
 
 def estimated_gap(trials: Counts, successes: Counts, kind: Kind) -> Floats:

@@ -127,7 +127,7 @@ class Monitor:
                 raise DataError(f"groups: {problem}")
             places.setdefault(name, len(places))
         if len(places) > MOST_GROUPS:
-            raise DataError(f"groups: {len(places)} are more than {MOST_GROUPS}; is this what people are grouped by?")
+            raise DataError(f"groups: {len(places)} are more than {MOST_GROUPS}; is this a column of groups?")
         return places
 
     @property
