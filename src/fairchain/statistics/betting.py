@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
-from fairchain.statistics.intervals import largest_above, lower_bound, probability_any_time
+from fairchain.statistics.intervals import largest_above, lower_bounds, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
 from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
 from fairchain.statistics.tally import Counts, Tally
@@ -75,13 +75,13 @@ class BettingRule:
         """The groups that still matter, and the leader, from past counts."""
         if self.decision is not Decision.UNDECIDED:
             return None
-        everybody = tuple(range(self._groups))
+        all_groups = tuple(range(self._groups))
         to_go = self._to_go(enough=self._rounds / 10)
         rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go)
         if not self._rounds:
-            return BatchPlan(rounds, everybody)
+            return BatchPlan(rounds, all_groups)
         leader = self.widest()
-        return BatchPlan(rounds, self._active(leader) if self._narrow else everybody, leader)
+        return BatchPlan(rounds, self._active(leader) if self._narrow else all_groups, leader)
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
         """Groups in a pair that may be the largest, if that is above the threshold; else in one not yet cleared."""
@@ -122,7 +122,7 @@ class BettingRule:
         """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
         if self._bounds is None:
             estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
-            low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
+            low = max(0.0, float(lower_bounds(self.lead, self._bar, self._payoff)))
             self._bounds = estimate, low, self._gap_above()
         return self._bounds
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.intervals import Floats, clopper_pearson, probability_any_time
 from fairchain.statistics.tally import Counts
-from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_beyond
+from fairchain.statistics.two_sample import largest_bound, lower_beyond
 
 Level = float | Floats
 # Pairs up to which a forecast is worth its time.
@@ -115,8 +115,8 @@ def gap_bounds(
     """
     estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
     if disjoint and method is fixed_sample:
-        above = largest_upper(counts.trials, counts.successes, compared, measure, delta / 2)
-        below = largest_lower(counts.trials, counts.successes, compared, measure, delta / 2 / int(compared.sum()))
+        table, level = (counts.trials, counts.successes, compared, measure), delta / 2 / int(compared.sum())
+        above, below = largest_bound(*table, delta / 2, upper=True), largest_bound(*table, level, upper=False)
         return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
     low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
