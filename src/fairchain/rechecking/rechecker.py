@@ -24,7 +24,7 @@ from fairchain.rechecking.files import UsedFile, locate_files, used_files
 from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
 from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible
-from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample, worth_of
+from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
 from fairchain.records import Record
 from fairchain.spec import Marginals, Network, Spec, Table, Texts, parse_spec
 from fairchain.spec.schema import Callable as CallablePopulation
@@ -337,7 +337,7 @@ class _Check:
             claims.append(rerun.look(evidence.look))
         sample = None
         if claim.holds and not cost.whole:
-            sample = worth_of(cost, smallest_forgery(evidence.batches, rule, self.decision))
+            sample = Sample.of(cost, smallest_forgery(evidence.batches, rule, self.decision))
         fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
         fresh = None
         if self.fresh and not rule.paper:
