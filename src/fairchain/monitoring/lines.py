@@ -110,7 +110,7 @@ class LineSource:
     def blocks(self, number: int, *, keep_unfinished: bool) -> Iterator[bytes]:
         """Whole lines, as many as there are; `number` is that of the first line, for messages.
 
-        A last line without an end is left out if `keep_unfinished`: somebody may still be writing it.
+        A last line without an end is left out if `keep_unfinished`: it may still be written.
         """
         rest = b""
         while raw := self._read():

@@ -1,4 +1,4 @@
-"""A monitor for Python programs: tell it every decision, ask it at any time."""
+"""Monitor for Python programs: it counts every decision, and has an answer at any time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairchain.tables.frames import has_masked
 class Monitor:
     """Watches decisions as they are made, and knows at any time what can be said about the largest gap.
 
-    The probability that it ever says FAIR or UNFAIR wrongly is at most delta, however often it is asked, if within
+    The probability that it ever says FAIR or UNFAIR wrongly is at most delta, however often it is read, if within
     each group decisions are independent with a fixed rate (docs/monitor.md).
 
     >>> monitor = Monitor(threshold=0.1)
@@ -134,7 +134,7 @@ class Monitor:
     def decision(self) -> Decision:
         """FAIR, UNFAIR or UNDECIDED.
 
-        What was decided stands until the estimate contradicts it or, if it was FAIR, a new group comes.
+        A decision is kept until the estimate contradicts it or, if it was FAIR, a new group comes.
         """
         return self._decision
 

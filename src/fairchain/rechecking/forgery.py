@@ -78,10 +78,10 @@ def _cells(batches: Sequence[BatchEvidence], question: ReplayedRule, pairs: NDAr
         place = np.full(question.groups, -1)
         place[batch.groups] = np.arange(len(batch.groups))
         a, b = place[first], place[second]
-        asked = (a >= 0) & (b >= 0)
+        drawn = (a >= 0) & (b >= 0)
         for chunk in range(batch.chunks):
             found.append(
-                _triples(batch.tables(chunk), outcome, a, b, batch.size(chunk), question.relative) * asked[:, None]
+                _triples(batch.tables(chunk), outcome, a, b, batch.size(chunk), question.relative) * drawn[:, None]
             )
     return np.stack(found)
 

@@ -32,7 +32,7 @@ from fairchain.spec.seeds import Seed, meaning_of, seed_of
 from fairchain.statements import seed_phrase
 from fairchain.tables import TableRows
 
-# A re-run whose forecast is longer is replaced by a sample, unless everything is asked for.
+# A re-run whose forecast is longer is replaced by a sample, unless a full one is requested.
 SECONDS = 60.0
 # A certificate with so many choices that do not follow from the past is not read to its end.
 MOST_FAULTS = 10

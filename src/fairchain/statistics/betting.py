@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
 from fairchain.statistics.intervals import largest_above, lower_bounds, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
 from fairchain.statistics.tally import Counts, Tally
 
 # A pair whose gap may still be the largest within this many standard errors goes on being sampled.
 FOCUS = 0.5
 
 
-class BettingRule:
+class BettingRule(TallyCounts):
     """Bets on pair counts until every pair is cleared or the leaders have won.
 
     Parameters
@@ -143,19 +143,10 @@ class BettingRule:
         trials = np.broadcast_to(self.tally.trials, successes.shape)
         return probability_any_time(successes, trials, alpha)
 
-    def rates(self) -> Floats:
-        """The estimates that belong to `probabilities`."""
-        return self.tally.rates
-
     def violators(self) -> list[Leader]:
         """Pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
         bar = self._bar + math.log(int(self._compared.sum()))
         return pairs_above(self.tally, self._compared, self._payoff, self._threshold, bar)
-
-    @property
-    def trials(self) -> Counts:
-        """How often each group was asked."""
-        return self.tally.trials
 
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""

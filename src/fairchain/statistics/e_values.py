@@ -1,6 +1,6 @@
 """Evidence as money: e-values that may be looked at any time (docs/mathematics.md, "Betting").
 
-A hypothesis says that a payoff has mean at most 0. Somebody who bets on the payoff with a stake that can never
+A hypothesis says that a payoff has mean at most 0. A bet on the payoff with a stake that can never
 lose everything has, under the hypothesis, a wealth that is a non-negative supermartingale starting at 1: it ever
 reaches 1/delta with probability at most delta (Ville). Several stakes are played at once, each with its share of
 the initial wealth.

@@ -18,8 +18,8 @@ from fairchain.statistics.betting import pairs_above
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, reaches
 from fairchain.statistics.intervals import clopper_pearson, largest_above, largest_below, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
-from fairchain.statistics.tally import Counts, Tally
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
+from fairchain.statistics.tally import Tally
 
 PILOT = 1024
 AGAIN = 1.7
@@ -34,7 +34,7 @@ def share_of_try(number: int) -> float:
     return 0.8 if number == 1 else 0.1 * 0.5 ** (number - 1)
 
 
-class EstimateRule:
+class EstimateRule(TallyCounts):
     """Goes on until everything is known within epsilon; the verdict is what the intervals then say."""
 
     sound = True
@@ -80,7 +80,7 @@ class EstimateRule:
             rounds = min(max(rounds, 64), self._wanted - int(self._fresh.joint.max()))
         return BatchPlan(rounds, tuple(range(self._groups)), phase=self._phase)
 
-    def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan is of everybody
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan has all groups
         """Count, and at the end of a try look whether it was enough."""
         self.tally += tally
         if self._known is None:
@@ -163,11 +163,6 @@ class EstimateRule:
     def violators(self) -> list[Leader]:
         """Pairs whose own lower bound is above the threshold."""
         return pairs_above(self.tally, self._compared, DIFFERENCE, self._threshold, self._bar)
-
-    @property
-    def trials(self) -> Counts:
-        """How often each group was asked."""
-        return self.tally.trials
 
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""

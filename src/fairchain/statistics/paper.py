@@ -1,6 +1,6 @@
 """The literature's stopping rule, word for word, for reproducing its tables. IT IS NOT SOUND.
 
-n_p >= H(n) is asked for every state p, with H(n) = 2/eps^2 ln(2m/delta) [1/4 - (max_q |1/2 - n_pq/n_p| - 2 eps/3)^2].
+n_p >= H(n) must hold for every state p, with H(n) = 2/eps^2 ln(2m/delta) [1/4 - (max_q |1/2 - n_pq/n_p| - 2 eps/3)^2].
 The maximum runs over all states q, also those never reached from p, so it is always 1/2 and H hardly depends on the
 data; and the verdict compares an estimate with the threshold as if it were the truth (docs/mathematics.md).
 """
@@ -13,14 +13,14 @@ import numpy as np
 
 from fairchain.statistics.e_values import Floats
 from fairchain.statistics.payoff import DIFFERENCE
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
-from fairchain.statistics.tally import Counts, Tally
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
+from fairchain.statistics.tally import Tally
 
 # The accuracy on a difference that the paper uses throughout.
 DEFAULT_EPSILON = 0.01
 
 
-class PaperRule:
+class PaperRule(TallyCounts):
     """Stops at H(n) and compares the estimate with the threshold. Its numbers carry no guarantee."""
 
     sound = False
@@ -30,7 +30,7 @@ class PaperRule:
         self.tally = Tally.empty(groups, outcomes)
         self.decision = Decision.UNDECIDED
         self._groups, self._outcomes, self._threshold = groups, outcomes, threshold
-        # Algorithm 1, line 2: what is promised for a difference is asked for each probability.
+        # Algorithm 1, line 2: what is promised for a difference is required of each probability.
         self._epsilon, self._delta = epsilon / 2, -math.expm1(math.log1p(-delta) / 2)
         self._states = 1 + groups + labels
 
@@ -70,15 +70,6 @@ class PaperRule:
         """The bounds that the paper claims."""
         rates = self.tally.rates
         return np.maximum(rates - self._epsilon, 0), np.minimum(rates + self._epsilon, 1)
-
-    def rates(self) -> Floats:
-        """The estimates that belong to `probabilities`."""
-        return self.tally.rates
-
-    @property
-    def trials(self) -> Counts:
-        """How often each group was asked."""
-        return self.tally.trials
 
     def widest(self) -> Leader:
         """The pair and outcome with the largest gap so far."""

@@ -56,7 +56,7 @@ class Payoff:
         return growth(self.values(gap), np.ones_like(gap) if self.relative else 1 + gap)
 
     def gaps(self, tally: Tally) -> Floats:
-        """(outcomes, k, k): estimates from the rounds that both subgroups were asked in."""
+        """(outcomes, k, k): estimates from the rounds that both subgroups were drawn in."""
         if not self.relative:
             return tally.gaps
         first = tally.both + tally.only
@@ -64,7 +64,7 @@ class Payoff:
         return gaps
 
     def errors(self, tally: Tally) -> Floats:
-        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never asked together."""
+        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never drawn together."""
         if not self.relative:
             return tally.errors
         joint, first = np.maximum(tally.joint, 1), np.maximum(tally.both + tally.only, 1)

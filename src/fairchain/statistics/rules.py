@@ -42,7 +42,7 @@ class BatchPlan:
     rounds
         How many.
     groups
-        Who is shown to the network in each of them.
+        The groups that are evaluated in each of them.
     leader
         (i, j, outcome): the pair that bets, in this batch, on being unfair; None in the first.
     phase
@@ -68,7 +68,7 @@ class Inference(Protocol):
 
     @property
     def trials(self) -> Counts:
-        """How often each subgroup was asked."""
+        """Trials of each subgroup."""
 
     def gap(self) -> tuple[float, float, float]:
         """Estimate, lower and upper bound of the largest gap over pairs and outcomes."""
@@ -107,8 +107,23 @@ class Rule(Inference, Protocol):
         """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
 
 
+class TallyCounts:
+    """Base of the rules: what follows from the tally of all rounds alone."""
+
+    tally: Tally
+
+    @property
+    def trials(self) -> Counts:
+        """Trials of each group."""
+        return self.tally.trials
+
+    def rates(self) -> Floats:
+        """Return the estimates that belong to `probabilities`."""
+        return self.tally.rates
+
+
 def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
-    """(outcomes, groups, groups): every group compared with every other."""
+    """Return (outcomes, groups, groups): every group compared with every other."""
     return np.repeat(~np.eye(groups, dtype=bool)[None], outcomes, axis=0)
 
 

@@ -22,8 +22,7 @@ from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Table
 from fairchain.spec.properties import limit_of
 from fairchain.statistics import Decision
-from fairchain.statistics.fixed_sample import RowsAnswer
-from fairchain.statistics.rate_counts import SubgroupCounts
+from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import labels_in, thread_pool

@@ -89,9 +89,9 @@ class Sampler:
     Parameters
     ----------
     model, population
-        What is asked, and what it is asked about.
+        The network, and the distribution of its inputs.
     seed, comparison
-        Of the streams; who is asked, and what is counted.
+        The seed of the streams; the subgroups that are evaluated, and what is counted.
     coupled
         Whether all groups share a round's random numbers.
     pool, workers
@@ -116,10 +116,6 @@ class Sampler:
         self._kept = 0
         # What the last chunk took; the next one is at most twice as long, and mostly as long.
         self.seconds = 0.0
-
-    def asked(self, groups: Sequence[int]) -> int:
-        """How many times a round asks the network so that these subgroups can be counted."""
-        return len(self._comparison.asks(groups))
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """(groups, rounds): the class each group gets in each round of a chunk."""
@@ -150,12 +146,11 @@ class Sampler:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
         size = chunk_rounds(rounds)
         sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
-
-        asked = self._comparison.asks(groups)
+        subgroups = self._comparison.asks(groups)
 
         def work(place: int) -> Done:
             start = time.perf_counter()
-            labels = self.labels(first + place, sizes[place], asked)
+            labels = self.labels(first + place, sizes[place], subgroups)
             folded, rows = self._comparison.fold(labels), self._comparison.rows
             # The counts of many chunks are kept, and none is above the rounds of its chunk.
             counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(sizes[place]))

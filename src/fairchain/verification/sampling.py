@@ -55,7 +55,7 @@ class SamplingEngine:
             sampler = Sampler(
                 model, case.population, case.seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
             )
-            entries, stopped = _sample(rule, sampler, spec, start, cancel, progress)
+            entries, stopped = _sample(rule, sampler, case, start, cancel, progress)
             record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
             if len(record.labels) == 1:
                 deadline = start + spec.guarantee.budget.seconds
@@ -90,13 +90,13 @@ def _rule(spec: Spec, comparison: Comparison) -> Rule:
 def _sample(
     rule: Rule,
     sampler: Sampler,
-    spec: Spec,
+    case: Case,
     start: float,
     cancel: Event,
     progress: Report | None,
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
     """The loop: plan, sample, observe. Return the entries of the run record and why it ended."""
-    budget = spec.guarantee.budget
+    spec, budget = case.spec, case.spec.guarantee.budget
     most, deadline = int(budget.rounds), start + budget.seconds
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = bounded = 0
@@ -122,7 +122,7 @@ def _sample(
         look = time.perf_counter() - before
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
-        evaluations += batch.rounds * sampler.asked(plan.groups)
+        evaluations += batch.rounds * len(case.comparison.asks(plan.groups))
         if look > QUICK_LOOK and rounds >= 2 * bounded:
             before = time.perf_counter()
             rule.gap()

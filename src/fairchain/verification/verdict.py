@@ -73,10 +73,10 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What `verify` says. `bool(verdict)` is refused: UNDECIDED is neither.
+    """The result of `verify`. `bool(verdict)` is refused: UNDECIDED is neither.
 
-    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of people (or texts)
-    whose decision changes. `left_out` names groups below the least size, with their number of rows or their share.
+    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of individuals or
+    texts whose decision changes. `left_out` names groups below the least size, with their number of rows or their share.
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
     """
 
@@ -130,7 +130,7 @@ class Verdict:
 
     @property
     def exact(self) -> bool:
-        """Whether everybody was counted, so that nothing is left to chance."""
+        """Whether the whole population was counted, so that nothing is random."""
         return isinstance(self.spec.population, Table) and self.spec.population.reading == "population"
 
     @property
@@ -140,7 +140,7 @@ class Verdict:
 
     @property
     def rule(self) -> str:
-        """How the answer was come to."""
+        """The rule that gave the answer."""
         if not isinstance(self.spec.population, Table):
             return self.spec.guarantee.rule
         return "exact" if self.exact else "fixed sample"
@@ -311,7 +311,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
 def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
     p, trials = group.probability, group.evaluations
     if p.low == p.high:
-        # 1 - 1/3 is not the floating number 2/3; a mean over groups is no such fraction.
+        # 1 - 1/3 is not the floating number 2/3; a mean over groups is not such a fraction.
         successes = round(p.estimate * trials)
         exact = (trials - successes) / trials if successes / trials == p.estimate else 1 - p.estimate
         return GroupProbability(group.name, outcome, Interval(exact, exact, exact), trials)
