@@ -76,7 +76,7 @@ class Verdict:
     """The result of `verify`. `bool(verdict)` is refused: UNDECIDED is neither.
 
     `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of individuals or
-    texts whose decision changes. `left_out` names groups below the least size, with their number of rows or their share.
+    texts whose decision changes. `left_out` names groups below the least size, with their rows or share.
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
     """
 
