@@ -14,18 +14,19 @@ import numpy as np
 
 from fairchain import Spec, example, load_spec
 from fairchain.explaining.context import context_of
-from fairchain.explaining.units import targets_of, wishes_of
+from fairchain.explaining.units import requested_units, targets_of
+from fairchain.prepare import prepare
 
 
 def sensitivities(spec: Spec, seed: int, people: int) -> dict[str, float]:
     """The paper's formula for every feature that is not protected, from so many people of each group."""
-    case = context_of(None, spec, seed=seed)
-    groups = range(len(case.groups))
-    shown = [case.population.rounds(seed, 0, people, copy=1 + group).show(group).copy() for group in groups]
-    got = [case.model.predict(each) == case.outcomes[0] for each in shown]
-    wishes, layers = wishes_of(case, ["features"])
+    context = context_of(prepare(None, spec, seed=seed))
+    groups = range(len(context.groups))
+    shown = [context.population.rounds(seed, 0, people, copy=1 + group).show(group).copy() for group in groups]
+    got = [context.model.predict(each) == context.outcomes[0] for each in shown]
+    requests, layers = requested_units(context, ["features"])
     found = {}
-    for target in targets_of(case, wishes, layers, "default", np.concatenate(shown), {}):
+    for target in targets_of(context, requests, layers, "default", np.concatenate(shown), {}):
         states = [target.state(each, {}) for each in shown]
         parts = []
         for state in range(target.states):

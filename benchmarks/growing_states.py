@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from benchmarks.power import power
 from fairchain import example, load_spec
-from fairchain.chain.build import Kind
 from fairchain.chain.learn import learn_chain
+from fairchain.chain.plan import Kind
 from fairchain.spec import Spec, revise
 
 # Features in the order of the network, each added to those before; sex comes last and has two values, so that the
@@ -38,7 +38,7 @@ def measure(spec: Spec, kind: Kind, features: tuple[str, ...], epsilon: float) -
     start = time.perf_counter()
     states = [f"{name}:values" for name in (*features, LAST)]
     chain = learn_chain(None, spec, states=states, kind=kind, epsilon=epsilon, seed=0)
-    return Row(kind, len(chain), chain.about["rounds"], time.perf_counter() - start)
+    return Row(kind, len(chain), chain.metadata["rounds"], time.perf_counter() - start)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 
 KINDS = ("layers", "line", "square", "graph", "steps", "clusters")
 SIZES = (1_000, 10_000, 100_000)
@@ -109,7 +109,7 @@ def measure(kind: str, size: int, operator: str, *, bounds: bool) -> float | Non
         chain = replace(chain, low=np.where(single, 1, low), high=np.minimum(high, 1))
     start = time.perf_counter()
     try:
-        check(chain, FORMULAS[operator])
+        check_chain(chain, FORMULAS[operator])
     except QueryError as refused:
         print(f"    {kind}, {size:,} states, {operator}: {refused}")
         return None

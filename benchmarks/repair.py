@@ -27,18 +27,17 @@ import numpy as np
 
 from benchmarks.baselines.bare import BareNetwork
 from benchmarks.paper_models import paper_specs
-from fairchain import OnnxModel, Repair, Spec, example, load_spec, repair
+from fairchain import OnnxModel, Repair, Spec, example, explain, load_spec, repair
 from fairchain.datasets import here
 from fairchain.datasets.encode import held_out
 from fairchain.datasets.tables import table_of
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.weights import Weights
 from fairchain.prepare import prepare
-from fairchain.repairing.evaluation import CandidateTrial, inputs_of
 from fairchain.repairing.optimizers import make_optimizer
-from fairchain.repairing.parameters import Parameters, Scales, low_rank
-from fairchain.repairing.search import MARGIN, STEP, Aim, Searcher
-from fairchain.repairing.unit_choice import protected_units, ranked_units
+from fairchain.repairing.parameters import Parameters, Scales, low_rank, protected_units, ranked_units
+from fairchain.repairing.repair_data import inputs_of
+from fairchain.repairing.search import MARGIN, STEP, CandidateTrial, Objective, Searcher
 from fairchain.spec import revise
 
 DELTA = 1e-6
@@ -136,30 +135,33 @@ def searched(case: Case, candidates: int, seed: int) -> list[Line]:
     weights = Weights(model)
     inputs = inputs_of(prepare(model, spec), seed, 32_768)
     means = input_means(model, weights.blocks, inputs.values[::8])
-    ranked = ranked_units(prepare(model, spec), weights, 10, measure="sensitivity", seed=seed)
+    explanation = explain(model, spec, rounds=10_000, seed=seed)
+    ranked = ranked_units(explanation, spec, weights, 10, "sensitivity")
     columns = low_rank(weights, protected_units(spec, weights), means)
     limit = spec.property.threshold
-    ways: list[tuple[str, Parameters, str, Aim]] = [
-        ("the paper's swarm, neurons", Scales(weights, ranked, None), "pso", Aim(limit, paper=True)),
-        ("a swarm, protected weights", columns, "pso", Aim(limit)),
-        ("evolution, protected weights", columns, "evolution", Aim(limit)),
+    ways: list[tuple[str, Parameters, str, Objective]] = [
+        ("the paper's swarm, neurons", Scales(weights, ranked, None), "pso", Objective(limit, paper=True)),
+        ("a swarm, protected weights", columns, "pso", Objective(limit)),
+        ("evolution, protected weights", columns, "evolution", Objective(limit)),
     ]
     lines = []
-    for name, knobs, optimizer, aim in ways:
-        trial = CandidateTrial(Tunable(model, weights, knobs.tensors), inputs, None)
-        best = _best(Searcher(trial, knobs, weights, aim), knobs, optimizer, aim, candidates, seed)
+    for name, parameters, optimizer, aim in ways:
+        trial = CandidateTrial(Tunable(model, weights, parameters.tensors), inputs, None)
+        best = _best(Searcher(trial, parameters, weights, aim), parameters, optimizer, aim, candidates, seed)
         lines.append(Line(f"{case.name}, {candidates} candidates, {name}: agreement", best, None, True, ""))
     return lines
 
 
-def _best(searcher: Searcher, knobs: Parameters, optimizer: str, aim: Aim, candidates: int, seed: int) -> float:
+def _best(
+    searcher: Searcher, parameters: Parameters, optimizer: str, aim: Objective, candidates: int, seed: int
+) -> float:
     """The highest agreement of a candidate that is fair with a margin; without any rule for stopping."""
-    first = [np.zeros(len(knobs.names)), *(knobs.starts() if optimizer != "pso" else [])]
-    searcher._try(first)
+    first = [np.zeros(len(parameters.names)), *(parameters.starts() if optimizer != "pso" else [])]
+    searcher.score(first)
     search = make_optimizer(optimizer, min(searcher.tried, key=aim.fitness).point, STEP, seed)
     while len(searcher.tried) < candidates:
         points = search.ask()
-        search.tell(points, np.array([aim.fitness(each) for each in searcher._try(list(points))]))
+        search.tell(points, np.array([aim.fitness(each) for each in searcher.score(list(points))]))
     room = (1 - MARGIN) * aim.limit
     return max((t.score.accuracy for t in searcher.tried[:candidates] if t.score.gap <= room), default=float("nan"))
 
@@ -171,14 +173,14 @@ def cost(count: int, repetitions: int) -> Line:
     weights = Weights(model)
     inputs = inputs_of(prepare(model, spec), 1, count)
     means = input_means(model, weights.blocks, inputs.values[::8])
-    knobs = low_rank(weights, protected_units(spec, weights), means)
-    trial = CandidateTrial(Tunable(model, weights, knobs.tensors), inputs, None)
+    parameters = low_rank(weights, protected_units(spec, weights), means)
+    trial = CandidateTrial(Tunable(model, weights, parameters.tensors), inputs, None)
     bare = BareNetwork(spec.model.path or "", inputs.values)
-    point = knobs.starts()[3]
+    point = parameters.starts()[3]
     ours, theirs = [], []
     for _ in range(repetitions):
         theirs.append(_seconds(lambda: bare.run(len(inputs.values), 4096)))
-        ours.append(_seconds(lambda: trial.score(knobs.weights(point))))
+        ours.append(_seconds(lambda: trial.score(parameters.weights(point))))
     ratio = median(ours) / median(theirs)
     note = f"{len(inputs.values):,} inputs: {median(ours) * 1e3:.1f} ms against {median(theirs) * 1e3:.1f} ms"
     return Line("a candidate against the bare network, time", ratio, COST_LIMIT, ratio <= COST_LIMIT, note)

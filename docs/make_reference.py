@@ -20,7 +20,7 @@ PARTS = {
     "`[[feature]]`": ["IntegerFeature", "RealFeature", "CategoryFeature", "TextFeature"],
     "`scale` of a number": ["Scale"],
     "`groups` of a feature, in long form": ["Members"],
-    "`[population]`": ["Uniform", "Marginals", "Table", "Network", "Texts", "Callable"],
+    "`[population]`": ["Uniform", "Marginals", "Table", "BayesNetwork", "Texts", "Callable"],
     "`[[population.nodes]]`": ["Node"],
     "`[property]`": ["Difference", "Ratio", "Individual"],
     "`[guarantee]`": ["Guarantee"],

@@ -206,7 +206,7 @@ def test_commands_exit_with_3_and_with_0_if_it_is_allowed(
 
     path, cli = tmp_path / "audit.json", Cli(monkeypatch, capsys)
     path.write_bytes(msgspec.json.encode(asked(network)))
-    output = {"verify": [], "repair": ["-o", tmp_path / "r.onnx"], "audit": ["-o", tmp_path / "audit", "--fresh"]}
+    output = {"verify": [], "repair": ["-o", tmp_path / "r.onnx"], "audit": ["-o", tmp_path / "audit", "--restart"]}
     for form in ([], ["-q"]):
         code, out, err = cli(command, path, *output[command], *form)
         assert (code, err) == (3, "")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +63,22 @@ def test_a_second_control_c_does_not_wait_for_an_import(
     assert "works_for_hours" not in sys.modules
 
 
-def test_an_exception_that_python_cannot_raise_is_raised_after_all(handler: Interrupts) -> None:
+@pytest.mark.parametrize("inner", [nullcontext, lambda: raising(KeyboardInterrupt)])
+def test_an_exception_that_python_cannot_raise_is_raised_after_all(
+    inner: Callable[[], AbstractContextManager[object]], handler: Interrupts
+) -> None:
     """In a finalizer Python would print it and go on."""
 
     class Pressed:
         def __del__(self) -> None:
             press()
 
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # nor may deleting it
+    with pytest.raises(KeyboardInterrupt), inner():  # noqa: PT012  # nor may deleting it
         pressed = Pressed()
         del pressed
-        signal.pause()
+        for _ in range(100):
+            select.select([], [], [], ONE_REQUEST)
+        pytest.fail("the signal was lost")
 
 
 def test_after_the_result_control_c_is_ignored(handler: Interrupts) -> None:
@@ -112,6 +119,15 @@ def test_a_signal_raises_what_it_is_told_to() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     assert caught.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with raising(RuntimeError):
+            press()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_an_import_made_of_control_c_is_still_one() -> None:

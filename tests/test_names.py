@@ -12,7 +12,7 @@ import fairchain
 SOURCE = Path(fairchain.__file__).parent
 MODULES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 # Private names of other packages that have no public form.
-FOREIGN = {"sys._getframe", "os._exit"}
+FOREIGN = {"sys._getframe", "os._exit", "threading._shutdown", "atexit._run_exitfuncs"}
 
 
 def place(path: Path, node: ast.AST) -> str:

@@ -43,13 +43,13 @@ def test_a_case_has_everything_that_a_verdict_needs() -> None:
 
 def test_a_spec_file_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
-    real = validate.check_combinations
+    real = validate._check_population
 
     def counted(spec: Spec) -> None:
         checked.append(spec)
         real(spec)
 
-    monkeypatch.setattr(validate, "check_combinations", counted)
+    monkeypatch.setattr(validate, "_check_population", counted)
     prepare(None, example("credit"))
     assert len(checked) == 1
 

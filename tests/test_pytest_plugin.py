@@ -161,18 +161,28 @@ def test_the_tests_of_the_ci_page_pass(project: pytest.Pytester) -> None:
     outcomes(project, block).assert_outcomes(passed=3)
 
 
-def test_markers_and_fixtures_of_other_projects_stay_theirs(project: pytest.Pytester) -> None:
-    """The plugin is loaded wherever fairchain is installed, also for projects that never heard of it."""
-    project.makeini("[pytest]\nmarkers =\n    fairness: tests of our own scheduler")
-    code = """
+OTHERS = {
+    "marker": """
+@pytest.mark.fairness
+def test_threads_get_equal_time(): pass
+@pytest.mark.fairness("round robin")
+def test_queues(): pass
+""",
+    "fixture": """
 @pytest.fixture
 def fair(): return "of the scheduler"
 @pytest.mark.fairness
 def test_threads_get_equal_time(fair): assert fair == "of the scheduler"
-@pytest.mark.fairness("round robin")
-def test_queues(): pass
-"""
-    outcomes(project, code).assert_outcomes(passed=2)
+def test_queues(fair): pass
+""",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_markers_and_fixtures_of_other_projects_stay_theirs(name: str, project: pytest.Pytester) -> None:
+    """The plugin is loaded wherever fairchain is installed, also for projects that never heard of it."""
+    project.makeini("[pytest]\nmarkers =\n    fairness: tests of our own scheduler")
+    outcomes(project, OTHERS[name]).assert_outcomes(passed=2)
 
 
 def test_the_marker_is_listed(project: pytest.Pytester) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairchain import example
-from tests.auditing.builders import few_people
+from tests.auditing.builders import few_inputs
 from tests.cli.test_commands import Cli
 
 README = Path(__file__).parents[1] / "README.md"
@@ -42,7 +42,7 @@ def test_the_demo_prints_what_is_shown_and_the_commands_run_one_after_the_other(
     """One test for both: the audit of the commands is that of the demo, and finds its stages finished."""
     assert "fairchain demo --report demo-report\n" in MAKEFILE.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    with few_people():
+    with few_inputs():
         printed = Cli(monkeypatch, capsys)("demo", "credit", "--report", "demo-report")[1].splitlines()
     verdict, audit = ([line for line in block.splitlines() if line != "..."] for block in blocks("text"))
     assert [line for line in verdict if line not in printed] == []

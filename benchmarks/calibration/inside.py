@@ -22,9 +22,8 @@ from fairchain import Decision, explain, learn_chain
 from fairchain.explaining import explainer as front
 from fairchain.models import OnnxModel
 from fairchain.prepare import prepare
-from fairchain.repairing.evaluation import Score
 from fairchain.repairing.judge import Judge
-from fairchain.repairing.search import Tried
+from fairchain.repairing.search import Candidate, Score
 from fairchain.spec import Spec
 
 EFFECTS, SENSITIVITIES, TRANSITIONS, PRICE = "effects", "sensitivities", "transitions", "price"
@@ -140,9 +139,9 @@ def _judged(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wron
     )
     made: Any = SimpleNamespace(network=lambda point: point, weights=lambda point: point)
     candidate: Any = network(1, 2.5)
-    judge = Judge(_model(), made, prepare(_model(), spec), None, None, seed, workers=1)
+    judge = Judge(made, prepare(_model(), spec), workers=1)
     with breaking():
-        judged = judge.all([Tried(candidate, Score(0.0, 1.0), 0.0)] * CANDIDATES, made)
+        judged = judge.all([Candidate(candidate, Score(0.0, 1.0), 0.0)] * CANDIDATES, made)
     prices = [each.attempt.price.change for each in judged if each.attempt.price is not None]
     verdicts = [each.verdict.decision for each in judged if each.verdict is not None]
     # The candidate decides otherwise about a tenth of the second group.

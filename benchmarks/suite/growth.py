@@ -11,7 +11,7 @@ from benchmarks.suite.kept import counted
 from benchmarks.suite.outcome import Cell, Check, Column, Found, Plot, Series, Table
 from benchmarks.suite.sizes import QUICK, Sizes
 from fairchain import Spec, example, load_spec
-from fairchain.chain.build import Kind
+from fairchain.chain.plan import Kind
 from fairchain.spec import revise
 
 KINDS: tuple[Kind, ...] = ("shared", "product")

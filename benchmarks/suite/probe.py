@@ -67,15 +67,15 @@ def _verify(job: dict[str, Any]) -> Measured:
 
 def _chain(job: dict[str, Any]) -> Measured:
     from fairchain import learn_chain, parse_spec
-    from fairchain.pctl import check
+    from fairchain.pctl import check_chain
 
     spec = parse_spec(job["spec"])
     before, start = mebibytes("VmRSS"), time.perf_counter()
     chain = learn_chain(None, spec, states=job["states"], rounds=job["rounds"], seed=0, workers=job["workers"])
     seconds = time.perf_counter() - start
-    check(chain, 'P=? [ F "Y=no" ]')
+    check_chain(chain, 'P=? [ F "Y=no" ]')
     asked = time.perf_counter()
-    check(chain, 'P=? [ F "Y=yes" ]')
+    check_chain(chain, 'P=? [ F "Y=yes" ]')
     query, peak = time.perf_counter() - asked, mebibytes("VmHWM")
     return Measured(seconds, peak, before, job["rounds"], 0, len(chain), query, "rounds")
 

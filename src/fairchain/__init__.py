@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from fairchain.explaining import Explanation, explain
     from fairchain.models import Limits, OnnxModel, as_frames, load_model, to_onnx
     from fairchain.monitoring import Monitor
-    from fairchain.populations import Coupled
+    from fairchain.pctl import check_chain
+    from fairchain.populations.functions import Coupled
     from fairchain.rechecking import Recheck, recheck
     from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
@@ -68,7 +69,8 @@ _HOMES = {
     "fairchain.system.isolation": ("isolated",),
     "fairchain.models": ("Limits", "OnnxModel", "as_frames", "load_model", "to_onnx"),
     "fairchain.monitoring": ("Monitor",),
-    "fairchain.populations": ("Coupled",),
+    "fairchain.pctl": ("check_chain",),
+    "fairchain.populations.functions": ("Coupled",),
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
@@ -106,6 +108,7 @@ __all__ = [
     "as_frames",
     "assert_fair",
     "audit",
+    "check_chain",
     "example",
     "explain",
     "infer_spec",

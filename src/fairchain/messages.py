@@ -1,7 +1,7 @@
-"""Characters that act where they are shown, and what is shown in their place.
+"""Names in messages: control characters replaced, long names cut, similar names suggested.
 
-Names come from anybody's spec, table or network. On a terminal an escape code could overwrite a verdict; on a page or
-a line of text a change of direction could turn the words around it.
+Names come from untrusted specs, tables and networks. On a terminal an escape code could overwrite a verdict; on a page
+or a line of text a change of direction could turn the words around it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-# What a control character looks like; what turns the direction of a line, or ends it unseen, looks like nothing.
+# A control character is replaced by its picture; one that turns or ends a line unseen by the replacement character.
 _CONTROL = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
 _ACTS = _CONTROL | dict.fromkeys(
     [*range(0x80, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], 0xFFFD
@@ -20,7 +20,7 @@ _SURROGATE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 def plain(text: object) -> str:
-    r"""A text in which no character acts but line ends and tabs.
+    r"""Return a text in which no character acts but line ends and tabs.
 
     >>> plain("a\x1b[2Jb")
     'a␛[2Jb'
@@ -29,7 +29,7 @@ def plain(text: object) -> str:
 
 
 def in_a_line(text: object) -> str:
-    r"""The same where a line end would begin a line of its own, such as one that looks like a verdict.
+    r"""Return `plain(text)` on one line: a line end could begin a line that looks like a verdict.
 
     >>> in_a_line("sex\nFAIR")
     'sex␊FAIR'
@@ -42,37 +42,35 @@ MOST_LISTED = 12
 
 
 def shown(text: str) -> str:
-    """A text from a table in quotes, cut if it is long and escaped if a terminal could act on it."""
+    """Return a text from a table in quotes, cut if it is long and escaped if a terminal could act on it."""
     cut = text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
     return f'"{cut}"' if cut.isprintable() else f'"{ascii(cut)[1:-1]}"'
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names in quotes, at most a dozen."""
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(shown(name) for name in names[:MOST_LISTED]) + more
+
+
 def near(name: str, known: Sequence[str]) -> str:
-    """`did you mean "x"?` if something is near, else what there is, at most a dozen."""
+    """Return `did you mean "x"?` if a name is similar, else the known names, at most a dozen."""
     folded = {other.casefold(): other for other in reversed(known)}
     close = get_close_matches(name.casefold(), folded, n=1)
-    if close:
-        return f"did you mean {shown(folded[close[0]])}?"
-    more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
-    return f"there is {', '.join(shown(other) for other in known[:MOST_LISTED])}{more}"
+    return f"did you mean {shown(folded[close[0]])}?" if close else f"there is {listed(known)}"
 
 
 def doubled(names: Sequence[str]) -> str | None:
-    """The first name that stands twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+    """Return the first name that occurs twice."""
+    return next((name for place, name in enumerate(names) if name in names[:place]), None)
 
 
 def many(count: int, noun: str) -> str:
-    """`1 row`, `2 rows`, `1,000 rows`."""
+    """Return `1 row`, `2 rows`, `1,000 rows`."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """`did you mean "x"?` if something is near, else the list of what there is."""
+    """Return `did you mean "x"?` if a name is similar, else all known names."""
     near = get_close_matches(name, known, n=1)
     return f'did you mean "{near[0]}"?' if near else f"there is {', '.join(known)}"

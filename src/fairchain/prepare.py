@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.models import Limits, Model, load_model
-from fairchain.populations import build_population
+from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
     Comparison,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
-Draw = Literal["subgroups", "groups"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -177,7 +176,6 @@ def gather(
     table: Any = None,
     population: Callable[..., Any] | None = None,
     limits: Limits | None = None,
-    draw: Draw = "subgroups",
 ) -> Case:
     """Load the model and the rows of a question from `read_question`, and return its case.
 
@@ -187,12 +185,10 @@ def gather(
         As for `verify`.
     question
         As `read_question` returns it: it is not checked again.
-    draw
-        What the population draws for: the subgroups of the comparison, or every group by itself.
     """
     question = _with_table(question, table)
     rows = read_rows(question, table)
-    return case_of(question, _model(model, question, limits, weights), rows, function=population, draw=draw)
+    return case_of(question, _model(model, question, limits, weights), rows, function=population)
 
 
 def case_of(
@@ -201,7 +197,6 @@ def case_of(
     rows: TableRows | None,
     *,
     function: Callable[..., Any] | None = None,
-    draw: Draw = "subgroups",
     dtype: DTypeLike = np.float32,
 ) -> Case:
     """Return the case of a validated spec, a loaded model and its rows.
@@ -210,8 +205,6 @@ def case_of(
     ----------
     spec, model, rows, function
         As in `Case`.
-    draw
-        As for `gather`.
     dtype
         Of the feature values, where no model determines it.
     """
@@ -232,9 +225,8 @@ def case_of(
     else:
         groups, left_out = large_enough(spec, rows)
         comparison = comparison_of(spec, groups)
-        subgroups = comparison.subgroups if draw == "subgroups" else subgroups_of_groups(groups)
         dtype = model.dtype if model is not None else dtype
-        drawn = build_population(spec, subgroups, dtype, people=rows, function=function, predicate=predicate)
+        drawn = build_population(spec, comparison.subgroups, dtype, rows=rows, function=function, predicate=predicate)
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
     return Case(
         spec=spec,
@@ -249,6 +241,18 @@ def case_of(
         seed=seed_of(spec, model.sha256 if model is not None else "", data_sha256),
         data_sha256=data_sha256,
         function=function,
+    )
+
+
+def group_population(case: Case) -> Population:
+    """Return the population of a case that draws for every group by itself, whatever the groups are compared with."""
+    subgroups = subgroups_of_groups(case.groups)
+    drawn: Population = case.population
+    if subgroups == case.comparison.subgroups:
+        return drawn
+    predicate = predicate_of(case.spec)
+    return build_population(
+        case.spec, subgroups, drawn.dtype, rows=case.rows, function=case.function, predicate=predicate
     )
 
 

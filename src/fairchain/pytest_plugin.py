@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test with the marker needs the verdict, whether it looks at it or not."""
+    """Add the fixture to every test with the marker, whether or not the test names it."""
     for item in items:
         if item.get_closest_marker(MARKER) is not None and hasattr(item, "fixturenames"):
             item.fixturenames.append(FIXTURE)
@@ -38,14 +38,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """A network that is not fair fails the test before its body runs; a question that cannot be asked is an error."""
+    """Fail the test of a network that is not fair before its body runs; bad input is an error."""
     if REFUSED in item.stash:
         pytest.fail(item.stash[REFUSED], pytrace=False)
 
 
 @pytest.fixture
 def fairchain_verdict(request: pytest.FixtureRequest) -> Verdict:
-    """The verdict on the marker's spec; the test fails unless it is FAIR. A path is relative to the test file."""
+    """Return the verdict on the marker's spec; the test fails unless it is FAIR. Paths are relative to its file."""
     from fairchain.errors import FairchainError
     from fairchain.testing import UnfairError, assert_fair
 

@@ -1,4 +1,4 @@
-"""The sentences of a guarantee. Their exact wording matters: each says what the mathematics carries, no more."""
+"""The sentences of a verdict. Their exact wording matters: each states what the mathematics proves, no more."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use it
 FAIR_DRAW = "the source of those rows, if they are a fair draw of it that the model was not fitted on"
 ONE_LEFT_OUT = " One group too small to be compared was left out."
 NO_CERTIFICATE = (
-    "no certificate: it would speak of a Python function, which nobody else could check; "
-    "save the network as ONNX (fairchain.to_onnx), and describe the people in the spec"
+    "no certificate: it would be about a Python function, which others cannot check; "
+    "save the network as ONNX (fairchain.to_onnx), and describe the population in the spec"
 )
 NO_PAPER_CERTIFICATE = (
     'guarantee.rule: "paper" carries no valid guarantee, so no certificate can be written; use rule = "betting"'
@@ -24,7 +24,7 @@ TOO_MANY_COUNTS = (
     "outcome: outcome = ... in [property]"
 )
 
-# What a network may be shown, and what alone differs between one of them as one group and as another.
+# Inputs of a network, and the part that alone differs between an input as one group and as another.
 ALONE = {"individuals": "the protected features", "texts": "the terms"}
 # For each kind of property: what is measured, what would contradict FAIR, and what would contradict UNFAIR.
 MEASURED = {
@@ -45,7 +45,7 @@ NOT_UNFAIR = {
 
 
 def measure(kind: str, inputs: str = "individuals") -> str:
-    """What is measured of the inputs that the network is shown.
+    """Return what is measured of the network's inputs.
 
     >>> measure("individual", "texts")
     'the share of texts whose decision changes with the terms alone'
@@ -66,7 +66,7 @@ def statement(
     run: str = "run",
     left_out: int = 0,
 ) -> str:
-    """The sentence that belongs to a verdict; `within` is epsilon if an estimate of that accuracy was reached.
+    """Return the sentence of a verdict; `within` is epsilon if an estimate of that accuracy was reached.
 
     >>> print(statement("FAIR", threshold=0.1, delta=1e-6, population="uniform inputs", sound=True)[:76])
     If some gap were at least 0.1 under uniform inputs, a run like this would ha
@@ -89,7 +89,7 @@ def statement(
 
 
 def _without(left_out: int) -> str:
-    """What a statement does not speak of."""
+    """Return the sentence about groups that were left out."""
     if not left_out:
         return ""
     return f" {left_out} groups too small to be compared were left out." if left_out > 1 else ONE_LEFT_OUT
@@ -98,7 +98,7 @@ def _without(left_out: int) -> str:
 def exact_statement(
     decision: str, *, kind: str, measured: float, threshold: float, population: str, left_out: int = 0
 ) -> str:
-    """The sentence for rows that are everybody: nothing is left to chance.
+    """Return the sentence for rows that are the whole population: the result is exact.
 
     >>> exact_statement("FAIR", kind="ratio", measured=0.9, threshold=0.8, population="the 40 rows of a.csv")
     'Counted, not estimated: over the 40 rows of a.csv the smallest ratio is 0.9000, which meets the threshold 0.8.'
@@ -163,7 +163,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
 
 
 def asked_of(model_sha256: str, recorded: str | None = None) -> str:
-    """What was asked: a network by its hash, a Python function, or a column of recorded decisions."""
+    """Return the subject of a statement: a network by its hash, a Python function, or recorded decisions."""
     if recorded is not None:
         return f'the decisions recorded in column "{recorded}"'
     if not model_sha256:
@@ -172,7 +172,7 @@ def asked_of(model_sha256: str, recorded: str | None = None) -> str:
 
 
 def scope(model_sha256: str, seed: int, origin: str) -> str:
-    """What the statement about drawn people is about, what it is not about, and where its seed comes from."""
+    """Return what a statement about drawn inputs is about, its limits, and the origin of its seed."""
     return (
         f"This is about {asked_of(model_sha256)} and that input distribution, not about the "
         f"people it is used on; {seed_phrase(seed, origin, hashed=bool(model_sha256))}."
@@ -193,9 +193,9 @@ def seed_phrase(seed: int, origin: str, *, hashed: bool = True) -> str:
 
 
 def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None = None, dropped: int = 0) -> str:
-    """The population of a table: its rows themselves, or where they come from.
+    """Return the population of a table: its rows themselves, or their source.
 
-    Of a path only the file's name is said: folders are nobody's business.
+    Only the file's name is stated, since folders may be private.
 
     >>> rows_phrase(1200, "audit/people.csv", exact=False)
     'the distribution that the 1,200 rows of people.csv were independently drawn from'
@@ -207,11 +207,11 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
 
 
 def table_name(path: str | None) -> str:
-    """A table as statements call it: by its file's name, wherever that lies."""
+    """Return the name of a table in statements: its file's name without folders."""
     return "the given table" if path is None else PurePath(path).name
 
 
 def rows_scope(model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None) -> str:
-    """What a statement from rows of a table is about, and what it is not about."""
+    """Return what a statement from rows of a table is about, and its limits."""
     who = "those rows, not about anybody else" if exact else FAIR_DRAW
     return f"This is about {asked_of(model_sha256, recorded)} and {who}; rows with sha256 {table_sha256[:16]}..."

@@ -1,6 +1,6 @@
-"""Fairness in a test suite: `assert_fair` fails a test unless a network is certified fair.
+"""Fairness in a test suite: `assert_fair` fails a test unless a network is found fair.
 
-With pytest, a marker does the same for tests that only ask this; see `fairchain.pytest_plugin`.
+With pytest, a marker does the same; see `fairchain.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class UnfairError(AssertionError):
 def assert_fair(
     model: Any, spec: Spec | str | Path, *, undecided: str = "fail", allow_constant: bool | None = None, **options: Any
 ) -> Verdict:
-    """Pass if `verify` says FAIR, by a rule that is sound.
+    """Return the verdict if it is FAIR by a sound rule, and raise an AssertionError if not.
 
     Parameters
     ----------
     model, spec
         As for `verify`.
     undecided
-        What UNDECIDED comes to: "fail", or "pass" where a gate should only stop what is known to be unfair.
+        Result of UNDECIDED: "fail", or "pass" where a gate should only stop networks known to be unfair.
     allow_constant
         Whether a model passes that gives one decision to every input that is tried; by default as the spec says.
     options
@@ -63,7 +63,7 @@ def assert_fair(
 
     verdict = verify(model, spec, allow_constant=allow_constant, **options)
     passes = ("FAIR", "UNDECIDED") if undecided == "pass" else ("FAIR",)
-    # The paper's rule may say FAIR of anything: a gate must not rest on it.
+    # The paper's rule is not sound: a gate must not rest on it.
     if verdict.sound and verdict.conclusion in passes:
         return verdict
     raise UnfairError(verdict)

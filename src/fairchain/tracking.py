@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from fairchain.certificates import dump, make_certificate
 from fairchain.errors import FairchainError
@@ -29,11 +28,11 @@ def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: s
     Parameters
     ----------
     verdict
-        What `verify` said.
+        Result of `verify`.
     report
         A file to keep beside it, such as the `report.html` of an audit, or a whole folder.
     prefix
-        Under which metrics, tags and artifacts are kept: `fairness/gap`, for example.
+        Prefix of metrics, tags and artifacts, for example `fairness/gap`.
 
     Returns
     -------
@@ -43,11 +42,14 @@ def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: s
     Raises
     ------
     FairchainError
-        If mlflow is not installed, or the report is not there.
+        If mlflow is not installed, or the report does not exist.
     """
-    mlflow = _mlflow()
+    try:
+        import mlflow
+    except ImportError:
+        raise FairchainError("logging needs mlflow; run: pip install 'fairchain[mlflow]'") from None
     if report is not None and not Path(report).exists():
-        raise FairchainError(f"{report}: no such report; write one with fairchain audit SPEC -o DIR")
+        raise FairchainError(f"{report}: no such report; write one with fairchain audit SPEC --output FOLDER")
     active = mlflow.active_run()
     with nullcontext(active) if active is not None else mlflow.start_run(run_name=prefix) as run:
         numbers = iter(metrics_of(verdict, prefix).items())
@@ -65,7 +67,7 @@ def log_verdict(verdict: Verdict, *, report: str | Path | None = None, prefix: s
 
 
 def metrics_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, float]:
-    """The numbers of a verdict by names that MLflow takes."""
+    """Return the numbers of a verdict by names that MLflow takes."""
     gap = verdict.gap
     numbers = {
         "gap": gap.estimate,
@@ -84,7 +86,7 @@ def metrics_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, float]:
 
 
 def tags_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, str]:
-    """What a verdict says besides numbers."""
+    """Return the texts of a verdict."""
     words = {
         "verdict": verdict.conclusion,
         "constant": verdict.constant or "",
@@ -98,7 +100,7 @@ def tags_of(verdict: Verdict, prefix: str = "fairness") -> dict[str, str]:
 
 
 def _names(wanted: Iterable[str]) -> list[str]:
-    """Names that MLflow takes, each one once."""
+    """Return names that MLflow takes, each one once."""
     given: list[str] = []
     for each in wanted:
         name = plain = _NOT_TAKEN.sub("_", each)[:LONGEST_NAME].strip(" .") or "_"
@@ -107,11 +109,3 @@ def _names(wanted: Iterable[str]) -> list[str]:
             name, number = f"{plain} {number}", number + 1
         given.append(name)
     return given
-
-
-def _mlflow() -> Any:
-    try:
-        import mlflow
-    except ImportError:
-        raise FairchainError("logging needs mlflow; run: pip install 'fairchain[mlflow]'") from None
-    return mlflow

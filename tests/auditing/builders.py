@@ -1,4 +1,4 @@
-"""A small audit: a network of four neurons that looks at sex, and stages that work with few people."""
+"""A small audit: a network of four neurons that looks at sex, and stages that work with few inputs."""
 
 from __future__ import annotations
 
@@ -27,20 +27,18 @@ def write_question(folder: Path, *, weight: float = 2.0, **property_: Any) -> Pa
 
 
 @contextmanager
-def few_people() -> Iterator[None]:
+def few_inputs() -> Iterator[None]:
     """Every stage as it is, only smaller."""
-    import fairchain.chain.learn  # before its default number of rounds is changed, or it would keep that
-    import fairchain.explaining
-    import fairchain.repairing
+    from fairchain.auditing import auditor
     from fairchain.chain import stopping as effort
-    from fairchain.repairing import repairer as front
+    from fairchain.repairing import repairer
     from fairchain.verification.all_pairs import estimate_all_pairs
 
     with (
         patch.dict(estimate_all_pairs.__kwdefaults__, rounds=500),
-        patch.object(fairchain.explaining, "explain", partial(fairchain.explaining.explain, rounds=500)),
-        patch.object(fairchain.repairing, "repair", partial(fairchain.repairing.repair, iterations=1)),
-        patch.multiple(front, SEARCHED=512, REFINED=512),
+        patch.object(auditor, "explain_case", partial(auditor.explain_case, rounds=500)),
+        patch.object(auditor, "repair_case", partial(auditor.repair_case, settings=repairer.Settings(iterations=1))),
+        patch.multiple(repairer, SEARCHED=512, REFINED=512),
         patch.object(effort, "ROUNDS", 500),
     ):
         yield

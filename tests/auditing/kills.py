@@ -28,8 +28,8 @@ import fairchain.report.markdown
 import fairchain.report.page
 import fairchain.verification.all_pairs  # noqa: F401
 from fairchain.auditing import audit
-from fairchain.auditing.checkpoints import PART, STATE, shelf_in
-from tests.auditing.builders import contents, few_people, write_question
+from fairchain.auditing.checkpoints import PART, STATE, open_checkpoints
+from tests.auditing.builders import contents, few_inputs, write_question
 
 KILLS = 50
 STAGES = {"one": {"a": b"1" * 70_000, "b": b"2"}, "two": {}, "three": {"c": b"3" * 1000}}
@@ -82,23 +82,23 @@ def kill_at(operation: int) -> None:
         setattr(os, name, watched(getattr(os, name)))
 
 
-def on_the_shelf(folder: Path, made: list[str] | None = None) -> None:
-    with shelf_in(folder, "key") as shelf:
+def all_stages(folder: Path, made: list[str] | None = None) -> None:
+    with open_checkpoints(folder, "key") as kept:
         for name, files in STAGES.items():
-            shelf.stage(name, lambda name=name, files=files: (made.append(name) if made is not None else None) or files)  # type: ignore[misc]
+            kept.stage(name, lambda name=name, files=files: (made.append(name) if made is not None else None) or files)  # type: ignore[misc]
 
 
 def at_every_operation(folder: Path) -> int:
-    """A shelf, killed before each of its file operations, goes on and loses nothing."""
-    on_the_shelf(folder / "unbroken")
+    """Checkpoints, killed before each of its file operations, goes on and loses nothing."""
+    all_stages(folder / "unbroken")
     expected = contents(folder / "unbroken")
     for operation in range(200):
         place = folder / str(operation)
-        if child(lambda place=place, operation=operation: (kill_at(operation), on_the_shelf(place))):  # type: ignore[misc]
+        if child(lambda place=place, operation=operation: (kill_at(operation), all_stages(place))):  # type: ignore[misc]
             break
         whole(place, expected)
         before, made = finished(place), list[str]()
-        on_the_shelf(place, made)
+        all_stages(place, made)
         assert made == [name for name in STAGES if name not in before], "a finished stage was made again"
         assert contents(place) == expected
         assert not list(place.glob("*".join(PART))), "something was left behind"
@@ -111,7 +111,7 @@ def at_random_moments(folder: Path) -> int:
     lots = random.Random(0)
 
     def run(place: Path) -> None:
-        with few_people():
+        with few_inputs():
             audit(spec, place, workers=1)
 
     child(lambda: run(folder / "first"))
@@ -139,6 +139,5 @@ def at_random_moments(folder: Path) -> int:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    print(
-        json.dumps({"operations": at_every_operation(place / "shelf"), "moments": at_random_moments(place / "audit")})
-    )
+    operations, moments = at_every_operation(place / "checkpoints"), at_random_moments(place / "audit")
+    print(json.dumps({"operations": operations, "moments": moments}))

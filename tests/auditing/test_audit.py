@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace as changed
 
-from fairchain.auditing import Step, audit, stages
+from fairchain.auditing import Step, audit, auditor
 from fairchain.errors import AuditError, DataError, ModelError
 from fairchain.explaining import Influence
 from fairchain.repairing.result import RepairRecord
 from fairchain.verification.record import Witness
-from tests.auditing.builders import contents, few_people, write_question
+from tests.auditing.builders import contents, few_inputs, write_question
 from tests.report import builders
 
 FAIR_FILES = {
@@ -29,7 +29,7 @@ UNFAIR_FILES = FAIR_FILES | {"explanation.json", "repair.json", "repaired.onnx",
 def run(spec: Path, folder: Path, **options: Any) -> tuple[Any, dict[str, bool]]:
     """The audit, and of each stage whether it was there already."""
     steps: list[Step] = []
-    with few_people():
+    with few_inputs():
         found = audit(spec, folder, workers=1, progress=steps.append, **options)
     return found, {step.stage: step.kept for step in steps if step.finished}
 
@@ -77,6 +77,21 @@ def test_an_audit_again_makes_nothing_again_wherever_its_files_lie(tmp_path: Pat
     assert contents(tmp_path / "out") == before
 
 
+def test_an_audit_prepares_once_and_verifies_and_explains_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages hand their results on: none reads the spec, the rows or the network again."""
+
+    def again(*_: object, **_options: object) -> Any:
+        raise AssertionError
+
+    for stage in ("explaining.explainer", "chain.context", "repairing.repairer"):
+        monkeypatch.setattr(f"fairchain.{stage}.gather", again)
+    monkeypatch.setattr("fairchain.repairing.repairer.verify_case", again)
+    monkeypatch.setattr("fairchain.repairing.repairer.explain_case", again)
+    monkeypatch.setattr("fairchain.auditing.auditor.read_chain", again)
+    found, _ = run(write_question(tmp_path), tmp_path / "out")
+    assert (found.repaired, set(found.findings.left_out)) == (True, set())
+
+
 def test_a_verdict_that_somebody_wrote_into_the_folder_is_not_believed(tmp_path: Path) -> None:
     """A forged verdict whose checksum was corrected in the list of finished stages was printed, with exit code 0."""
     spec, folder = write_question(tmp_path), tmp_path / "out"
@@ -117,14 +132,12 @@ def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, mo
     """Ctrl-C lets verify and repair answer with what they know; another run would not answer the same."""
     import dataclasses
 
-    import fairchain.verification
-
-    verify = fairchain.verification.verify_case
+    verify = auditor.verify_case
 
     def cut_short(*arguments: Any, **options: Any) -> Any:
         return dataclasses.replace(verify(*arguments, **options), stopped="interrupted")
 
-    monkeypatch.setattr(fairchain.verification, "verify_case", cut_short)
+    monkeypatch.setattr(auditor, "verify_case", cut_short)
     with pytest.raises(KeyboardInterrupt):
         run(write_question(tmp_path), tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {".audit.json"}
@@ -146,7 +159,7 @@ def test_what_the_results_depend_on_is_in_the_key(tmp_path: Path, change: dict[s
     (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
     run(spec, tmp_path / "out")
     options = {key: tmp_path / value if key in ("data", "model") else value for key, value in change.items()}
-    with pytest.raises(AuditError, match="holds an audit of another spec"):
+    with pytest.raises(AuditError, match="contains an audit of another spec"):
         run(spec, tmp_path / "out", **options)
     assert not any(run(spec, tmp_path / "out", fresh=True, **options)[1].values())
 
@@ -160,7 +173,7 @@ def test_the_content_of_a_table_is_in_the_key(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
     run(spec, tmp_path / "out", repair=False)
     (tmp_path / "rows.csv").write_text(rows + "5,5,Male\n", encoding="utf-8")
-    with pytest.raises(AuditError, match="holds an audit of another spec"):
+    with pytest.raises(AuditError, match="contains an audit of another spec"):
         run(spec, tmp_path / "out", repair=False)
 
 
@@ -175,7 +188,7 @@ def test_rows_of_a_table_are_counted_and_need_no_survey(tmp_path: Path) -> None:
     assert found.decision == "UNFAIR"
     assert set(found.findings.left_out) == {"chain", "repair"}
     page = found.report.read_text(encoding="utf-8")
-    assert "Not possible here: population.as: a sample is used up by one look" in page
+    assert "Not possible here: population.as: a sample can be tested only once" in page
     assert found.recheck[0].endswith(f"--data {tmp_path / 'rows.csv'}")
 
 
@@ -205,7 +218,7 @@ def test_rows_that_cannot_be_used_are_known_before_the_work(tmp_path: Path) -> N
 
 def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:
     spec = write_question(tmp_path)
-    with pytest.raises(AuditError, match="there is no such network"):
+    with pytest.raises(AuditError, match="file not found"):
         audit(spec, tmp_path / "out", model=tmp_path / "none.onnx")
     (tmp_path / "network.onnx").unlink()
     with pytest.raises(ModelError):
@@ -217,7 +230,7 @@ def test_a_feature_called_seconds_is_not_a_time() -> None:
     witness = Witness(("a", "b"), ("no", "yes"), {"seconds": 3.0})
     found = builders.repair(2)
     found = changed(found, seconds=1.5, before=changed(found.before, seconds=2.5, witnesses=(witness,)))
-    read = json.loads(stages._written(found))  # type: ignore[arg-type]  # the record of a repair
+    read = json.loads(auditor.to_json(found))  # type: ignore[arg-type]  # the record of a repair
     assert "seconds" not in {*read, *read["before"], *read["after"]}
     assert read["before"]["witnesses"][0]["input"] == {"seconds": 3.0}
     assert msgspec.convert(read, RepairRecord) == changed(found, seconds=0.0, before=changed(found.before, seconds=0.0))
@@ -231,7 +244,7 @@ def test_units_that_are_drawn_part_the_groups() -> None:
         return changed(made.units[0], name=name, layer=layer, kind=kind, **bounds)
 
     def shown(*units: Influence) -> tuple[list[str], Any]:
-        return stages._shown_units(changed(made, layers=layers, units=units))
+        return auditor.chain_units(changed(made, layers=layers, units=units))
 
     layers = tuple(changed(made.layers[0], name=name) for name in ("inputs", "layer1", "layer2", "lstm1"))
     independent = unit("income", "inputs", 0.3, 0.0, "feature")

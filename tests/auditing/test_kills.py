@@ -24,7 +24,7 @@ def kills(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     return found
 
 
-def test_a_shelf_that_is_killed_before_any_of_its_file_operations_goes_on(kills: dict[str, int]) -> None:
+def test_an_audit_that_is_killed_before_any_of_its_file_operations_goes_on(kills: dict[str, int]) -> None:
     assert kills["operations"] > 20
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fairchain import audit, recheck
 from fairchain.spec import revise
-from tests.auditing.builders import few_people
+from tests.auditing.builders import few_inputs
 from tests.chain.recurrent import texts
 
 
@@ -18,7 +18,7 @@ def test_texts_are_verified_explained_repaired_and_reported(tmp_path: Path, monk
         monkeypatch.setattr(f"fairchain.repairing.repairer.{name}", 512)
     asked, spec = revise(texts(tmp_path), property__threshold=0.08), tmp_path / "texts.json"
     spec.write_bytes(msgspec.json.encode(asked))
-    with few_people():
+    with few_inputs():
         found = audit(spec, tmp_path / "out", workers=1)
     assert found.decision == "UNFAIR"
     assert set(found.findings.left_out) == set()

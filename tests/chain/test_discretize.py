@@ -72,9 +72,9 @@ def test_fitting_never_makes_names_that_are_not_all_different(values: list[float
 
 
 def test_more_parts_than_distinct_values_is_an_error() -> None:
-    with pytest.raises(ChainError, match=r"x: 5 parts were asked for, and it has 2 distinct values"):
+    with pytest.raises(ChainError, match=r"x: 5 parts were requested, and the pilot sample has 2 distinct values"):
         fit_number("x", np.array([0.0, 1.0, 1.0]), "kmeans", 5)
-    with pytest.raises(ChainError, match=r"layer2: 3 parts were asked for, and it has 1 distinct value "):
+    with pytest.raises(ChainError, match=r"layer2: 3 parts were requested, and the pilot sample has 1 distinct value;"):
         fit_layer("layer2", np.zeros((10, 4)), 3)
 
 

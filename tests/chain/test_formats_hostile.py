@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairchain.chain import Chain
-from fairchain.chain.formats import files, read_chain, write_chain
+from fairchain.chain.formats import read_chain, reading, write_chain
 from fairchain.errors import ChainError
 from tests.chain.test_formats import made
 from tests.fuzzing.mutate import damaged_bytes
@@ -21,7 +21,7 @@ GOOD = "state 0 init\n\taction 0\n\t\t1 : 1\nstate 1\n\taction 0\n\t\t1 : 1\n"
 
 DRN = [
     ("", "line 1: the file ends before @model"),
-    ("hello\n", 'line 1: found "hello"; this is no line of a DRN file'),
+    ("hello\n", 'line 1: found "hello", which is not in the head of a DRN file'),
     (HEAD, "line 10: the file ends after 0 of 2 states"),
     (HEAD.replace("DTMC", "CTMC") + GOOD, 'line 1: found a model of type "CTMC"; only DTMC'),
     (HEAD.replace("@parameters\n", "@parameters\np q") + GOOD, "line 3: the model has parameters"),
@@ -47,7 +47,7 @@ DRN = [
     ),
     (
         HEAD + GOOD.replace("1 : 1\nstate", "1 : 0.5\n1 : 0.5\nstate"),
-        "line 14: the transition from 0 to 1 stands twice",
+        "line 14: the transition from 0 to 1 occurs twice",
     ),
     (HEAD + GOOD.replace("1 : 1\nstate", "1 : nan\nstate"), 'line 13: found "nan"; write a probability, as 0.25'),
     (HEAD + GOOD.replace("1 : 1\nstate", "1 : inf\nstate"), 'line 13: found "inf"'),
@@ -69,9 +69,9 @@ DRN = [
     (HEAD + GOOD.replace("\taction 0\n\t\t1 : 1\nstate", "state"), "state 0 has no transition; add one to itself"),
     (
         HEAD + GOOD.replace("action 0\n", "action 0\n\t\t0 : 1\n\taction 1\n", 1),
-        "line 14: a state has one action in a DTMC",
+        "line 14: a state of a DTMC has one action",
     ),
-    (HEAD + "\taction 0\n" + GOOD, "line 11: a state has one action"),
+    (HEAD + "\taction 0\n" + GOOD, "line 11: a state of a DTMC has one action"),
     (HEAD + "0 : 1\n" + GOOD, 'line 11: found "0 : 1" before any state'),
     (HEAD + GOOD.replace("init", 'init "a'), "line 11: found .*; separate labels by blanks, or quote them"),
     (HEAD + GOOD.replace("init", 'init a"b'), "line 11: found"),
@@ -99,7 +99,7 @@ TRA = [
     ("2 2\n0 1 1\n1 2 1\n", "line 3: there is no state 2"),
     ("2 2\n0 1 1\n-1 1 1\n", 'line 3: found "-1"; write the number of a state'),
     ("2 2\n0 1 1\n1 1\n", 'line 3: found "1 1"; write source, target and probability'),
-    ("2 3\n0 1 1\n1 1 1\n0 1 0\n", "line 4: the transition from 0 to 1 stands twice"),
+    ("2 3\n0 1 1\n1 1 1\n0 1 0\n", "line 4: the transition from 0 to 1 occurs twice"),
     ("2 2\n0 1 2.5\n1 1 1\n", "line 2: found .*a CTMC, is not read"),
     ("2 3\n0 0 0.3\n0 1 0.3\n1 1 1\n", "line 2: the probabilities of state 0 sum to 0.6"),
     ("dtmc\n0 1999999999 1\n", "line 2: there is no state 1999999999"),
@@ -111,7 +111,7 @@ STA = [
     ("", "line 1: found"),
     ("s\n0:(0)\n", 'line 1: found "s"; write the names of the variables'),
     ("(s)\n0:(0)\n", "the file has 1 states, and there are 2"),
-    ("(s)\n0:(0)\n0:(1)\n", "line 3: state 0 stands twice"),
+    ("(s)\n0:(0)\n0:(1)\n", "line 3: state 0 occurs twice"),
     ("(s)\n0:(0)\n2:(1)\n", "line 3: there is no state 2"),
     ("(s)\n0:(0,1)\n1:(1,1)\n", r"line 2: found .*; write a state as 0:\(0\)"),
     ("(s)\n0 0\n1:(1)\n", "line 2: found"),
@@ -133,32 +133,34 @@ LAB = [
     ("#DECLARATION\ninit a\n", '0 states have the label "init"'),
 ]
 
-PLAIN = '{"format": "fairchain-chain", "version": 1, "states": ["a"], "initial": 0, "labels": {}, "unvisited": [], '
-PLAIN += '"sources": [0], "targets": [0], "probabilities": [1], "low": null, "high": null, "counts": null, "about": {}}'
+PLAIN = '{"format": "fairchain-chain", "version": 2, "states": ["a"], "initial": 0, "labels": {}, "unvisited": [], '
+PLAIN += (
+    '"sources": [0], "targets": [0], "probabilities": [1], "low": null, "high": null, "counts": null, "metadata": {}}'
+)
 JSON = [
-    ("", "is no chain in JSON"),
-    ("[]", "is no chain in JSON"),
-    ("{}", 'is no chain: "format" is "", not "fairchain-chain"'),
-    ('{"format": "fairchain-certificate"}', 'is no chain: "format" is "fairchain-certificate"'),
-    (PLAIN.replace(": 1,", ": 2,", 1), 'has "version" 2, and this fairchain reads 1'),
+    ("", "not a chain in JSON"),
+    ("[]", "not a chain in JSON"),
+    ("{}", 'not a chain: "format" is "", not "fairchain-chain"'),
+    ('{"format": "fairchain-certificate"}', 'not a chain: "format" is "fairchain-certificate"'),
+    (PLAIN.replace(": 2,", ": 1,", 1), "cannot read chain file version 1, expected 2; learn the chain again"),
     (PLAIN.replace('"initial": 0, ', ""), "missing required field `initial`"),
-    (PLAIN.replace('"about"', '"abuot"'), "unknown field `abuot`"),
-    (PLAIN.replace('"about": {}', '"about": ' + "[" * 100_000), "nested too deeply|malformed"),
-    (PLAIN.replace('"about": {}', '"about": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}"), "nested too deeply"),
-    (PLAIN.replace("[1]", "[NaN]"), "is no chain in JSON"),
+    (PLAIN.replace('"metadata"', '"metadat"'), "unknown field `metadat`"),
+    (PLAIN.replace('"metadata": {}', '"metadata": ' + "[" * 100_000), "nested too deeply|malformed"),
+    (PLAIN.replace('"metadata": {}', '"metadata": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}"), "nested too deeply"),
+    (PLAIN.replace("[1]", "[NaN]"), "not a chain in JSON"),
     (PLAIN.replace("[1]", "[1e999]"), "out of range"),
     (PLAIN.replace("[1]", "[-1]"), "probabilities"),
     (PLAIN.replace("[1]", "[0.5]"), 'probabilities of state "a" sum to 0.5'),
     (PLAIN.replace("[1]", "[1, 1]"), "2 probabilities for 1 transitions"),
     (PLAIN.replace('sources": [0]', 'sources": [1]'), "a transition leads from or to a state that does not exist"),
-    (PLAIN.replace('sources": [0]', 'sources": [99999999999999999999]'), "is no chain in JSON"),
+    (PLAIN.replace('sources": [0]', 'sources": [99999999999999999999]'), "not a chain in JSON"),
     (PLAIN.replace('sources": [0]', 'sources": [0.5]'), "Expected `int`"),
     (PLAIN.replace('sources": [0]', 'sources": []'), "1 targets for 0 transitions"),
     (PLAIN.replace('["a"]', '["a", "a"]'), "two states have the same name"),
-    (PLAIN.replace('["a"]', '["\\ud800"]'), "is no chain in JSON"),
+    (PLAIN.replace('["a"]', '["\\ud800"]'), "not a chain in JSON"),
     (PLAIN.replace('["a"]', "[]"), "at least one state"),
     (PLAIN.replace('"initial": 0', '"initial": 5'), "initial state does not exist"),
-    (PLAIN.replace('"labels": {}', '"labels": {"x": [3]}'), 'label "x" stands at a state that does not exist'),
+    (PLAIN.replace('"labels": {}', '"labels": {"x": [3]}'), 'label "x" names a state that does not exist'),
     (PLAIN.replace('"unvisited": []', '"unvisited": [3]'), '"unvisited" names a state that does not exist'),
     (PLAIN.replace('"low": null', '"low": [0.5]'), '"low" and "high" belong together'),
     (
@@ -168,15 +170,15 @@ JSON = [
     (PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [1.4]'), r"bounds \[0.5, 1.4\] .* from 0 to 1"),
     (
         PLAIN.replace('"low": null, "high": null', '"low": [0.5], "high": [0.6]').replace(
-            '"about": {}', '"about": {"estimator": "frequency"}'
+            '"metadata": {}', '"metadata": {"estimator": "frequency"}'
         ),
         r"bounds \[0.5, 0.6\] .* leave out 1, its estimate",
     ),
     (PLAIN.replace('"counts": null', '"counts": [-1]'), "counts"),
     (PLAIN.replace('"counts": null', '"counts": [9223372036854775808]'), "counts"),
-    (PLAIN.replace('"about": {}', '"about": "x"'), "about"),
+    (PLAIN.replace('"metadata": {}', '"metadata": "x"'), "metadata"),
     (PLAIN[:-2], "malformed|truncated"),
-    ("\n\n{\n]", "line 4: is no chain in JSON"),
+    ("\n\n{\n]", "line 4: not a chain in JSON"),
 ]
 OTHERS = {".sta": "2 2\n0 1 1\n1 1 1\n", ".lab": "2 2\n0 1 1\n1 1 1\n"}
 
@@ -251,14 +253,18 @@ def test_damage_ends_in_a_chain_or_a_chain_error(tmp_path: Path, suffix: str) ->
 
 def test_bytes_that_are_no_text_are_named_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "c.drn").write_bytes(b"@type: DTMC\n\xff\xfe")
-    with pytest.raises(ChainError, match=r"c\.drn: line 2: this is no text in UTF-8"):
+    with pytest.raises(ChainError, match=r"c\.drn: line 2: not text in UTF-8"):
         read_chain(tmp_path / "c.drn")
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
-    for name, reason in (("folder.json", "no plain file"), ("pipe.json", "no plain file"), ("c.json", "No such file")):
+    for name, reason in (
+        ("folder.json", "not a plain file"),
+        ("pipe.json", "not a plain file"),
+        ("c.json", "No such file"),
+    ):
         with pytest.raises(ChainError, match=reason):
             read_chain(tmp_path / name)
     with pytest.raises(ChainError, match="cannot be read"):
@@ -268,10 +274,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_refused_before_it_is_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(reading, "MOST_BYTES", 2**20)
     for suffix in (".json", ".drn", ".tra"):
         (tmp_path / f"c{suffix}").write_text(" " * (2**20 + 1))
-        with pytest.raises(ChainError, match="is larger than 1 MiB"):
+        with pytest.raises(ChainError, match="larger than 1 MiB"):
             read_chain(tmp_path / f"c{suffix}")
 
 

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from fairchain import example, load_spec
-from fairchain.chain.build import ChainPlan, bounds, build_chain
+from fairchain.chain.build import build_chain
 from fairchain.chain.chain import Chain
-from fairchain.chain.context import ChainContext, fitted, subject_of
+from fairchain.chain.context import ChainContext, fitted, prepare_context
+from fairchain.chain.estimates import bounds
 from fairchain.chain.learn import learn_chain
+from fairchain.chain.plan import ChainPlan
 from fairchain.chain.state_units import StateUnit
 from fairchain.chain.trace_counter import TraceCounter
-from fairchain.chain.traces import count_path
+from fairchain.chain.traces import count_columns
 from fairchain.populations import build_population
 from fairchain.spec import Spec, groups_of, parse_spec, revise
 from fairchain.spec.conditions import parse_predicate
@@ -63,7 +65,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> ChainContext:
         integer("x", 0, 19), integer("y", 0, 19), category("town", *(f"t{n}" for n in range(GROUPS))), path=str(path)
     )
     data["guarantee"]["delta"] = DELTA
-    return subject_of(None, parse_spec(data), ("layer1[0]", "layer1[1]"), None, None)
+    return prepare_context(None, parse_spec(data), ("layer1[0]", "layer1[1]"), None, None)
 
 
 def units_of(subject: ChainContext) -> tuple[StateUnit, ...]:
@@ -82,7 +84,9 @@ def truth(subject: ChainContext, kind: Any) -> Chain:
     for group in range(GROUPS):
         people = np.array([(x, y, group) for x, y in product(range(20), repeat=2)], subject.probe.model.dtype)
         labels, hidden = subject.probe(people)
-        counts = count_path(group, GROUPS, units, labels, 2, people, hidden)
+        counts = count_columns(
+            group, plan_of(subject, kind), [*(unit.states(people, hidden) for unit in units), labels]
+        )
         total = counts if total is None else total + counts
     assert total is not None
     return build_chain(total, plan_of(subject, kind), {})
@@ -94,7 +98,7 @@ def runs_that_miss(subject: ChainContext, kind: Any) -> int:
     missed = 0
     for seed in range(SEEDS):
         asked = replace(subject, spec=revise(subject.spec, guarantee__seed=seed))
-        chain = build_chain(TraceCounter(asked, units, None).path(0, ROUNDS), plan, {})
+        chain = build_chain(TraceCounter(asked, [(units, plan)], None).counts(0, ROUNDS)[0], plan, {})
         assert chain.low is not None
         assert chain.high is not None
         missed += bool(((chain.low > exact.probabilities) | (chain.high < exact.probabilities)).any())
@@ -173,7 +177,7 @@ def test_a_chain_that_stopped_by_its_counts_shows_the_bounds_that_stopped_it(kin
     assert chain.counts is not None
     learned = (chain.sources > 0) & (chain.targets != chain.sources)
     visits = np.bincount(chain.sources, chain.counts)[chain.sources]
-    low, high = probability_any_time(chain.counts[learned], visits[learned], chain.about["delta"] / learned.sum())
+    low, high = probability_any_time(chain.counts[learned], visits[learned], chain.metadata["delta"] / learned.sum())
     assert chain.low[learned] == pytest.approx(low, abs=1e-12)
     assert chain.high[learned] == pytest.approx(high, abs=1e-12)
     assert (chain.high - chain.probabilities)[learned].max() <= 0.03
@@ -213,7 +217,7 @@ def populations() -> dict[str, Any]:
     old = parse_predicate("age >= 2", plain.features)
     return {
         "uniform": build_population(plain, groups),
-        "marginals": build_population(asked("marginals", path="people.csv"), groups, people=rows),
+        "marginals": build_population(asked("marginals", path="people.csv"), groups, rows=rows),
         "network": build_population(asked("network", nodes=NODES), groups),
         "function": build_population(asked("callable"), groups, function=drawn),
         "rejection": build_population(plain, groups, predicate=old),

@@ -10,15 +10,15 @@ import pytest
 
 from fairchain import example, load_spec, verify
 from fairchain.chain import Chain
-from fairchain.chain.context import subject_of
+from fairchain.chain.context import prepare_context
 from fairchain.chain.display import heading
-from fairchain.chain.estimators import estimate
+from fairchain.chain.estimates import estimate
 from fairchain.chain.learn import learn_chain, learn_family
-from fairchain.chain.state_units import numbers_of, parse_wish
+from fairchain.chain.state_units import numbers_of, parse_request
 from fairchain.chain.traces import count_link
 from fairchain.errors import ChainError, ModelError
 from fairchain.models import OnnxModel
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from fairchain.populations import UniformPopulation
 from fairchain.spec import parse_spec
 from tests.networks import linear, save
@@ -46,7 +46,7 @@ def test_a_product_chain_reaches_labels_as_often_as_they_were_counted(states: li
     direct = counted(5000)
     for group, name in enumerate(chain.states[1:6]):
         for label, word in enumerate(CENSUS.model.labels):
-            assert check(chain, f'P=? [ F "Y={word}" ]', state=name).value == pytest.approx(
+            assert check_chain(chain, f'P=? [ F "Y={word}" ]', state=name).value == pytest.approx(
                 direct[group, label], abs=1e-12
             )
 
@@ -68,16 +68,16 @@ def test_intervals_contain_what_many_more_rounds_say() -> None:
 
 def reached(chain: Chain) -> np.ndarray:
     """(groups, labels): P(label | group)."""
-    values = [check(chain, f'P=? [ F "Y={word}" ]').values for word in CENSUS.model.labels]
+    values = [check_chain(chain, f'P=? [ F "Y={word}" ]').values for word in CENSUS.model.labels]
     return np.stack(values, axis=1)[1:6]
 
 
 def test_a_shared_chain_comes_with_its_fidelity_and_it_is_right() -> None:
     chain = learn_chain(None, CENSUS, states=["layer3[2]"], kind="shared", rounds=20_000)
-    phi = chain.about["fidelity"]
+    phi = chain.metadata["fidelity"]
     error = np.abs(reached(chain) - counted(200_000)).max()
     assert phi["low"] - 0.003 <= error <= phi["high"] + 0.003
-    assert "fidelity" not in learn_chain(None, CENSUS, states=["layer3[2]"], rounds=2000).about
+    assert "fidelity" not in learn_chain(None, CENSUS, states=["layer3[2]"], rounds=2000).metadata
     assert len(chain) == 1 + 5 + 2 + 2
 
 
@@ -104,7 +104,7 @@ def test_epsilon_goes_on_until_every_transition_is_known() -> None:
     assert chain.high is not None
     learned = (chain.sources > 0) & (chain.targets != chain.sources)
     assert (chain.high - chain.low)[learned].max() <= 0.06
-    assert chain.about["sound"]
+    assert chain.metadata["sound"]
     with pytest.raises(ChainError, match="a state is too rare"):
         learn_chain(None, CENSUS, states=["age"], epsilon=0.001, rounds=10_000)
 
@@ -112,8 +112,8 @@ def test_epsilon_goes_on_until_every_transition_is_known() -> None:
 def test_the_papers_rule_stops_earlier_and_says_that_it_is_not_sound() -> None:
     sound = learn_chain(None, CENSUS, states=["sex"], epsilon=0.01)
     paper = learn_chain(None, CENSUS, states=["sex"], epsilon=0.01, rule="paper")
-    assert not paper.about["sound"]
-    assert 10 * paper.about["rounds"] < sound.about["rounds"]
+    assert not paper.metadata["sound"]
+    assert 10 * paper.metadata["rounds"] < sound.metadata["rounds"]
 
 
 def test_estimators_by_hand() -> None:
@@ -138,9 +138,9 @@ def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_
     [
         (["leyer3[2]"], "did you mean layer3"),
         (["layer3[16]"], r'"layer3" has 16 units, numbered from 0'),
-        (["capital-gain:kmeens=3"], 'no way "kmeens"'),
+        (["capital-gain:kmeens=3"], 'unknown method "kmeens"'),
         (["capital-gain:kmeans=1"], "2 or more"),
-        (["capital-gain:bins=a"], "a is no number"),
+        (["capital-gain:bins=a"], "a is not a number"),
         (["layer3:sign"], "whole layer"),
         (["sex:kmeans=2"], "a category has no order"),
         (["layer5[0]:quantiles=1000"], "distinct"),
@@ -149,10 +149,10 @@ def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_
         ([f"age:bins={','.join(map(str, range(1000)))}"], "give fewer than 1,000"),
         (["layer3[2]:sign=5"], "sign takes no number; leave =5 out"),
         (["sex:values=2"], "values takes no number"),
-        (["age:thirds=3"], 'no way "thirds"'),
-        (["age", "layer3[2]", "age:bins=3"], "age:bins=3: age is asked for twice"),
-        (["layer3[2]", "layer3[2]"], r"layer3\[2\] is asked for twice"),
-        (["race"], "the groups are made from race already"),
+        (["age:thirds=3"], 'unknown method "thirds"'),
+        (["age", "layer3[2]", "age:bins=3"], "age:bins=3: age is requested twice"),
+        (["layer3[2]", "layer3[2]"], r"layer3\[2\] is requested twice"),
+        (["race"], "race already defines the groups"),
         (["educatoin"], "did you mean education"),
     ],
     ids=lambda value: str(value)[:20],
@@ -165,7 +165,7 @@ def test_a_state_that_cannot_be_had_is_one_message(states: list[str], message: s
 
 def test_the_shares_of_groups_are_those_of_the_population() -> None:
     spec = load_spec(example("credit"))
-    subject = subject_of(None, spec, (), None, None)
+    subject = prepare_context(None, spec, (), None, None)
     chain = learn_chain(None, spec, rounds=100)
     shares = np.asarray(subject.population.shares())
     assert chain.probabilities[chain.sources == 0] == pytest.approx(shares / shares.sum())
@@ -180,7 +180,7 @@ def test_a_chain_of_a_tables_frequencies_is_about_those(tmp_path: Path) -> None:
     data = question(integer("age"), category("sex", "Female", "Male"), path=str(path))
     data["population"] = {"kind": "marginals", "path": str(table)}
     chain = learn_chain(None, parse_spec(data), states=["age"], rounds=2000)
-    assert check(chain, 'P=? [ F "age=3" ]').value == pytest.approx(0.75, abs=0.05)
+    assert check_chain(chain, 'P=? [ F "age=3" ]').value == pytest.approx(0.75, abs=0.05)
     assert chain.probabilities[chain.sources == 0] == pytest.approx([0.75, 0.25])
 
 
@@ -197,7 +197,7 @@ def test_units_that_cannot_be_are_named_before_anybody_is_asked(monkeypatch: pyt
 def test_a_family_may_divide_a_unit_in_two_ways_but_not_twice_alike() -> None:
     units = ["layer3[2]", "layer3[2]:quantiles=3"]
     assert list(learn_family(None, CENSUS, units=units, rounds=200)) == units
-    with pytest.raises(ChainError, match="asked for twice"):
+    with pytest.raises(ChainError, match="requested twice"):
         learn_family(None, CENSUS, units=["age", "age"], rounds=200)
 
 
@@ -205,8 +205,8 @@ def test_every_shared_chain_of_a_family_has_its_fidelity() -> None:
     family = learn_family(None, CENSUS, units=["layer3[2]", "age"], kind="shared", rounds=2000)
     for unit, chain in family.items():
         assert (
-            chain.about["fidelity"]
-            == learn_chain(None, CENSUS, states=[unit], kind="shared", rounds=2000).about["fidelity"]
+            chain.metadata["fidelity"]
+            == learn_chain(None, CENSUS, states=[unit], kind="shared", rounds=2000).metadata["fidelity"]
         )
 
 
@@ -218,8 +218,8 @@ def test_every_shared_chain_of_a_family_has_its_fidelity() -> None:
         ({"epsilon": 0.5}, "epsilon: found 0.5"),
         ({"rounds": 0}, "at least one"),
         ({"rounds": 10**20}, "at most 1,000,000,000"),
-        ({"kind": "both"}, 'no chain of kind "both"'),
-        ({"estimator": "mean"}, 'no estimator "mean"'),
+        ({"kind": "both"}, 'unknown kind of chain "both"'),
+        ({"estimator": "mean"}, 'unknown estimator "mean"'),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
@@ -260,17 +260,17 @@ def test_a_trace_outside_its_states_is_not_counted_elsewhere() -> None:
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
 def test_what_is_no_number_is_in_no_state(odd: float) -> None:
     """Not silently in the last one, nor in the first cluster."""
-    wish = parse_wish("relu[1]", CENSUS)
+    request = parse_request("relu[1]", CENSUS)
     values = np.zeros((2, 13))
-    assert numbers_of(wish, values, {"relu": np.array([[odd, 1.0], [0.0, 2.0]])}).tolist() == [[1], [2]]
-    with pytest.raises(ChainError, match=r"relu\[1\]: the network computes something there that is no finite number"):
-        numbers_of(wish, values, {"relu": np.array([[0.0, 1.0], [0.0, odd]])})
+    assert numbers_of(request, values, {"relu": np.array([[odd, 1.0], [0.0, 2.0]])}).tolist() == [[1], [2]]
+    with pytest.raises(ChainError, match=r"relu\[1\]: the network computes NaN or infinite values there"):
+        numbers_of(request, values, {"relu": np.array([[0.0, 1.0], [0.0, odd]])})
 
 
 def test_a_tensor_may_have_colons_in_its_name() -> None:
-    wish = parse_wish("dense/relu:0[3]:kmeans=3", CENSUS)
-    assert (wish.name, wish.tensor, wish.unit, wish.parts) == ("dense/relu:0[3]", "dense/relu:0", 3, 3)
-    assert parse_wish("dense/relu:0", CENSUS).name == "dense/relu:0"
+    request = parse_request("dense/relu:0[3]:kmeans=3", CENSUS)
+    assert (request.name, request.tensor, request.unit, request.parts) == ("dense/relu:0[3]", "dense/relu:0", 3, 3)
+    assert parse_request("dense/relu:0", CENSUS).name == "dense/relu:0"
 
 
 @pytest.mark.parametrize("kind", ["product", "shared"])
@@ -283,8 +283,10 @@ def test_groups_below_min_size_are_left_out_of_a_chain_as_of_a_verdict(kind: Any
     chain = learn_chain(None, asked, kind=kind, rounds=200)
     assert chain.states[:3] == ("Start", "race=a", "race=b")
     assert "race=c" not in chain.states
-    assert chain.about["left_out"] == [{"name": name, "share": share} for name, share in verify(None, asked).left_out]
+    assert chain.metadata["left_out"] == [
+        {"name": name, "share": share} for name, share in verify(None, asked).left_out
+    ]
     assert "left out as smaller than property.min_size: race=c (share 0)" in heading(chain)
     family = learn_family(None, asked, units=["age"], kind=kind, rounds=200)["age"]
-    assert family.about["left_out"] == chain.about["left_out"]
+    assert family.metadata["left_out"] == chain.metadata["left_out"]
     assert "race=c" not in family.states

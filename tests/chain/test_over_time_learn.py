@@ -10,11 +10,11 @@ import pytest
 
 from fairchain.chain import read_chain, write_chain
 from fairchain.chain.learn import learn_chain, learn_family
-from fairchain.chain.over_time.probes import LastSteps, probe_of
+from fairchain.chain.probes import LastSteps, probe_of
 from fairchain.errors import ChainError, FairchainError
 from fairchain.models import OnnxModel
 from fairchain.models.base import random_inputs
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from fairchain.populations import UniformPopulation
 from fairchain.spec import Spec
 from tests.chain.recurrent import CELLS, STEPS, series, texts
@@ -39,7 +39,7 @@ def test_a_product_chain_reaches_labels_as_often_as_they_were_counted(spec: Spec
     chain = learn_chain(None, spec, states=[states], view=view, rounds=3000, seed=0)  # type: ignore[arg-type]
     direct = counted(spec, 3000)
     for label, word in enumerate(spec.model.labels):
-        values = check(chain, f'P=? [ F "Y={word}" ]').values
+        values = check_chain(chain, f'P=? [ F "Y={word}" ]').values
         assert values[1:3] == pytest.approx(direct[:, label], abs=1e-12)
 
 
@@ -53,7 +53,7 @@ def test_an_unrolled_chain_says_where_the_network_is_after_each_step(spec: Spec)
         shown = probe.steps(drawn.show(group))
         on = (shown.states["lstm1"][:, :, 0] > 0) & (np.arange(STEPS) < shown.lengths[:, None])
         for step in range(STEPS):
-            answer = check(chain, f'P=? [ F "lstm1[0]@{step + 1} on" ]', state=name)
+            answer = check_chain(chain, f'P=? [ F "lstm1[0]@{step + 1} on" ]', state=name)
             assert answer.value == pytest.approx(on[:, step].mean(), abs=1e-12)
 
 
@@ -76,8 +76,8 @@ def test_the_same_chain_whatever_the_workers(spec: Spec, view: str, kind: str) -
         for workers in (1, 2)
     )
     assert one == two
-    assert one.about["view"] == view
-    assert {"estimate", "steps", "visits"} <= one.about["fidelity"].keys()
+    assert one.metadata["view"] == view
+    assert {"estimate", "steps", "visits"} <= one.metadata["fidelity"].keys()
 
 
 def test_units_behind_the_recurrent_layer_follow_the_last_step(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_units_behind_the_recurrent_layer_follow_the_last_step(tmp_path: Path) -
     chain = learn_chain(None, spec, states=["lstm1:kmeans=2", "layer1[0]", "layer1[1]"], rounds=1000)
     assert len(chain) == 1 + 2 + 2 * (2 + 2 + 2) + 2
     direct = counted(spec, 1000)
-    assert check(chain, 'P=? [ F "Y=yes" ]').values[1:3] == pytest.approx(direct[:, 1], abs=1e-12)
-    assert check(chain, 'P=? [ F "layer1[0] on" ]').value > 0
+    assert check_chain(chain, 'P=? [ F "Y=yes" ]').values[1:3] == pytest.approx(direct[:, 1], abs=1e-12)
+    assert check_chain(chain, 'P=? [ F "layer1[0] on" ]').value > 0
 
 
 def test_a_family_of_cells_from_one_pass_is_what_each_alone_would_be(spec: Spec) -> None:
@@ -96,7 +96,7 @@ def test_a_family_of_cells_from_one_pass_is_what_each_alone_would_be(spec: Spec)
         assert np.array_equal(family[unit].counts, learn_chain(None, spec, states=[unit], rounds=1500).counts)  # type: ignore[arg-type]
     assert list(learn_family(None, spec, view="folded", rounds=50)) == [f"lstm1[{cell}]" for cell in range(CELLS)]
     last = learn_family(None, spec, units=["lstm1[0]", "x0:sign"], rounds=1500)
-    assert last["lstm1[0]"].about["rounds"] == 1500
+    assert last["lstm1[0]"].metadata["rounds"] == 1500
     assert len(last["lstm1[0]"]) == 1 + 2 + 4 + 2
     assert {"lstm1[0]", "lstm1[2]"} <= learn_family(None, spec, rounds=50).keys()
 
@@ -109,7 +109,7 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
     learned = (chain.sources > 0) & (chain.targets != chain.sources)
     assert np.maximum(chain.high - chain.probabilities, chain.probabilities - chain.low)[learned].max() <= 0.1
     paper = learn_chain(None, spec, states=["lstm1[0]"], view=view, epsilon=0.1, rule="paper")  # type: ignore[arg-type]
-    assert not paper.about["sound"]
+    assert not paper.metadata["sound"]
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
         (["lstm1[0]", "lstm1[1]"], None, "one recurrent unit"),
         (["x0", "lstm1[1]"], "folded", "comes before"),
         (["x0"], "folded", "name one of lstm1, lstm1.cell"),
-        (["lstm1"], "rolled", 'no view "rolled"; there is folded, unrolled, last'),
+        (["lstm1"], "rolled", 'unknown view "rolled"; expected one of folded, unrolled, last'),
         (["lstm1[3]"], None, '"lstm1" has 3 units'),
         (["lstn1"], None, "did you mean lstm1"),
-        (["comment"], None, 'no layer or tensor "comment"; there is lstm1, lstm1.cell'),
+        (["comment"], None, 'unknown layer or tensor "comment"; expected one of lstm1, lstm1.cell'),
         (["lstm1:sign"], None, "whole layer"),
-        (["lstm1[0]:kmeens=2"], None, 'no way "kmeens"'),
+        (["lstm1[0]:kmeens=2"], None, 'unknown method "kmeens"'),
     ],
     ids=lambda value: str(value)[:24],
 )
@@ -134,9 +134,9 @@ def test_what_cannot_be_had_is_one_message(spec: Spec, states: list[str], view: 
 
 
 def test_a_unit_without_steps_has_no_folded_chain(spec: Spec) -> None:
-    with pytest.raises(ChainError, match="x0: has one state"):
+    with pytest.raises(ChainError, match="x0: has no states over time"):
         learn_family(None, spec, units=["lstm1[0]", "x0"], view="folded", rounds=100)
-    with pytest.raises(ChainError, match="there is folded, last"):
+    with pytest.raises(ChainError, match="expected folded or last"):
         learn_family(None, spec, units=["lstm1[0]"], view="unrolled", rounds=100)  # type: ignore[arg-type]
 
 
@@ -162,7 +162,7 @@ def test_at_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     lines.append("[property]\nkind = 'difference'\nprotected = ['sex']\nthreshold = 0.1")
     (tmp_path / "audit.toml").write_text("\n".join(lines))
     cli = Cli(monkeypatch, capsys)
-    learn = ["--states", "lstm1:kmeans=2", "--rounds", "1000"]
+    learn = ["--units", "lstm1:kmeans=2", "--rounds", "1000"]
     code, out, _ = cli("query", "audit.toml", 'P=? [ F "lstm1 cluster 2" ]', *learn)
     assert code == 0
     assert "P(state after a step) is off by up to" in out
@@ -173,7 +173,7 @@ def test_at_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert answer["chain"]["view"] == "unrolled"
     assert answer["low"] <= answer["value"] <= answer["high"]
     for form in ("dot", "prism", "drn"):
-        code, out, _ = cli("export", "audit.toml", "--to", form, *learn)
+        code, out, _ = cli("export", "audit.toml", "--format", form, *learn)
         assert code == 0
         assert "lstm1 cluster 2" in out or form == "prism"
     code, _, err = cli("query", "audit.toml", 'P=? [ F "Y=yes" ]', "--view", "folded")
@@ -186,12 +186,12 @@ def test_a_network_that_reads_texts(tmp_path: Path) -> None:
     spec = texts(tmp_path)
     folded = learn_chain(None, spec, states=["gru1:kmeans=2"], rounds=1000)
     unrolled = learn_chain(None, spec, states=["gru1[0]"], view="unrolled", rounds=1000)
-    assert check(unrolled, 'P=? [ F "step=3" ]').value == pytest.approx(1, abs=1e-12)
-    assert check(unrolled, 'P=? [ F "step=6" ]').value < 0.9
+    assert check_chain(unrolled, 'P=? [ F "step=3" ]').value == pytest.approx(1, abs=1e-12)
+    assert check_chain(unrolled, 'P=? [ F "step=6" ]').value < 0.9
     steps = 'R=? [ F ("Y=fine" | "Y=toxic") ]'
-    assert check(folded, steps).value == pytest.approx(check(unrolled, steps).value, abs=1e-9)
+    assert check_chain(folded, steps).value == pytest.approx(check_chain(unrolled, steps).value, abs=1e-9)
     for name in folded.states[1:3]:
-        one, two = (check(chain, 'P=? [ F "Y=toxic" ]', state=name).value for chain in (folded, unrolled))
+        one, two = (check_chain(chain, 'P=? [ F "Y=toxic" ]', state=name).value for chain in (folded, unrolled))
         assert one == pytest.approx(two, abs=1e-12)
     with pytest.raises(FairchainError, match="animal"):
         learn_chain(None, spec, states=["animal"], rounds=10)

@@ -17,7 +17,7 @@ LEARNED = replace(
         [{1: 0.3, 2: 0.7}, {3: 0.412, 4: 0.588}, {3: 0.9996, 4: 0.0004, 5: 0}, {6: 1}, {6: 1}, {6: 1}, {6: 1}],
         states=("Start", "sex=Female", "sex=Male", "layer3[2] off", "layer3[2] on", "layer3[2] odd", "Y=yes"),
         unvisited=frozenset({5}),
-        about={
+        metadata={
             "kind": "shared",
             "estimator": "frequency",
             "rounds": 20000,
@@ -88,5 +88,5 @@ def test_no_name_breaks_a_line_or_a_page(chain: Chain) -> None:
 
 @pytest.mark.parametrize("fidelity", [None, 3, "x", {}, {"estimate": "x", "low": 0, "high": 1}, [1, 2]])
 def test_a_foreign_about_is_passed_over(fidelity: object) -> None:
-    about = {"kind": 7, "rounds": "many", "fidelity": fidelity}
-    assert chain_table(made([{0: 1}], about=about)) == "Markov chain: 1 state, 1 transition\ns=0 stays"
+    metadata = {"kind": 7, "rounds": "many", "fidelity": fidelity}
+    assert chain_table(made([{0: 1}], metadata=metadata)) == "Markov chain: 1 state, 1 transition\ns=0 stays"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.auditing.builders import SPEC, contents, few_people, write_question
+from tests.auditing.builders import SPEC, contents, few_inputs, write_question
 from tests.cli.test_commands import Cli
 from tests.test_guides import load
 
@@ -21,7 +21,7 @@ ENDLESS = """
 import sys, time
 from unittest.mock import patch
 from fairchain.cli import main
-def endless(question):
+def endless(run, tell):
     print("working", flush=True)
     while True:
         time.sleep(0.01)
@@ -39,7 +39,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 def test_an_unfair_audit_tells_the_story_and_what_to_do_next(cli: Cli, tmp_path: Path) -> None:
     write_question(tmp_path)
-    with few_people():
+    with few_inputs():
         code, out, err = cli("audit", SPEC, "-o", "out", "--workers", "1")
     assert code == 1
     assert err == ""
@@ -67,7 +67,7 @@ def test_an_unfair_audit_tells_the_story_and_what_to_do_next(cli: Cli, tmp_path:
 
 def test_a_fair_audit_ends_with_0_and_json_is_one_object(cli: Cli, tmp_path: Path) -> None:
     write_question(tmp_path, weight=0.0)
-    with few_people():
+    with few_inputs():
         code, out, err = cli("audit", SPEC, "-o", "out", "--json")
     told = json.loads(out)
     assert (code, err) == (0, "")
@@ -80,7 +80,7 @@ def test_a_fair_audit_ends_with_0_and_json_is_one_object(cli: Cli, tmp_path: Pat
 
 def test_quiet_says_the_verdict_and_where_to_read(cli: Cli, tmp_path: Path) -> None:
     write_question(tmp_path, weight=0.0)
-    with few_people():
+    with few_inputs():
         code, out, _ = cli("audit", SPEC, "-o", "out", "-q")
     assert code == 0
     assert [line.partition(":")[0] for line in out.splitlines()] == ["FAIR", "Report"]
@@ -95,7 +95,7 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,y,sex,said\n1,1,Male,yes\n1,1,Female,no\n", encoding="utf-8")
     code, out, _ = cli("audit", SPEC, "-o", "out")
     assert code == 1
-    assert "No repair: recorded decisions have no network that could be looked into." in out
+    assert "No repair: population.prediction: recorded decisions have no network that could be repaired;" in out
     assert "check  fairchain recheck out/certificate.json --data rows.csv" in out.splitlines()
 
 
@@ -104,10 +104,10 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
     [
         (("none.toml", "-o", "out"), "none.toml"),
         ((SPEC,), "Missing option '-o' / '--output'"),
-        ((SPEC, "-o", "full"), "is not empty and holds no audit"),
-        ((SPEC, "-o", "out", "--model", "none.onnx"), "there is no such network"),
-        ((SPEC, "-o", "out", "--data", "none.csv"), "none.csv"),
-        ((SPEC, "-o", "out", "--label", "truth"), "give them with --data"),
+        ((SPEC, "-o", "full"), "is not empty and contains no audit"),
+        ((SPEC, "-o", "out", "--model", "none.onnx"), "file not found"),
+        ((SPEC, "-o", "out", "--labelled", "none.csv"), "none.csv"),
+        ((SPEC, "-o", "out", "--label", "truth"), "give the rows with --labelled"),
     ],
 )
 def test_bad_input_is_one_message_and_nothing_is_written(
@@ -126,7 +126,7 @@ def test_bad_input_is_one_message_and_nothing_is_written(
 def test_the_help_has_an_example(cli: Cli) -> None:
     code, out, _ = cli("audit", "--help")
     assert code == 0
-    assert "Example: fairchain audit audit.toml -o audit --data people.csv" in out
+    assert "Example: fairchain audit audit.toml -o audit --labelled rows.csv" in out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="another way to interrupt")
@@ -153,7 +153,7 @@ def test_on_a_terminal_the_stages_are_told_on_standard_error(
 ) -> None:
     write_question(tmp_path, weight=0.0)
     monkeypatch.setattr("fairchain.cli.audit.wanted", lambda quiet: not quiet)
-    with few_people():
+    with few_inputs():
         cli("audit", SPEC, "-o", "out")
         _, out, err = cli("audit", SPEC, "-o", "out")
     assert out.startswith("FAIR")

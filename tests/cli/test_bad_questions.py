@@ -143,22 +143,17 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "rows that are not said to be anybody": (GOOD, ["--data", "people.csv"], ["--as population", "--as sample"]),
     "--as without data": (GOOD, ["--as", "population"], ["audit.json", "path", "people.csv"]),
     "--label without data": (GOOD, ["--label", "truth"], ["audit.json", "--data"]),
-    "--prediction without data": (GOOD, ["--prediction", "decision"], ["audit.json", "--predictions"]),
+    "--prediction without data": (GOOD, ["--prediction", "decision"], ["audit.json", "--data"]),
     "--data for a Bayesian network": (ask(nodes(*NODES)), ["--data", "people.csv"], ["audit.json", "--as"]),
-    "two tables": (
-        GOOD,
-        ["--predictions", "people.csv", "--data", "people.csv", "--prediction", "decision"],
-        ["--predictions", "--data"],
-    ),
     "a model and recorded decisions": (
         GOOD,
-        ["--predictions", "people.csv", "--prediction", "decision", "--model", "network.onnx"],
+        ["--data", "people.csv", "--prediction", "decision", "--model", "network.onnx"],
         ["population.prediction", "no model", "remove one"],
     ),
     "individual with recorded decisions": (
         ask(rows(prediction="decision")),
         ["--kind", "individual"],
-        ["audit.json", "property.kind", "recorded decisions cannot be asked"],
+        ["audit.json", "property.kind", "recorded decisions cannot give them"],
     ),
     "ratio with epsilon": (
         ask(("guarantee.epsilon", 0.1)),

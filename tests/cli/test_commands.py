@@ -134,9 +134,9 @@ def test_a_demo_with_a_report_names_it_and_refuses_a_folder_with_something_else(
 
 def test_the_demo_leaves_a_spec_to_start_from(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
-    assert cli("demo", "bank", "--save", folder)[0] == 0
+    assert cli("demo", "bank", "-o", folder)[0] == 0
     assert cli("verify", folder / "bank.toml")[0] == 0
-    code, _, err = cli("demo", "bank", "--save", folder)
+    code, _, err = cli("demo", "bank", "-o", folder)
     assert code == 2
     assert "exists already" in err
 
@@ -167,11 +167,11 @@ def test_data_sets_are_removed_by_name_or_all_at_once(
     for name in ("census", "credit"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").write_bytes(bytes(1_500_000))
-    assert cli("data", "remove", "census", "bank") == (0, "census: 1.5 MB removed\nbank: was not here\n", "")
+    assert cli("data", "remove", "census", "bank") == (0, "census: 1.5 MB removed\nbank: was not in the cache\n", "")
     code, out, _ = cli("data", "remove", "--all", "--json")
     assert (code, json.loads(out)["removed_bytes"]["credit"]) == (0, 1_500_000)
     assert not list(tmp_path.iterdir())
-    assert cli("data", "remove", "--all")[1] == "No data set was here.\n"
+    assert cli("data", "remove", "--all")[1] == "The cache has no data set.\n"
     for arguments in ((), ("--all", "census")):
         code, _, err = cli("data", "remove", *arguments)
         assert code == 2

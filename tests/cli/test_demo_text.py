@@ -69,7 +69,7 @@ def test_yes_is_not_asked_again(empty: list[Any]) -> None:
 @pytest.mark.usefixtures("filled")
 def test_both_readings_of_both_questions_run_offline(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.fetch, "download", None)
-    code, out, _ = cli("demo", "text", "--json", "--save", tmp_path / "audit")
+    code, out, _ = cli("demo", "text", "--json", "-o", tmp_path / "audit")
     assert code == 0
     answers = json.loads(out)
     assert list(answers) == TITLES
@@ -87,7 +87,7 @@ def test_the_words_of_a_demo_are_those_of_a_verdict(cli: Cli) -> None:
     code, out, err = cli("demo", "text")
     assert (code, err) == (0, "")
     assert [title for title in TITLES if f"{title} ─" not in out] == []
-    assert "fairchain demo text --save my-audit" in out
+    assert "fairchain demo text -o my-audit" in out
 
 
 def test_readings_of_texts_are_for_texts(cli: Cli) -> None:

@@ -42,7 +42,7 @@ def test_people_see_tables_with_bars_a_statement_and_a_witness(
     assert "... and 16 more: --top 19, or --json" in lines
     assert any(line.startswith("layer5 ") for line in lines)
     assert "Kendall's tau" in shown
-    assert "One person, two decisions: good as age=" in shown
+    assert "One individual, two decisions: good as age=" in shown
     assert "all of them together with probability at least 1 - 1e-06" in shown
 
 
@@ -97,7 +97,7 @@ def test_rows_of_a_table_are_named(
     cells = (f"{value:g}" if isinstance(value, float) else str(value) for value in columns.values())
     table.write_text(",".join(columns) + "\n" + ",".join(cells) + "\n", encoding="utf-8")
     code, shown, _ = ended(
-        ["explain", CENSUS, "--units", "layer5", "--rounds", "500", "--data", str(table)], monkeypatch, capsys
+        ["explain", CENSUS, "--units", "layer5", "--rounds", "500", "--rows", str(table)], monkeypatch, capsys
     )
     assert code == 0
     assert "Row 1: " in shown
@@ -108,9 +108,9 @@ def test_rows_of_a_table_are_named(
     ("arguments", "message"),
     [
         (["explain", "nowhere.toml"], "nowhere.toml"),
-        (["explain", CREDIT, "--units", "layer77"], "there is features, layer1, layer2, layer3, layer4, layer5 (spec:"),
+        (["explain", CREDIT, "--units", "layer77"], "expected features, layer1, layer2, layer3, layer4, layer5 (spec:"),
         (["explain", CREDIT, "--delta", "2"], "delta"),
-        (["explain", CREDIT, "--data", "nobody.csv"], "nobody.csv"),
+        (["explain", CREDIT, "--rows", "nobody.csv"], "nobody.csv"),
         (["explain", CREDIT, "--rounds", "0"], "--rounds"),
     ],
 )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import json
+import operator
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,6 +20,8 @@ import pytest
 
 from fairchain.certificate_format import digest
 from fairchain.monitoring import lines
+from fairchain.system import atomic_write
+from fairchain.system.interrupts import raising
 from tests.cli.decisions import ASK, EQUAL, FAIR, UNFAIR, Command, as_csv, as_jsonl, moment, people, says
 
 
@@ -135,7 +142,7 @@ class TestState:
         path.write_bytes(data[:-1])
         ended = monitor(path, *ASK, "--state", state, "--json")
         assert ended.reports[-1]["rows"] == 49
-        assert "left for the next time" in ended.err
+        assert "the next run reads it" in ended.err
         assert monitor(path, *ASK, "--json").reports[-1]["rows"] == 50
         path.write_bytes(data)
         assert monitor(path, *ASK, "--state", state, "--json").reports[-1]["rows"] == 50
@@ -296,8 +303,48 @@ def test_ctrl_c_and_sigterm_keep_the_state(number: int, code: int, tmp_path: Pat
     state = tmp_path / "s.json"
     program = watching(state)
     program.send_signal(number)
-    _, err = program.communicate(timeout=30)
-    assert program.returncode == code
-    assert b"Stopped after 500 rows" in err or b"interrupted" in err
+    # The input stays open until the process has ended: its end would end the monitor too, maybe before the signal does.
+    assert program.wait(timeout=30) == code
+    _, err = program.communicate()
+    assert b"Stopped after 500 rows" in err
     assert sum(group["rows"] for group in json.loads(state.read_bytes())["groups"]) == 500
     assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_last_state_is_written_does_not_lose_it(
+    number: int, tmp_path: Path, monitor: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a stream cannot be read again."""
+
+    def place(contents: dict[Path, bytes], **options: Any) -> None:
+        os.kill(os.getpid(), number)
+        atomic_write.place(contents, **options)
+
+    # Without the command's own handler this signal would end the tests.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        monkeypatch.setattr("fairchain.monitoring.state.place", place)
+        ended = monitor(*ASK, "--state", tmp_path / "s.json", "--json", stdin=as_csv(people(500, EQUAL)))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (ended.code, ended.reports[-1]["rows"]) == (3, 500)
+    state = json.loads((tmp_path / "s.json").read_bytes())
+    assert sum(group["rows"] for group in state["groups"]) == 500
+
+
+def test_a_signal_just_before_a_wait_for_input_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between it and the wait Python has no instruction after which it looks for signals."""
+    (read, write), wait = os.pipe(), select.select
+    send = functools.partial(ctypes.CDLL(None)["raise"], int(signal.SIGINT))
+
+    def just_before(*arguments: Any) -> Any:
+        assert arguments[-1] < 1
+        return list(map(operator.call, [send, functools.partial(wait, *arguments)]))[-1]
+
+    monkeypatch.setattr(select, "select", just_before)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(read))
+    with pytest.raises(KeyboardInterrupt), raising(KeyboardInterrupt):
+        next(lines.LineSource(None).blocks(1, keep_unfinished=False))
+    sys.stdin.close()
+    os.close(write)

@@ -126,7 +126,7 @@ COMMANDS: dict[str, list[object]] = {
     "recheck": ["recheck", "{certificate}", "--model", example("census").with_suffix(".onnx"), "-q"],
     "explain": ["explain", example("census"), "--units", "features", "--rounds", "64"],
     "query": ["query", example("census"), 'P=? [ F "Y=>50K" ]', "--rounds", "64"],
-    "export": ["export", example("census"), "--to", "drn", "--rounds", "64"],
+    "export": ["export", example("census"), "--format", "drn", "--rounds", "64"],
     "monitor": ["monitor", "{decisions}", *MONITOR],
     "card": ["card", "{certificate}"],
     "compare": ["compare", "{certificate}", "{certificate}"],
@@ -192,17 +192,17 @@ def test_no_command_ends_with_a_verdict_when_its_output_fails(
 def test_an_audit_that_cannot_be_kept_tells_the_verdict(
     cli: Cli, tmp_path: Path, filename: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairchain.auditing import checkpoints as shelf
+    from fairchain.auditing import checkpoints
     from fairchain.errors import OutputError
 
-    place = shelf.place
+    place = checkpoints.place
 
     def full(contents: dict[Path, bytes], **more: Any) -> None:
         if filename in {path.name for path in contents}:
             raise OutputError(f"{filename}: cannot be written (No space left on device)")
         place(contents, **more)
 
-    monkeypatch.setattr(shelf, "place", full)
+    monkeypatch.setattr(checkpoints, "place", full)
     code, _, err = cli("audit", example("census"), "-o", tmp_path / "audit")
     assert code == 2
     assert err.startswith(f"fairchain: {filename}: cannot be written (No space left on device); the verdict was FAIR: ")

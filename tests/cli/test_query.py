@@ -19,11 +19,11 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return Cli(monkeypatch, capsys)
 
 
-LEARN = ["--protected", "sex", "--states", "capital-gain:bins=5", "--rounds", "2000"]
+LEARN = ["--protected", "sex", "--units", "capital-gain:bins=5", "--rounds", "2000"]
 
 
 def test_a_query_prints_value_bounds_and_what_the_chain_is(cli: Cli) -> None:
-    code_found, out, _err = cli("query", CENSUS, 'P=? [ F "Y=>50K" ]', "--state", "sex=Female", *LEARN)
+    code_found, out, _err = cli("query", CENSUS, 'P=? [ F "Y=>50K" ]', "--start", "sex=Female", *LEARN)
     assert code_found == 0
     first, second = out.splitlines()
     assert first.startswith("0.9")
@@ -45,14 +45,14 @@ def test_a_formula_that_is_true_or_false_sets_the_exit_code(cli: Cli, bound: str
 
 
 def test_a_shared_chain_says_how_far_it_may_be_off(cli: Cli) -> None:
-    _code_found, out, _err = cli("query", CENSUS, 'P=? [ F "Y=>50K" ]', "--kind", "shared", *LEARN)
+    _code_found, out, _err = cli("query", CENSUS, 'P=? [ F "Y=>50K" ]', "--chain", "shared", *LEARN)
     assert "A shared chain forgets the group" in out
 
 
 @pytest.mark.parametrize("form", ["drn", "json", "explicit"])
 def test_a_chain_that_was_exported_can_be_asked(cli: Cli, form: str) -> None:
     name = {"drn": "chain.drn", "json": "chain.json", "explicit": "chain.tra"}[form]
-    assert cli("export", CENSUS, "--to", form, "-o", name, *LEARN)[0] == 0
+    assert cli("export", CENSUS, "-o", name, *LEARN)[0] == 0
     direct = cli("query", CENSUS, 'P=? [ F "Y=>50K" ]', "--json", *LEARN)
     again = cli("query", name, 'P=? [ F "Y=>50K" ]', "--json")
     assert json.loads(again[1])["value"] == pytest.approx(json.loads(direct[1])["value"], abs=1e-12)
@@ -60,7 +60,7 @@ def test_a_chain_that_was_exported_can_be_asked(cli: Cli, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["prism", "dot", "drn", "json"])
 def test_without_a_file_it_goes_to_standard_output(cli: Cli, form: str) -> None:
-    code_found, out, _err = cli("export", CENSUS, "--to", form, *LEARN)
+    code_found, out, _err = cli("export", CENSUS, "--format", form, *LEARN)
     assert code_found == 0
     assert len(out.splitlines()) > 5
     assert list(Path.cwd().iterdir()) == []
@@ -69,21 +69,21 @@ def test_without_a_file_it_goes_to_standard_output(cli: Cli, form: str) -> None:
 MISTAKES = {
     "a typo": (['P=? [ F "Y=>50K" '], "column"),
     "no such label": (['P=? [ F "Y=>50k" ]'], "Y=>50K"),
-    "no such state": (['P=? [ F "Y=>50K" ]', "--state", "sex=Femal"], "sex=Femal"),
-    "no such tensor": (['P=? [ F "Y=>50K" ]', "--states", "leyer3"], "did you mean layer3"),
-    "too many clusters": (['P=? [ F "Y=>50K" ]', "--states", "layer5:kmeans=5000"], "at most 64 parts"),
-    "more parts than values": (['P=? [ F "Y=>50K" ]', "--states", "capital-loss:quantiles=1000"], "distinct"),
-    "a number for nothing": (['P=? [ F "Y=>50K" ]', "--states", "layer5[0]:sign=5"], "sign takes no number"),
-    "no such way": (['P=? [ F "Y=>50K" ]', "--states", "age:deciles"], 'no way "deciles"'),
-    "no such feature": (['P=? [ F "Y=>50K" ]', "--states", "capitol-gain"], "did you mean capital-gain?"),
+    "no such state": (['P=? [ F "Y=>50K" ]', "--start", "sex=Femal"], "sex=Femal"),
+    "no such tensor": (['P=? [ F "Y=>50K" ]', "--units", "leyer3"], "did you mean layer3"),
+    "too many clusters": (['P=? [ F "Y=>50K" ]', "--units", "layer5:kmeans=5000"], "at most 64 parts"),
+    "more parts than values": (['P=? [ F "Y=>50K" ]', "--units", "capital-loss:quantiles=1000"], "distinct"),
+    "a number for nothing": (['P=? [ F "Y=>50K" ]', "--units", "layer5[0]:sign=5"], "sign takes no number"),
+    "no such way": (['P=? [ F "Y=>50K" ]', "--units", "age:deciles"], 'unknown method "deciles"'),
+    "no such feature": (['P=? [ F "Y=>50K" ]', "--units", "capitol-gain"], "did you mean capital-gain?"),
     "a unit twice": (
-        ['P=? [ F "Y=>50K" ]', "--states", "age", "--states", "age:quantiles=3"],
-        "age is asked for tw",
+        ['P=? [ F "Y=>50K" ]', "--units", "age", "--units", "age:quantiles=3"],
+        "age is requested tw",
     ),
-    "the groups again": (['P=? [ F "Y=>50K" ]', "--states", "race"], "groups are made from race already"),
+    "the groups again": (['P=? [ F "Y=>50K" ]', "--units", "race"], "race already defines the groups"),
     "a rule for nothing": (['P=? [ F "Y=>50K" ]', "--rule", "paper"], "give epsilon"),
     "no evidence": (
-        ['P=? [ X "Y=>50K" ]', "--states", "age:bins=4.2,4.6", "--state", "race=White & 4.2 <= age < 4.6"],
+        ['P=? [ X "Y=>50K" ]', "--units", "age:bins=4.2,4.6", "--start", "race=White & 4.2 <= age < 4.6"],
         "never seen",
     ),
 }
@@ -100,10 +100,10 @@ def test_a_mistake_is_one_message_and_exit_code_2(cli: Cli, name: str) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    ["--states age", "--kind shared", "--epsilon 0.1", "--rounds 7", "--delta 0.1", "--protected sex", "--seed 1"],
+    ["--units age", "--chain shared", "--epsilon 0.1", "--rounds 7", "--delta 0.1", "--protected sex", "--seed 1"],
 )
 def test_a_chain_that_is_read_is_not_learned_with_options(cli: Cli, option: str) -> None:
-    assert cli("export", CENSUS, "--to", "json", "-o", "c.json", *LEARN)[0] == 0
+    assert cli("export", CENSUS, "-o", "c.json", *LEARN)[0] == 0
     assert cli("query", "c.json", 'P=? [ F "Y=>50K" ]')[0] == 0
     code, out, err = cli("query", "c.json", 'P=? [ F "Y=>50K" ]', *option.split())
     assert (code, out) == (2, "")
@@ -112,7 +112,7 @@ def test_a_chain_that_is_read_is_not_learned_with_options(cli: Cli, option: str)
 
 
 @pytest.mark.parametrize(
-    "arguments", [("query", CENSUS, 'P=? [ F "Y=>50K" '), ("export", CENSUS, "--to", "dot", "--intervals")]
+    "arguments", [("query", CENSUS, 'P=? [ F "Y=>50K" '), ("export", CENSUS, "--format", "dot", "--intervals")]
 )
 def test_what_can_be_said_at_once_does_not_wait_for_a_chain(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
@@ -122,9 +122,9 @@ def test_what_can_be_said_at_once_does_not_wait_for_a_chain(
 
 
 def test_what_a_file_says_about_its_chain_may_be_anything(cli: Cli) -> None:
-    assert cli("export", CENSUS, "--to", "json", "-o", "c.json", *LEARN)[0] == 0
+    assert cli("export", CENSUS, "-o", "c.json", *LEARN)[0] == 0
     content = json.loads(Path("c.json").read_text())
-    content["about"] = {"rounds": "many", "fidelity": [1], "sound": 0, "kind": {}, "filler": "x" * 9000}
+    content["metadata"] = {"rounds": "many", "fidelity": [1], "sound": 0, "kind": {}, "filler": "x" * 9000}
     # Other programs write keys in an order of their own.
     Path("c.json").write_text(json.dumps(dict(sorted(content.items()))))
     code, out, err = cli("query", "c.json", 'P=? [ F "Y=>50K" ]')
@@ -133,13 +133,26 @@ def test_what_a_file_says_about_its_chain_may_be_anything(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "form", "output"),
-    [("c.json", "dot", "c.json"), ("c.json", "dot", "./c.json"), ("c.tra", "explicit", "c"), ("c.tra", "drn", "c.lab")],
+    ("source", "output"), [("c.json", "c.json"), ("c.json", "./c.json"), ("c.tra", "c.tra"), ("c.tra", "c.lab")]
 )
-def test_a_chain_is_never_written_over_what_it_is_read_from(cli: Cli, source: str, form: str, output: str) -> None:
-    assert cli("export", CENSUS, "--to", "explicit" if source == "c.tra" else "json", "-o", source, *LEARN)[0] == 0
+def test_a_chain_is_never_written_over_what_it_is_read_from(cli: Cli, source: str, output: str) -> None:
+    assert cli("export", CENSUS, "-o", source, *LEARN)[0] == 0
     before = {path.name: path.read_bytes() for path in Path.cwd().iterdir()}
-    code, _out, err = cli("export", source, "--to", form, "-o", output)
+    code, _out, err = cli("export", source, "-o", output)
     assert code == 2
     assert "is what the chain is read from" in err
     assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--output FILE, whose suffix is the format, or --format"),
+        (["-o", "c.dot", "--format", "dot"], "--output FILE, whose suffix is the format, or --format"),
+        (["-o", "chain"], "chain"),
+    ],
+)
+def test_the_format_is_the_suffix_of_the_file(cli: Cli, options: list[str], message: str) -> None:
+    code, _, err = cli("export", CENSUS, *options)
+    assert code == 2
+    assert message in err

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from fairchain.errors import OutputError
-from fairchain.repairing.evaluation import CandidateTrial, Score
 from fairchain.repairing.parameters import Shifts
+from fairchain.repairing.search import CandidateTrial, Score
 from tests.cli.test_commands import Cli
 from tests.networks import save
 from tests.repairing.builders import asked, fragile, labelled
 
-QUICK = ["--iterations", "1", "--units", "0", "--workers", "1"]
+QUICK = ["--iterations", "1", "--max-units", "0", "--workers", "1"]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_repair_writes_three_files_and_says_what_it_did(cli: Cli, tmp_path: Pa
         writer = csv.writer(file)
         writer.writerow(rows)
         writer.writerows(zip(*rows.values(), strict=True))
-    code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--data", "rows.csv", *QUICK)
+    code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--labelled", "rows.csv", *QUICK)
     assert code == 0
     assert err == ""
     assert out.startswith("REPAIRED: the largest gap is")

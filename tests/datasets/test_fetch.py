@@ -40,7 +40,7 @@ def make_source(wheel_sha256: str) -> DataSource:
     return DataSource(
         name="toy",
         wheel=Wheel("toy==1.0", wheel_sha256, 0.1),
-        members=(ArchiveMember(MEMBER, digest(CONTENT), len(CONTENT), columns=2),),
+        members=(ArchiveMember(MEMBER, digest(CONTENT), columns=2),),
         rows=2,
         columns=2,
         licence="CC0 1.0",
@@ -191,7 +191,7 @@ def test_a_failed_download_says_why_and_what_to_do(
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no data set 'adult'; known are census, credit, bank"):
+    with pytest.raises(DataError, match="unknown data set 'adult'; expected one of census, credit, bank"):
         datasets.get("adult", cache=tmp_path)
 
 
@@ -335,7 +335,7 @@ def test_word_vectors_must_be_an_array_of_the_right_width(tmp_path: Path) -> Non
         datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])
     np.save(vectors, np.zeros((3, 50), dtype=np.float32))
     words.write_bytes(b"the\nof the\n")
-    with pytest.raises(DataError, match="line 2 is no word"):
+    with pytest.raises(DataError, match="line 2 is not a word"):
         datasets.get("glove", cache=tmp_path / "cache", file=[vectors, words])
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from fairchain import datasets
-from fairchain.datasets.comments import comments_file
-from fairchain.datasets.prepare import words_file
+from fairchain.datasets.prepare import comments_file, words_file
 from fairchain.datasets.tables import write_table
 from fairchain.errors import DataError
 

@@ -152,7 +152,7 @@ def test_missing_numbers_leave_rows_out_and_most_of_them_is_a_warning() -> None:
 def test_columns_that_number_people_are_no_inputs_of_a_narrower_network() -> None:
     made = draft({"id": list(range(400)), **numbers()}, by_hours())
     assert list(features(made)) == ["age", "hours", "sex"]
-    assert any('no inputs, since the network takes fewer values: "id"' in text for text in made.about("feature"))
+    assert any('not inputs, since the network takes fewer values: "id"' in text for text in made.about("feature"))
 
 
 def test_a_network_that_wants_other_columns_is_refused_with_what_to_do() -> None:

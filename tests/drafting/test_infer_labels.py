@@ -22,7 +22,7 @@ def test_the_label_may_be_the_only_column_that_is_no_input(tmp_path: Path) -> No
     del people["job"]
     made = draft(people, named(tmp_path / "network.onnx"))
     assert made.spec.population.label == "what_came_of_it"  # type: ignore[union-attr]
-    assert "since it is no input" in made.about("population.label")[0]
+    assert "since the model does not take it" in made.about("population.label")[0]
 
 
 def test_the_label_may_be_the_last_column_if_the_width_says_so() -> None:
@@ -86,9 +86,9 @@ def test_every_label_is_looked_at_if_no_name_tells_which_is_hoped_for() -> None:
 @pytest.mark.parametrize(
     ("network", "decision", "why"),
     [
-        (one_score(), "logit", "Some scores lie below 0 or above 1, so they are no probabilities."),
+        (one_score(), "logit", "Some scores are below 0 or above 1, so they are not probabilities."),
         (one_score("Sigmoid"), "probability", "The network ends in a Sigmoid."),
-        (one_score("Clip", 0.01), "logit", "Some scores lie below 0"),
+        (one_score("Clip", 0.01), "logit", "Some scores are below 0"),
         (by_hours(end="Sigmoid"), "argmax", "Guess: the largest of the 2 outputs is the class."),
     ],
 )

@@ -118,7 +118,11 @@ def test_a_name_is_looked_at_as_what_it_stands_for(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("model", "words"),
-    [("model.pkl", "a pickle can run any code"), ("model.txt", "is not read; give one of"), (3, "int: ")],
+    [
+        ("model.pkl", "a pickle can run any code"),
+        ("model.txt", "is not read; give one of"),
+        (3, "an object of type int"),
+    ],
 )
 def test_what_cannot_be_loaded_is_refused_before_the_table_is_read(tmp_path: Path, model: Any, words: str) -> None:
     if isinstance(model, str):

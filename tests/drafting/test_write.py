@@ -118,7 +118,7 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "spec.toml"
     path.write_text("mine")
     made = draft(numbers(), by_hours())
-    with pytest.raises(SpecError, match=r"spec\.toml: exists already; give another name with -o, or --force"):
+    with pytest.raises(SpecError, match=r"spec\.toml: exists already; give another name with --output, or --force"):
         save_spec(made, path)
     assert path.read_text() == "mine"
     save_spec(made, path, force=True)

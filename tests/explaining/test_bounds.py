@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fairchain.explaining.effect_bounds import SIGNS, effects, mean_bounds, sensitivities, spreads
-from fairchain.explaining.effect_counts import STEPS, Look
+from fairchain.explaining.effect_counts import STEPS, EffectCounts
 from fairchain.statistics import Interval, Tally, count_together
 from fairchain.statistics.intervals import pair_bounds
 
@@ -19,20 +19,20 @@ DELTA, RUNS = 0.2, 300
 MOST = int(RUNS * DELTA + 4.3 * math.sqrt(RUNS * DELTA * (1 - DELTA)))
 
 
-def look(rounds: int, **arrays: NDArray[np.int64]) -> Look:
+def counts(rounds: int, **arrays: NDArray[np.int64]) -> EffectCounts:
     nothing = np.zeros((1, 1, 1), np.int64)
     fields = {"together": nothing, "now": nothing, "changed": nothing, "shift": nothing, "states": nothing}
     fields |= {"joint": nothing, "minus": nothing, "plus": nothing}
-    return Look(rounds=rounds, evaluations=0, shift_rounds=1, **(fields | arrays))
+    return EffectCounts(rounds=rounds, evaluations=0, shift_rounds=1, **(fields | arrays))
 
 
-def drawn_effects(rng: np.random.Generator, chances: NDArray[np.float64], rounds: int) -> Look:
+def drawn_effects(rng: np.random.Generator, chances: NDArray[np.float64], rounds: int) -> EffectCounts:
     """Many runs with three units each, of their own joint distribution of the value now and under intervention."""
     cells = np.stack([rng.multinomial(rounds, unit.ravel(), RUNS) for unit in chances], axis=1).reshape(-1, 9)
     now, then = np.indices((3, 3)).reshape(2, 9) - 1
     minus = np.stack([cells[:, now - then == step].sum(axis=1) for step in STEPS], axis=1)
     plus = np.stack([cells[:, now + then == step].sum(axis=1) for step in STEPS], axis=1)
-    return look(rounds, minus=minus, plus=plus)
+    return counts(rounds, minus=minus, plus=plus)
 
 
 @pytest.mark.parametrize("rounds", [50, 1000])
@@ -70,7 +70,7 @@ def test_an_effect_is_what_the_gap_loses_whichever_group_is_better_off_then() ->
         now_, then_ = np.indices((3, 3)) - 1
         minus = np.array([[cells[now_ - then_ == step].sum() for step in STEPS]])
         plus = np.array([[cells[now_ + then_ == step].sum() for step in STEPS]])
-        (found,) = effects(look(1000, minus=minus, plus=plus), 0.05)
+        (found,) = effects(counts(1000, minus=minus, plus=plus), 0.05)
         assert found.estimate == pytest.approx(effect)
         assert found.low < effect < found.high
 
@@ -90,12 +90,12 @@ def test_nothing_is_divided_by_zero_where_all_rounds_are_alike() -> None:
     assert (np.abs([low, high]) <= 2).all()
 
 
-def drawn_states(rng: np.random.Generator, chances: NDArray[np.float64], rounds: int) -> Look:
+def drawn_states(rng: np.random.Generator, chances: NDArray[np.float64], rounds: int) -> EffectCounts:
     """One run: coupled rounds of three groups and a unit of three states; the label follows the state."""
     states = (rng.random((1, rounds)) > np.cumsum(chances, axis=1)[:, :2, None]).sum(axis=1).reshape(3, rounds)
     got = rng.random((3, rounds)) < np.array([0.2, 0.5, 0.9])[states]
     joint = np.array([np.count_nonzero((states == state) & got, axis=1) for state in range(3)])
-    return look(rounds, states=count_together(states, range(3)), joint=joint)
+    return counts(rounds, states=count_together(states, range(3)), joint=joint)
 
 
 def test_sensitivities_lie_in_their_intervals_with_the_promised_probability() -> None:
@@ -105,7 +105,7 @@ def test_sensitivities_lie_in_their_intervals_with_the_promised_probability() ->
     truth = float((joint * (chances.max(axis=0) - chances.min(axis=0))).sum())
     runs = [drawn_states(rng, chances, 500) for _ in range(RUNS)]
     parts = {name: np.concatenate([getattr(run, name) for run in runs]) for name in ("states", "joint")}
-    found = sensitivities(look(500, **parts), [3] * RUNS, shares, DELTA * RUNS)
+    found = sensitivities(counts(500, **parts), [3] * RUNS, shares, DELTA * RUNS)
     assert missing(found, np.array([truth])) <= MOST
     assert all(interval.low <= interval.estimate <= interval.high < interval.low + 0.25 for interval in found)
 

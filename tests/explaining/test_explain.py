@@ -12,7 +12,7 @@ import pytest
 
 from fairchain import Coupled, ModelError, SpecError, example
 from fairchain.explaining import Explanation, explain
-from fairchain.explaining.ranking import agreement
+from fairchain.explaining.effect_bounds import agreement
 from fairchain.models import OnnxModel
 from tests.explaining.builders import PEOPLE, loaded, random_layers, small_spec
 from tests.networks import constant, graph, node, value
@@ -96,10 +96,10 @@ def test_a_fair_network_is_explained_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"units": ["layer9"]}, 'no feature or hidden layer "layer9"; there is features, layer1, layer2'),
+        ({"units": ["layer9"]}, 'unknown feature or hidden layer "layer9"; expected features, layer1, layer2'),
         ({"units": ["layer1[7]"]}, '"layer1" has 5 units, numbered from 0'),
         ({"units": ["group"]}, "group: is protected"),
-        ({"method": "zero"}, 'method: there is no "zero"; there is default, resample, mean'),
+        ({"method": "zero"}, 'method: unknown name "zero"; expected one of default, resample, mean'),
         ({"rounds": 0}, "rounds: found 0"),
     ],
 )
@@ -111,7 +111,7 @@ def test_what_cannot_be_asked_is_said(changes: dict[str, Any], message: str) -> 
 
 
 def test_a_python_function_cannot_be_looked_into() -> None:
-    with pytest.raises(ModelError, match="only a network that onnxruntime runs can be looked into"):
+    with pytest.raises(ModelError, match="only a network that onnxruntime runs can be explained"):
         explain(lambda rows: np.zeros((len(rows), 2)), small_spec())
 
 
@@ -214,7 +214,7 @@ def test_people_whose_share_changes_are_explained_for_the_individual_property() 
     asked = small_spec(property=changes)
     found = explain(loaded(LAYERS, asked), asked, rounds=2000)
     assert found.gap.low > 0
-    assert str(found).startswith("The share of people decided differently as group=")
+    assert str(found).startswith("The share of individuals decided differently as group=")
     assert not found.fair
     assert found.units[0].effect.estimate > 0
 

@@ -13,17 +13,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fuzzing.run import MOST_MEGABYTES, MOST_SECONDS, Result, fuzz, shared_out
+from tests.fuzzing.run import ENDS, MOST_MEGABYTES, MOST_SECONDS, Result, fuzz, shared_out
 from tests.fuzzing.targets import TARGETS
 
-COLUMNS = ("mutants", "accepted", "refused", "isolated", "failed", "slowest", "memory")
+COLUMNS = ("mutants", *ENDS, "slowest", "memory")
 HEAD = f"{'format':18}" + "".join(f"{name:>10}" for name in COLUMNS)
 
 
 def line(result: Result) -> str:
     """Return a line of the table."""
     counts = {**result.counts, "failed": max(result.counts["failed"], len(result.failures))}
-    numbers = (result.mutants, *(counts[key] for key in COLUMNS[1:5]))
+    numbers = (result.mutants, *(counts[key] for key in ENDS))
     shown = "".join(f"{number:10,}" for number in numbers)
     return f"{result.name:18}{shown}{result.slowest[0]:8.2f} s{result.megabytes:7,} MB"
 

@@ -27,6 +27,8 @@ MOST_MEGABYTES = 1500
 # Before the first mutant packages are imported and whole files are made.
 MOST_START = 180.0
 PROGRAM = "from fairchain.cli import main; main()"
+# How a mutant ends: "cautious" is a refusal that no trial gives a reason for, "isolated" a crash in a child process.
+ENDS = ("accepted", "refused", "cautious", "isolated", "failed")
 # Mutants of one process.
 PART = 500
 
@@ -36,7 +38,7 @@ class Result:
     """How the mutants of a target ended."""
 
     name: str
-    counts: dict[str, int] = field(default_factory=lambda: {"accepted": 0, "refused": 0, "failed": 0, "isolated": 0})
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENDS, 0))
     failures: dict[int, str] = field(default_factory=dict)
     slowest: tuple[float, int] = (0.0, 0)
     megabytes: int = 0

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from fairchain.errors import DataError
+from fairchain.errors import DataError, FairchainError
 from fairchain.examples import example
 from fairchain.spec import Spec, load_spec, parse_spec, revise
 from tests.fuzzing.mutate import zipped
@@ -31,6 +32,10 @@ from tests.questions import category, integer, question, spec
 
 EXAMPLES = ("census", "credit", "bank")
 MODEL_BYTES, MODEL_SECONDS = 2**28, 1
+
+
+class CautiousRefusalError(FairchainError):
+    """A refusal for which trials of the file show no reason."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Target:
         How many of 100 mutants of a whole run it gets, about: fewer where each is slow.
     isolated
         Whether the product reads such files in a child process, so that a crash of the reader is a refusal.
+    generate
+        Makes a new file for each number, in place of a damaged one.
     """
 
     kind: str
@@ -62,6 +69,7 @@ class Target:
     needs: tuple[str, ...] = ()
     share: float = 4.0
     isolated: bool = False
+    generate: Callable[[Random], bytes] | None = None
 
     @property
     def available(self) -> bool:
@@ -115,6 +123,18 @@ def _sizes() -> list[int]:
 def likely(size: int) -> int:
     """Return the place of the question that a network of this size probably answers."""
     return min(int(np.argmin([abs(size - known) for known in _sizes()])), len(_questions()) - 1)
+
+
+def _generate_graph(dice: Random) -> bytes:
+    from tests.fuzzing.graphs import random_graph
+
+    return random_graph(dice)
+
+
+def _check_graph(path: Path) -> None:
+    from tests.fuzzing.graphs import check_graph
+
+    check_graph(path)
 
 
 def _socrates() -> list[bytes]:
@@ -298,9 +318,11 @@ def _parquet() -> list[bytes]:
 
 def _unpack_parquet(path: Path) -> object:
     """Unpack it as the product's child process does, without starting one for each file."""
+    from fairchain.tables import TableLimits
     from fairchain.tables.parquet import answer
 
-    return [len(buffers) for _, buffers in answer(path, 10**7, 1000, 10**6)]
+    limits = TableLimits(file_bytes=10**7, columns=1000, cells=10**6)
+    return [len(buffers) for _, buffers in answer(path, limits)]
 
 
 # ---- Bayesian networks ----
@@ -401,7 +423,7 @@ def _corpus() -> list[bytes]:
 def _read_corpus(path: Path) -> object:
     from fairchain.text.corpus import texts_in
 
-    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, hashlib.sha256()))
+    return list(texts_in(path, "comment" if path.suffix == ".csv" else None, None, len))
 
 
 def _corpus_as_table() -> list[bytes]:
@@ -555,13 +577,13 @@ RESULTS = [filename for files in STAGES.values() for filename in files]
 
 
 def _audit_states() -> list[bytes]:
-    from fairchain.auditing.checkpoints import STATE, shelf_in
+    from fairchain.auditing.checkpoints import STATE, open_checkpoints
 
     def write(path: Path) -> None:
         folder = path.with_name("audit")
-        with shelf_in(folder, "k", names=RESULTS) as shelf:
+        with open_checkpoints(folder, "k", names=RESULTS) as checkpoints:
             for name, files in STAGES.items():
-                shelf.stage(name, lambda made=files: made)
+                checkpoints.stage(name, lambda made=files: made)
         path.write_bytes((folder / STATE).read_bytes())
 
     return [made(write)]
@@ -569,7 +591,7 @@ def _audit_states() -> list[bytes]:
 
 def _go_on(path: Path) -> object:
     """Begin an audit in a folder with a damaged list: nothing outside of the folder may be read or removed."""
-    from fairchain.auditing.checkpoints import STATE, shelf_in
+    from fairchain.auditing.checkpoints import STATE, open_checkpoints
 
     folder, outside = path.parent / "audit", path.parent / "outside"
     shutil.rmtree(folder, ignore_errors=True)
@@ -581,8 +603,8 @@ def _go_on(path: Path) -> object:
             for filename, content in files.items():
                 (folder / filename).write_bytes(content)
         try:
-            with shelf_in(folder, "k", fresh=fresh, names=RESULTS) as shelf:
-                shelf.stage("verdict", lambda: {"verdict.json": b"4"})
+            with open_checkpoints(folder, "k", fresh=fresh, names=RESULTS) as checkpoints:
+                checkpoints.stage("verdict", lambda: {"verdict.json": b"4"})
         finally:
             if outside.read_bytes() != b"outside":
                 raise AssertionError("a file outside of the folder was changed")
@@ -612,11 +634,11 @@ def _chains(form: str) -> Callable[[], list[bytes]]:
 
 def _read_chain(path: Path) -> object:
     from fairchain.chain.formats import chain_text, read_chain
-    from fairchain.pctl import check
+    from fairchain.pctl import check_chain
 
     for fix in (False, True):
         found = read_chain(path, fix_deadlocks=fix)
-        check(found, 'P=? [ F "good" ]') if "good" in found.labels else chain_text(found, "json")
+        check_chain(found, 'P=? [ F "good" ]') if "good" in found.labels else chain_text(found, "json")
     return None
 
 
@@ -631,9 +653,9 @@ FORMULAS = (
 
 
 def _ask_chain(path: Path) -> object:
-    from fairchain.pctl import check
+    from fairchain.pctl import check_chain
 
-    return check(_chain(), path.read_bytes().decode("utf-8", "surrogateescape"))
+    return check_chain(_chain(), path.read_bytes().decode("utf-8", "surrogateescape"))
 
 
 # ---- data sets ----
@@ -649,7 +671,7 @@ def _unpack_wheel(path: Path) -> object:
     from fairchain.datasets.sources import ArchiveMember, DataSource, Wheel
 
     content = b"1, a\n2, b\n"
-    member = ArchiveMember("toy/data.csv", hashlib.sha256(content).hexdigest(), len(content), columns=2)
+    member = ArchiveMember("toy/data.csv", hashlib.sha256(content).hexdigest(), columns=2)
     wheel = Wheel("toy==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), 0.1)
     source = DataSource("toy", wheel, (member,), 2, 2, "none", "toy", "nobody")
 
@@ -697,6 +719,7 @@ def _adopt(path: Path) -> object:
 
 TARGETS: dict[str, Target] = {
     "onnx": Target("protobuf", ".onnx", _networks, _ask_network, share=10),
+    "row independence": Target("bytes", ".onnx", list, _check_graph, isolated=True, generate=_generate_graph),
     "socrates": Target("json", ".json", _socrates, _ask_socrates),
     "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
     "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),

@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from fairchain.errors import FairchainError
+from fairchain.models.onnx import row_independence
 from tests.fuzzing import corpus, run, worker
 from tests.fuzzing.mutate import MUTATORS, mutated
 from tests.fuzzing.run import Result, tried
@@ -23,7 +24,7 @@ FEW, MANY = 25, 2_000
 # Their packages take seconds to import.
 HEAVY = ("torch", "keras")
 # Native code reads these, and a crash would end the tests.
-NATIVE = ("onnx", "parquet")
+NATIVE = ("onnx", "row independence", "parquet")
 LIGHT = [name for name in TARGETS if name not in (*HEAVY, *NATIVE)]
 
 
@@ -68,6 +69,19 @@ def test_many_mutants_are_refused_or_read(name: str) -> None:
     result = tried(name, 0, MANY)
     check(result)
     assert result.mutants == MANY
+
+
+def test_a_proof_that_accepts_every_graph_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of the first random graphs many mix rows, and trials show it."""
+    path = tmp_path / "graph.onnx"
+    monkeypatch.setattr(row_independence, "check_row_independence", lambda *_: None)
+    failed = 0
+    for number in range(FEW):
+        path.write_bytes(worker.mutant("row independence", number))
+        how, problem = worker.attempt("row independence", path)
+        failed += how == "failed"
+        assert how == "accepted" or "accepted, but" in problem
+    assert failed
 
 
 def test_a_mutant_follows_from_its_number() -> None:

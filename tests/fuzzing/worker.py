@@ -25,7 +25,7 @@ from typing import Any
 from fairchain.errors import FairchainError
 from tests.fuzzing.corpus import AS_THEY_ARE, CORPUS
 from tests.fuzzing.mutate import mutated
-from tests.fuzzing.targets import TARGETS
+from tests.fuzzing.targets import TARGETS, CautiousRefusalError
 
 # Address space, not memory: onnxruntime reserves much more than it uses.
 MOST_ADDRESSES = 6 * 2**30
@@ -66,11 +66,14 @@ def mutant(name: str, number: int, seed: int = 0) -> bytes:
     if number < len(known):
         return known[number]
     dice = Random(f"{seed} {name} {number}")
+    generate = TARGETS[name].generate
+    if generate is not None:
+        return generate(dice)
     return mutated(TARGETS[name].kind, dice.choice(damaged), dice.choice(damaged), dice)
 
 
 def attempt(name: str, path: Path) -> tuple[str, str]:
-    """Return how a file ends, "accepted", "refused" or "failed", and what is wrong if it failed."""
+    """Return how a file ends, "accepted", "refused", "cautious" or "failed", and what is wrong if it failed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -81,7 +84,7 @@ def attempt(name: str, path: Path) -> tuple[str, str]:
         message = str(error)
         if not message or "\n" in message or len(message) > MOST_MESSAGE:
             return "failed", f"a message that is empty, too long or of several lines: {message[:200]!r}"
-        return "refused", ""
+        return "cautious" if isinstance(error, CautiousRefusalError) else "refused", ""
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         own = [each for each in traceback.extract_tb(error.__traceback__) if "/fairchain/" in each.filename]
@@ -95,7 +98,7 @@ def main() -> None:
     name, first, last, seed = sys.argv[1], *map(int, sys.argv[2:5])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
-    counts, failures, slowest = {"accepted": 0, "refused": 0, "failed": 0}, {}, (0.0, 0)
+    counts, failures, slowest = {"accepted": 0, "refused": 0, "cautious": 0, "failed": 0}, {}, (0.0, 0)
     # What readers print of their own is of no interest, and must not get between the numbers.
     told, sys.stdout = sys.stdout, sys.stderr
     files(name)

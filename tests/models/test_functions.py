@@ -13,7 +13,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Model, as_frames, load_model, to_onnx
-from fairchain.models.base import check_no_dice
+from fairchain.models.base import check_deterministic
 from fairchain.models.frames import FrameModel
 from tests.questions import category, integer, real, spec
 
@@ -168,8 +168,8 @@ WRONG: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "three columns": (lambda x: np.zeros((len(x), 3)), {}, "3 columns and the spec names 2 labels"),
     "unknown name": (lambda x: np.full(len(x), "perhaps"), {}, "'perhaps', which is none of 'no', 'yes'"),
     "unknown number": (lambda x: np.full(len(x), 4), {}, "is 4, which is none of 0, 1"),
-    "halves as labels": (lambda x: x[:, 0] / 2 + 0.25, {"decision": "label"}, "0.25, which is no label"),
-    "NaN as label": (lambda x: x[:, 0] * np.nan, {"decision": "label"}, "nan, which is no label"),
+    "halves as labels": (lambda x: x[:, 0] / 2 + 0.25, {"decision": "label"}, "0.25, which is not a label"),
+    "NaN as label": (lambda x: x[:, 0] * np.nan, {"decision": "label"}, "nan, which is not a label"),
     "texts for codes": (lambda x: ["a"] * len(x), {"codes": [0, 1]}, "codes must be texts too"),
     "another output": (older, {"output": "logits"}, 'there is no output "logits"; there is answer'),
 }
@@ -213,7 +213,7 @@ class Later:
         (lambda x: x, lambda x: x[:, :1], {}, "1 columns and the spec names 2 labels"),
         (older, lambda x: np.full(len(x), 5), {}, "is 5, which is none of 0, 1; "),
         (lambda x: x, lambda x: np.log(x - 4), {}, "nan, nan, which is no decision"),
-        (older, lambda x: x[:, 0] / 2, {}, "0.5, which is no label"),
+        (older, lambda x: x[:, 0] / 2, {}, "0.5, which is not a label"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
@@ -242,7 +242,7 @@ def test_an_answer_that_depends_on_the_company_is_refused() -> None:
     with pytest.raises(ModelError, match="depends on the others"):
         load_model(lambda x: x - x.mean(axis=0), spec())
     dice = np.random.default_rng(0)
-    with pytest.raises(ModelError, match="on chance"):
+    with pytest.raises(ModelError, match="is non-deterministic"):
         load_model(lambda x: dice.normal(size=x.shape), spec())
 
 
@@ -256,7 +256,7 @@ def noisy(share: float, seed: int) -> Callable[[Any], Any]:
 def test_a_function_that_throws_dice_is_always_refused(share: float) -> None:
     """One try misses with probability (1 - 2p(1 - p))^1000 at most, 2e-9 for p = 1%; without dice none can fail."""
     for seed in range(30):
-        with pytest.raises(ModelError, match="chance") as caught:
+        with pytest.raises(ModelError, match="is non-deterministic") as caught:
             load_model(noisy(share, seed), spec())
         assert "ready for inference" in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -268,7 +268,7 @@ def test_small_noise_in_scores_is_refused_and_rounding_is_not() -> None:
     def scores(size: float) -> Callable[[Any], Any]:
         return lambda people: people[:, 0] - 4.5 + size * dice.normal(size=len(people))
 
-    with pytest.raises(ModelError, match="depends on chance: 16 of 16 answers"):
+    with pytest.raises(ModelError, match="is non-deterministic: 16 of 16 answers"):
         load_model(scores(1e-3), spec(decision="logit"))
     assert not load_model(scores(1e-12), spec(decision="logit")).certifiable
 
@@ -279,13 +279,13 @@ def test_dice_with_the_same_seed_in_every_call_are_refused() -> None:
     def seeded(people: Any) -> Any:
         return noisy(0.1, seed=3)(people)
 
-    with pytest.raises(ModelError, match="depends on chance"):
+    with pytest.raises(ModelError, match="is non-deterministic"):
         load_model(seeded, spec())
 
 
 def test_codes_of_labels_that_are_close_are_told_apart() -> None:
     dice = np.random.default_rng(0)
-    with pytest.raises(ModelError, match="chance"):
+    with pytest.raises(ModelError, match="is non-deterministic"):
         load_model(lambda people: 100_000 + dice.integers(0, 2, len(people)), spec(codes=[100_000, 100_001]))
 
 
@@ -299,7 +299,7 @@ def test_a_slow_function_is_asked_about_fewer(seconds: float, most: int) -> None
         sizes.append(len(people))
         return older(people)
 
-    check_no_dice("function ask", spec().features, ask, clock=lambda: now[0])
+    check_deterministic("function ask", spec().features, ask, clock=lambda: now[0])
     assert max(sizes) == most
 
 

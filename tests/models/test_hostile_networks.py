@@ -179,7 +179,7 @@ def test_message_types_are_made_once() -> None:
     """The module that defines them was executed again for every file."""
     code = (
         "import sys\\nfrom pathlib import Path\\nfrom fairchain.models.onnx import file_checks\\n"
-        "made = [file_checks._messages() for _ in range(3)]\\n"
+        "made = [file_checks._messages_alone() for _ in range(3)]\\n"
         "print('onnx' in sys.modules, made[0] is made[1] is made[2])"
     )
     assert run_child(code.replace("\\n", "\n")).split() == ["False", "True"]

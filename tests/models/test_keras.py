@@ -112,7 +112,7 @@ def test_what_cannot_be_exported_is_asked_in_python(keras: Any) -> None:
     model = keras.Sequential([keras.Input((4,)), Own(), keras.layers.Dense(3)])
     loaded = load_model(model, QUESTION)
     assert not loaded.certifiable
-    assert "asked in Python" in loaded.note
+    assert "evaluated in Python" in loaded.note
     assert loaded.predict(rows()).tolist() == np.asarray(model.predict_on_batch(rows())).argmax(axis=1).tolist()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits
-from fairchain.models.adapters.archives import unpacked
+from fairchain.models.adapters.converting import unpacked
 from fairchain.models.adapters.from_keras import _check_weights, check_keras_file
 from fairchain.models.load import load_model
 from tests.questions import spec

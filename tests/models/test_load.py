@@ -106,7 +106,7 @@ def test_other_files_are_refused_with_what_to_do(tmp_path: Path, name: str, word
 
 @pytest.mark.parametrize("thing", [3, None, [1, 2], {"a": 1}, object(), np.zeros(3)])
 def test_what_is_no_model_is_refused(thing: Any) -> None:
-    assert f"{type(thing).__name__}: is no model" in refused(thing)
+    assert f"an object of type {type(thing).__name__} as a model" in refused(thing)
 
 
 CODE = """
@@ -147,7 +147,9 @@ def test_python_code_is_named_by_module_and_name(module: Path) -> None:
 
 @pytest.mark.parametrize("name", ["python:my_code.inner:older", "folder/python:my_code.inner:older"])
 def test_a_spec_file_cannot_name_python_code(module: Path, name: str) -> None:
-    assert "--model python:my_code.inner:older" in refused(name)
+    message = refused(name)
+    assert "--model python:my_code.inner:older" in message
+    assert "would import and execute that code" in message
     assert "my_code" not in sys.modules
 
 
@@ -163,9 +165,9 @@ def test_a_spec_file_cannot_name_python_code(module: Path, name: str) -> None:
         ("python:broken:older", ["ZeroDivisionError"]),
         ("python:leaves:older", ["SystemExit", "bye"]),
         ("python:my_code.inner:younger", ['no "younger" in my_code.inner']),
-        ("python:my_code.inner:number", ["int: is no model"]),
+        ("python:my_code.inner:number", ["type int as a model"]),
         ("python:my_code.inner:Box", ["is a class"]),
-        ("python:my_code.inner:box", ["Box: is no model", "model.predict"]),
+        ("python:my_code.inner:box", ["type Box as a model", "model.predict"]),
     ],
 )
 def test_python_names_that_lead_nowhere_are_refused(module: Path, name: str, words: list[str]) -> None:
@@ -177,9 +179,9 @@ def test_python_names_that_lead_nowhere_are_refused(module: Path, name: str, wor
 def test_weights_belong_to_a_torch_module(module: Path) -> None:
     assert "weights belong to a torch module" in refused("network.onnx", weights="w.pt")
     name = "python:my_code.inner:"
-    assert "makes none" in refused(f"{name}Box", allow_python=True, weights="w.pt")
+    assert "neither is nor makes one" in refused(f"{name}Box", allow_python=True, weights="w.pt")
     assert "cannot be called without arguments" in refused(f"{name}older", allow_python=True, weights="w.pt")
-    assert "makes none" in refused(NETWORK, weights="w.pt")
+    assert "neither is nor makes one" in refused(NETWORK, weights="w.pt")
 
 
 def test_the_name_of_a_loaded_network_can_be_anything() -> None:
@@ -216,7 +218,7 @@ path = sys.argv[1] + "/network.json"
 with open(path, "w") as file:
     json.dump({"model": {"shape": "(1,2)", "layers": [layer]}}, file)
 assert load_model(path, spec()).predict(np.array([[9.0, 0], [3, 1]])).tolist() == [1, 0]
-for source, word in ((sys.argv[1] + "/m.keras", "no such file"), (as_frames(len), "pandas"), (object(), "no model")):
+for source, word in ((sys.argv[1] + "/m.keras", "no such file"), (as_frames(len), "pandas"), (object(), "as a model")):
     try:
         load_model(source, spec())
     except ModelError as error:

@@ -186,7 +186,7 @@ def test_states_of_other_rows_are_refused(texts: tuple[Spec, Any]) -> None:
     made.graph.node.append(node("Gather", ["y", "back"], ["z"], axis=0))
     made.graph.output[0].name = "z"
     model = OnnxModel.from_bytes(made.SerializeToString(), "network", texts[0])
-    with pytest.raises(ModelError, match="stand in another order than the rows"):
+    with pytest.raises(ModelError, match="are in another order than the rows"):
         StepProbe(model, texts[0], ["lstm1"])
 
 

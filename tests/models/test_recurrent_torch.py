@@ -188,7 +188,7 @@ def test_a_mask_is_known_by_its_name_or_named(torch: Any, tmp_path: Path) -> Non
     for name, feature in (("attention_mask", {}), ("seen", {"mask": "seen"})):
         model = load_model(mean_of(torch, name), text_spec(LENGTH, vectors=path, **feature))
         assert isinstance(model, OnnxModel), model.note
-        assert [node.name for node in model._session.get_inputs()] == ["input", feature.get("mask", "mask")]
+        assert [node.name for node in model.network.model.graph.input] == ["input", feature.get("mask", "mask")]
     with pytest.raises(ModelError, match='forward takes "seen", which is neither the lengths of texts nor a mask'):
         load_model(mean_of(torch, "seen"), text_spec(LENGTH, vectors=path))
 

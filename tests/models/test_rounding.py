@@ -13,7 +13,7 @@ from fairchain import ModelError, OnnxModel, parse_spec, recheck, verify, write_
 from fairchain.models.base import _varied
 from fairchain.models.onnx.file_checks import Limits, check_bytes
 from fairchain.models.onnx.rounding import EXACT_IN_SINGLE, rounding_may_vary
-from fairchain.models.onnx.session import open_session
+from fairchain.models.onnx.runtime import Runtime
 from fairchain.spec import Spec, Table, revise
 from tests.networks import DOUBLE, FLOAT, constant, graph, linear, node, save, value
 from tests.questions import category, question, real
@@ -122,10 +122,10 @@ def test_operators_called_exact_give_a_row_the_same_bits_wherever_it_is(operator
     product = operator in ("Gemm", "MatMul")
     made = node(operator, ["x", "w"] if product else ["x"], ["y"])
     network = graph([made], [value("x", FLOAT, ("N", columns))], [value("y", FLOAT, ("N", None))], [weights] * product)
-    session = open_session(check_bytes(Path("network"), network.SerializeToString(), Limits()), Limits())
+    session = Runtime(check_bytes(Path("network"), network.SerializeToString(), Limits()), Limits())
 
     def run(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = session.run(["y"], {"x": rows.copy()})[0]
+        found: NDArray[np.float32] = session.run({"x": rows.copy()}, ["y"])[0]
         return found
 
     rows = (2 * rng.standard_normal((1024, columns))).astype(np.float32)

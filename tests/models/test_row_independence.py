@@ -281,6 +281,12 @@ def an_empty_slice_taken_for_a_whole_one(g: Graph) -> Any:
     return g.Sub("x", g.Slice("x", [0], end, [0]))
 
 
+@attack
+def a_range_to_a_negative_number(g: Graph) -> Any:
+    empty = g.Shape(g.Range(0, -5, 1))
+    return g.Sub("x", g.Slice("x", [0], g.Add(g.Mul(empty, [-(2**30)]), [1]), [0]))
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_a_trial_refutes_is_not_proven(name: str) -> None:
     graph = Graph()

@@ -219,8 +219,8 @@ def test_what_cannot_be_converted_is_asked_in_python() -> None:
     model = agree(estimator, question, lambda x: x, [0, 1])
     assert not model.certifiable
     assert model.sha256 == ""
-    assert "scikit-learn Odd is asked in Python, without a certificate" in model.note
-    with pytest.raises(ModelError, match="Odd is asked in Python"):
+    assert "scikit-learn Odd is evaluated in Python, without a certificate" in model.note
+    with pytest.raises(ModelError, match="Odd is evaluated in Python"):
         to_onnx(estimator, question)
 
 
@@ -281,7 +281,7 @@ def test_an_encoder_that_knows_none_of_the_words_is_refused() -> None:
     frame["sex"] = frame["sex"].map({"F": "female", "M": "male"})
     message = refused(fit(pipelines()["one-hot"], frame, richer(rows)), question)
     assert 'column "sex" was fitted on female, male, and feature "sex" shows F, M' in message
-    assert "cells = [...]" in message
+    assert "aliases = [...]" in message
 
 
 def test_estimators_that_do_not_fit_the_spec_are_refused() -> None:

@@ -65,7 +65,7 @@ def loaded(made: ModelProto, spec: Spec) -> OnnxModel:
 
 def feed_of(spec: Spec, *inputs: Any) -> TextFeed:
     """How a network with these inputs is fed."""
-    feed = loaded(counting(*inputs), spec)._feed
+    feed = loaded(counting(*inputs), spec).inputs
     assert isinstance(feed, TextFeed)
     return feed
 
@@ -103,7 +103,7 @@ def test_padding_on_the_left(numbered: Any) -> None:
 def test_steps_before_rows_are_found_by_asking(asked: Spec) -> None:
     network = Network(Recurrent("GRU", WIDTH, 4))
     for time_first in (False, True):
-        feed = loaded(network.onnx(time_first=time_first), asked)._feed
+        feed = loaded(network.onnx(time_first=time_first), asked).inputs
         assert isinstance(feed, TextFeed)
         assert feed.time_first is time_first
         ids = random_inputs(asked.described, 7)
@@ -114,8 +114,8 @@ def test_steps_before_rows_are_found_by_asking(asked: Spec) -> None:
 def test_as_many_steps_as_rows_are_told_apart(tmp_path: Path, rows: int) -> None:
     spec = text_spec(rows, vectors=vectors(tmp_path, WIDTH)[0])
     model = loaded(Network(Recurrent("GRU", WIDTH, 4)).onnx(time_first=True), spec)
-    assert isinstance(model._feed, TextFeed)
-    assert model._feed.time_first
+    assert isinstance(model.inputs, TextFeed)
+    assert model.inputs.time_first
 
 
 def test_a_stated_layout_is_believed(tmp_path: Path) -> None:
@@ -145,10 +145,10 @@ def test_steps_behind_the_longest_text_are_left_out_where_nobody_reads_them(
 ) -> None:
     network = Network(Recurrent(operator, WIDTH, 4, both=True, states=True), Recurrent(operator, 8, 3))
     told = loaded(network.onnx(lengths=True), asked)
-    assert isinstance(told._feed, TextFeed)
-    assert told._feed.cut
+    assert isinstance(told.inputs, TextFeed)
+    assert told.inputs.cut
     short = np.array([[1, 2, 0, 0, 0], [3, 0, 0, 0, 0]], np.int32)
-    assert told._feed(short)["x"].shape == (2, 2, WIDTH)
+    assert told.inputs(short)["x"].shape == (2, 2, WIDTH)
     ids = random_inputs(asked.described, 200)
     alone = np.concatenate([told.scores(ids[[row]]) for row in range(len(ids))])
     assert np.array_equal(told.scores(ids), alone)
@@ -164,8 +164,8 @@ def test_steps_behind_the_longest_text_are_left_out_where_nobody_reads_them(
 def test_padding_stays_where_it_may_be_read(tmp_path: Path, how: dict[str, Any], pad: str) -> None:
     spec = text_spec(LENGTH, vectors=vectors(tmp_path, WIDTH)[0], pad=pad)
     model = loaded(Network(Recurrent("LSTM", WIDTH, 4)).onnx(**how), spec)
-    assert isinstance(model._feed, TextFeed)
-    assert not model._feed.cut
+    assert isinstance(model.inputs, TextFeed)
+    assert not model.inputs.cut
 
 
 def step_graph(*nodes: Any, **parts: Any) -> ModelProto:
@@ -244,7 +244,7 @@ def test_a_network_that_mixes_texts_is_refused(asked: Spec) -> None:
 @pytest.mark.parametrize(
     ("inputs", "feature", "says"),
     [
-        ([value("x", shape=("N", "T", 4))], {}, r"shape \['N', 'T', 4\].*\[rows, 5, 3\]; mend length or the vectors"),
+        ([value("x", shape=("N", "T", 4))], {}, r"shape \['N', 'T', 4\].*\[rows, 5, 3\]; correct length or vectors"),
         ([value("x", shape=("N", 7, 3))], {}, r"\[rows, 5, 3\]"),
         ([value("x", INT64, ("N", "T", 3))], {}, 'no vectors; give the network\'s list of words: vocabulary = "..."'),
         ([value("x", shape=BATCH), value("z", shape=BATCH)], {}, 'name it: input = "..."'),
@@ -332,5 +332,5 @@ def test_a_pipeline_of_texts_is_asked_in_python(asked: Spec) -> None:
 
 
 def test_a_function_of_a_frame_gets_no_texts(asked: Spec) -> None:
-    with pytest.raises(ModelError, match="a text is no row of a frame"):
+    with pytest.raises(ModelError, match="texts are not shown as frames"):
         load_model(as_frames(len), asked)

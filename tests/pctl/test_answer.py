@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
-from fairchain.pctl import check, parse
+from fairchain.pctl import check_chain, parse
 from fairchain.pctl.checker import EngineName
 from fairchain.pctl.group_gaps import widest
 from tests.pctl.builders import chain_of
@@ -34,21 +34,23 @@ def groups(*, bounds: bool = False) -> Chain:
 
 
 def test_a_gap_is_the_largest_difference_between_groups() -> None:
-    answer = check(groups(), 'gap=? [ F "Y=yes" ] over "sex=*"')
+    answer = check_chain(groups(), 'gap=? [ F "Y=yes" ] over "sex=*"')
     assert answer.value == pytest.approx(0.2)
     assert (answer.low, answer.high, answer.bounds) == (None, None, None)
     assert {name: group.value for name, group in answer.groups.items()} == pytest.approx(
         {"sex=Female": 0.3, "sex=Male": 0.5, "sex=Other": 0.45}
     )
-    assert check(groups(), 'gap=? [ F "Y=yes" ] over "sex=Male", "sex=Other"').value == pytest.approx(0.05)
-    assert str(check(groups(), 'gap<=0.2 [ F "Y=yes" ] over "sex=*"')) == "true: 0.2 against <=0.2"
+    assert check_chain(groups(), 'gap=? [ F "Y=yes" ] over "sex=Male", "sex=Other"').value == pytest.approx(0.05)
+    assert str(check_chain(groups(), 'gap<=0.2 [ F "Y=yes" ] over "sex=*"')) == "true: 0.2 against <=0.2"
 
 
 def test_the_bounds_of_a_gap_come_from_those_of_the_groups() -> None:
-    answer = check(groups(bounds=True), 'gap=? [ F "Y=yes" ] over "sex=*"')
+    answer = check_chain(groups(bounds=True), 'gap=? [ F "Y=yes" ] over "sex=*"')
     assert (answer.low, answer.value, answer.high) == pytest.approx((0.16, 0.2, 0.24))
     assert str(answer) == "0.2 [0.16, 0.24]"
-    verdicts = {edge: check(groups(bounds=True), f'gap<={edge} [ F "Y=yes" ] over "sex=*"') for edge in (0.1, 0.2, 0.3)}
+    verdicts = {
+        edge: check_chain(groups(bounds=True), f'gap<={edge} [ F "Y=yes" ] over "sex=*"') for edge in (0.1, 0.2, 0.3)
+    }
     assert {edge: (answer.value, answer.undecided) for edge, answer in verdicts.items()} == {
         0.1: (False, False),
         0.2: (True, True),
@@ -61,7 +63,7 @@ def test_a_group_of_several_states_counts_each_as_often_as_it_is_entered() -> No
     """Two states have the label; one is entered with 3/4, by way of a loop, and the other also comes behind it."""
     rows = [{0: 0.2, 1: 0.6, 2: 0.2}, {2: 0.5, 3: 0.5}, {3: 0.1, 4: 0.9}, {3: 1.0}, {4: 1.0}]
     chain = chain_of(rows, {"g=1": [1, 2], "g=2": [2], "yes": [3]})
-    answer = check(chain, 'gap=? [ F "yes" ] over "g=*"')
+    answer = check_chain(chain, 'gap=? [ F "yes" ] over "g=*"')
     assert answer.groups["g=1"].value == pytest.approx(3 / 4 * (0.5 + 0.5 * 0.1) + 1 / 4 * 0.1)
     assert answer.groups["g=2"].value == pytest.approx(0.1)
 
@@ -69,9 +71,9 @@ def test_a_group_of_several_states_counts_each_as_often_as_it_is_entered() -> No
 def test_a_pattern_is_a_label_first_and_only_the_star_is_special() -> None:
     rows = [{1: 0.5, 2: 0.25, 3: 0.25}, {1: 1.0}, {2: 1.0}, {3: 1.0}]
     chain = chain_of(rows, {"a*": [1], "ab": [2], "a?[x]": [3]})
-    assert set(check(chain, 'gap=? [ F "ab" ] over "a*", "ab"').groups) == {"a*", "ab"}
-    assert set(check(chain, 'gap=? [ F "ab" ] over "a?[*", "ab"').groups) == {"a?[x]", "ab"}
-    assert set(check(chain, 'gap=? [ F "ab" ] over "*"').groups) == {"a*", "ab", "a?[x]"}
+    assert set(check_chain(chain, 'gap=? [ F "ab" ] over "a*", "ab"').groups) == {"a*", "ab"}
+    assert set(check_chain(chain, 'gap=? [ F "ab" ] over "a?[*", "ab"').groups) == {"a?[x]", "ab"}
+    assert set(check_chain(chain, 'gap=? [ F "ab" ] over "*"').groups) == {"a*", "ab", "a?[x]"}
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))
@@ -90,15 +92,15 @@ def test_the_widest_gap_is_that_of_all_pairs(pairs: list[tuple[float, float]]) -
     [
         ('P=? [ F "Y=Yes" ]', 'column 9: no label "Y=Yes" in this chain; did you mean "Y=yes"?'),
         ('P=? [ F "sex=female" ]', 'did you mean "sex=Female"'),
-        ('P=? [ F "zzz" ]', 'no label "zzz" in this chain; there is "Start", "sex=Female"'),
+        ('P=? [ F "zzz" ]', 'no label "zzz" in this chain; expected one of "Start", "sex=Female"'),
         ('P=? [ "Start" U P>0 [ X "Stat" ] ]', 'column 25: no label "Stat" in this chain; did you mean "Start"?'),
         ('gap=? [ F "Y=yes" ] over "race=*"', 'no label "race=*" in this chain'),
-        ('gap=? [ F "Y=yes" ] over "sex=Male"', 'a gap is between two groups or more, and there is only "sex=Male"'),
+        ('gap=? [ F "Y=yes" ] over "sex=Male"', 'a gap needs at least two groups, found only "sex=Male"'),
     ],
 )
 def test_a_name_that_is_not_there_is_one_message(formula: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
-        check(groups(), formula)
+        check_chain(groups(), formula)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -110,32 +112,32 @@ def test_init_is_the_initial_state_unless_the_chain_has_its_own(engine: EngineNa
         pytest.importorskip("stormpy")
     rows = [{1: 0.5, 2: 0.5}, {0: 1.0}, {2: 1.0}]
     chain = chain_of(rows, {"end": [2]}, initial=1)
-    assert check(chain, 'P=? [ F=2 "init" ]', engine=engine).value == pytest.approx(1 / 2)
-    assert check(chain, '"init" & !"deadlock"', engine=engine).values.tolist() == [False, True, False]
+    assert check_chain(chain, 'P=? [ F=2 "init" ]', engine=engine).value == pytest.approx(1 / 2)
+    assert check_chain(chain, '"init" & !"deadlock"', engine=engine).values.tolist() == [False, True, False]
     own = chain_of(rows, {"end": [2], "init": [0], "deadlock": [2]}, initial=1)
-    assert check(own, '"init"', engine=engine).values.tolist() == [True, False, False]
-    assert check(own, 'P=? [ F "deadlock" ]', engine=engine).value == 1
+    assert check_chain(own, '"init"', engine=engine).values.tolist() == [True, False, False]
+    assert check_chain(own, 'P=? [ F "deadlock" ]', engine=engine).value == 1
 
 
 def test_a_state_or_an_engine_that_is_not_there_is_one_message() -> None:
     # Of names with one letter and a number all are as near as each other: they are listed, none is suggested.
-    with pytest.raises(QueryError, match='no state "s9" in this chain; there is "s0", "s1"'):
-        check(groups(), 'P=? [ F "Y=yes" ]', state="s9")
-    with pytest.raises(QueryError, match='no engine "prism"; there is own, and storm'):
-        check(groups(), 'P=? [ F "Y=yes" ]', engine="prism")  # type: ignore[arg-type]
+    with pytest.raises(QueryError, match='no state "s9" in this chain; expected one of "s0", "s1"'):
+        check_chain(groups(), 'P=? [ F "Y=yes" ]', state="s9")
+    with pytest.raises(QueryError, match='unknown engine "prism"; expected own or storm'):
+        check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="prism")  # type: ignore[arg-type]
 
 
 def test_without_stormpy_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stormpy", None)
     with pytest.raises(QueryError, match=r"pip install fairchain\[storm\]"):
-        check(groups(), 'P=? [ F "Y=yes" ]', engine="storm")
+        check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="storm")
 
 
 def test_the_answer_is_that_of_the_state_asked_about() -> None:
-    answer = check(groups(), 'P=? [ F "Y=yes" ]', state="s2")
+    answer = check_chain(groups(), 'P=? [ F "Y=yes" ]', state="s2")
     assert (answer.value, answer.state) == (0.5, "s2")
-    assert check(groups(), parse('P=? [ F "Y=yes" ]'), state="s2").value == 0.5
-    assert check(groups(), '"sex=Male"', state="s2").value is True
+    assert check_chain(groups(), parse('P=? [ F "Y=yes" ]'), state="s2").value == 0.5
+    assert check_chain(groups(), '"sex=Male"', state="s2").value is True
     np.testing.assert_allclose(answer.values, [0.39, 0.3, 0.5, 0.45, 1, 0])
 
 
@@ -147,21 +149,21 @@ def test_an_answer_is_plain_json() -> None:
         'gap=? [ F "Y=yes" ] over "sex=*"',
     ):
         for chain in (groups(), groups(bounds=True)):
-            written = json.dumps(check(chain, formula).to_dict(), allow_nan=False)
+            written = json.dumps(check_chain(chain, formula).to_dict(), allow_nan=False)
             assert json.loads(written)["formula"] == formula
-    assert check(groups(), 'R=? [ F "Y=yes" ]').to_dict()["value"] == "inf"
+    assert check_chain(groups(), 'R=? [ F "Y=yes" ]').to_dict()["value"] == "inf"
 
 
 def test_an_answer_has_no_truth_of_its_own() -> None:
     with pytest.raises(TypeError, match="look at its value"):
-        bool(check(groups(), 'P>=0.9 [ F "Y=yes" ]'))
+        bool(check_chain(groups(), 'P>=0.9 [ F "Y=yes" ]'))
 
 
 def test_what_was_never_seen_is_named_if_it_matters() -> None:
     """s3 was never seen: it matters where its row is used, in the order of time and not beyond a step bound."""
     chain = replace(groups(bounds=True), unvisited=frozenset({3}))
     for formula in ('P=? [ F "Y=yes" ]', 'P=? [ F<=2 "Y=yes" ]', 'S=? [ "Y=yes" ]', 'P=? [ X P>0.4 [ X "Y=yes" ] ]'):
-        answer = check(chain, formula)
+        answer = check_chain(chain, formula)
         assert answer.depends_on == ("s3",), formula
         assert "note: depends on a state that was never seen, with made-up probabilities: s3" in str(answer)
     for formula in (
@@ -172,18 +174,18 @@ def test_what_was_never_seen_is_named_if_it_matters() -> None:
         '"Start" & !"Y=no"',
         'R=? [ F ("sex=Male" | "sex=Female" | "sex=Other") ]',
     ):
-        assert check(chain, formula).depends_on == (), formula
-    assert check(chain, 'P=? [ F "Y=yes" ]', state="s2").depends_on == ()
-    assert check(chain, 'gap=? [ F "Y=yes" ] over "sex=Male", "sex=Female"').depends_on == ()
+        assert check_chain(chain, formula).depends_on == (), formula
+    assert check_chain(chain, 'P=? [ F "Y=yes" ]', state="s2").depends_on == ()
+    assert check_chain(chain, 'gap=? [ F "Y=yes" ] over "sex=Male", "sex=Female"').depends_on == ()
     for question in (('P=? [ F "Y=yes" ]', "s3"), ('gap=? [ F "Y=yes" ] over "sex=*"', None)):
         with pytest.raises(QueryError, match='state "s3" was never seen, so there is no evidence'):
-            check(chain, question[0], state=question[1])
-    assert check(chain, '"sex=Other"', state="s3").value is True
+            check_chain(chain, question[0], state=question[1])
+    assert check_chain(chain, '"sex=Other"', state="s3").value is True
 
 
 def test_many_unseen_states_are_not_all_listed() -> None:
     rows = [dict.fromkeys(range(1, 11), 0.1), *({place: 1.0} for place in range(1, 11))]
     chain = chain_of(rows, {"a": [1]}, unvisited=frozenset(range(1, 11)))
-    (note,) = check(chain, 'P=? [ G !"a" ]').notes
+    (note,) = check_chain(chain, 'P=? [ G !"a" ]').notes
     assert "9 states that were never seen" in note
     assert note.endswith("s2, s3, s4, s5, s6, ...")

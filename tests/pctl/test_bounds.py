@@ -10,7 +10,7 @@ import pytest
 from fairchain import example, learn_chain
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from tests.pctl.builders import chain_of, random_chain
 
 FORMULAS = [
@@ -54,30 +54,30 @@ def test_bounds_contain_the_answers_of_all_chains_within_the_intervals(formula: 
     for seed in range(20):
         rng = np.random.default_rng(seed)
         chain = widened(random_chain(rng, int(rng.integers(3, 12))), rng)
-        answer = check(chain, formula)
+        answer = check_chain(chain, formula)
         assert answer.low is not None
         assert answer.high is not None
         assert answer.low - 1e-9 <= answer.value <= answer.high + 1e-9
         for _ in range(10):
-            value = check(inside(chain, rng), formula).value
+            value = check_chain(inside(chain, rng), formula).value
             assert answer.low - 1e-9 <= value <= answer.high + 1e-9
 
 
 def test_a_comparison_that_the_bounds_allow_both_ways_is_undecided() -> None:
     chain = learn_chain(None, example("census"), rounds=500)
-    value = check(chain, 'P=? [ F "Y=>50K" ]').value
-    assert check(chain, f'P>={value} [ F "Y=>50K" ]').undecided
-    assert not check(chain, 'P>=0.1 [ F "Y=>50K" ]').undecided
+    value = check_chain(chain, 'P=? [ F "Y=>50K" ]').value
+    assert check_chain(chain, f'P>={value} [ F "Y=>50K" ]').undecided
+    assert not check_chain(chain, 'P>=0.1 [ F "Y=>50K" ]').undecided
 
 
 def test_a_state_without_evidence_is_no_place_to_ask_from() -> None:
     chain = learn_chain(None, example("census"), states=["hours-per-week:bins=10.2,10.6"], rounds=300)
     with pytest.raises(QueryError, match="was never seen, so there is no evidence"):
-        check(chain, 'P=? [ F "Y=>50K" ]', state="race=White & 10.2 <= hours-per-week < 10.6")
+        check_chain(chain, 'P=? [ F "Y=>50K" ]', state="race=White & 10.2 <= hours-per-week < 10.6")
 
 
 def test_an_answer_that_depends_on_a_state_without_evidence_says_so() -> None:
     """A row that was made up on the way to the label: its name stands with the answer."""
     chain = chain_of([{1: 1.0}, {2: 0.5, 3: 0.5}, {2: 1.0}, {3: 1.0}], {"yes": [2]}, unvisited=frozenset({1}))
-    assert check(chain, 'P=? [ F "yes" ]').depends_on == ("s1",)
-    assert check(replace(chain, unvisited=frozenset()), 'P=? [ F "yes" ]').depends_on == ()
+    assert check_chain(chain, 'P=? [ F "yes" ]').depends_on == ("s1",)
+    assert check_chain(replace(chain, unvisited=frozenset()), 'P=? [ F "yes" ]').depends_on == ()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fairchain.chain import Chain
 from fairchain.errors import ChainError
-from fairchain.pctl import check, parse
+from fairchain.pctl import check_chain, parse
 from fairchain.pctl.formula import Measure
 from fairchain.pctl.interval_rows import IntervalRows
 from fairchain.pctl.point_values import Points
@@ -55,7 +55,7 @@ def values_of(chain: Chain, formula: str) -> np.ndarray:
     """The answers of a chain without its bounds."""
     asked = parse(formula)
     assert isinstance(asked, Measure)
-    return Points.of(chain).measure(asked)
+    return Points(chain).measure(asked)
 
 
 def small(seed: int, *, open_ends: bool) -> Chain:
@@ -72,7 +72,7 @@ def test_bounds_are_reached_at_corners(open_ends: bool) -> None:
         others = list(corners(chain, 40))
         tried += bool(others)
         for formula in UNBOUNDED if others else ():
-            low, high = check(chain, formula).bounds or ()
+            low, high = check_chain(chain, formula).bounds or ()
             values = np.array([values_of(other, formula) for other in others])
             own = values_of(chain, formula)
             np.testing.assert_allclose(
@@ -92,7 +92,7 @@ def test_bounds_hold_for_every_operator_and_any_chain_between(seed: int, open_en
     chain = with_bounds(rng, random_chain(rng, int(rng.integers(2, 30))), open_ends=open_ends)
     others = [between(rng, chain) for _ in range(6)]
     for formula in UNBOUNDED + OTHERS:
-        answer = check(chain, formula)
+        answer = check_chain(chain, formula)
         assert answer.bounds is not None
         low, high = answer.bounds
         for other in [chain, *others]:
@@ -114,13 +114,13 @@ def test_what_holds_surely_holds_in_any_chain_between(seed: int) -> None:
         '!(S<=0.5 [ "b" ] & R<3.3 [ F "b" ])',
         'P>=1 [ F P>0.3 [ X "b" ] ]',
     ):
-        answer = check(chain, formula)
+        answer = check_chain(chain, formula)
         assert answer.bounds is not None
         sure, possible = answer.bounds
         assert (sure <= possible).all()
         assert answer.undecided == (bool(sure[chain.initial]) != bool(possible[chain.initial]))
         for other in others:
-            values = check(other, formula).values
+            values = check_chain(other, formula).values
             assert (sure <= values).all(), formula
             assert (values <= possible).all(), formula
 
@@ -129,9 +129,9 @@ def test_a_trap_that_may_be_there_is_no_certain_way_out() -> None:
     """A state that may keep everything: nothing is sure to get out, and all that gets out may choose its way."""
     chain = chain_of([{0: 0.5, 1: 0.3, 2: 0.2}, {1: 1.0}, {2: 1.0}], {"a": [1], "end": [1, 2]})
     wide = replace(chain, low=np.array([0, 0, 0, 1.0, 1]), high=np.array([1, 0.4, 0.3, 1, 1]))
-    answer = check(wide, 'P=? [ F "a" ]')
+    answer = check_chain(wide, 'P=? [ F "a" ]')
     assert (answer.low, answer.value, answer.high) == (0, pytest.approx(0.6), pytest.approx(1))
-    steps = check(wide, 'R=? [ F "end" ]')
+    steps = check_chain(wide, 'R=? [ F "end" ]')
     assert (steps.low, steps.high) == (pytest.approx(1 / 0.7), np.inf)
 
 
@@ -140,7 +140,7 @@ def test_a_pair_of_states_that_may_keep_a_run() -> None:
     chain = chain_of(rows, {"a": [2], "b": [3]})
     wide = replace(chain, low=np.array([0.5, 0, 0.5, 0, 1, 1]), high=np.array([1, 0.3, 1, 0.4, 1, 1.0]))
     for label in "ab":
-        answer = check(wide, f'P=? [ F "{label}" ]')
+        answer = check_chain(wide, f'P=? [ F "{label}" ]')
         assert (answer.low, answer.high) == (0, pytest.approx(1))
 
 
@@ -148,7 +148,7 @@ def test_bounds_without_width_are_the_value() -> None:
     chain = random_chain(np.random.default_rng(3), 60)
     exact = replace(chain, low=chain.probabilities, high=chain.probabilities)
     for formula in UNBOUNDED + OTHERS[:5]:
-        answer = check(exact, formula)
+        answer = check_chain(exact, formula)
         low, high = answer.bounds or ()
         np.testing.assert_allclose(low, answer.values, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(high, answer.values, rtol=1e-8, atol=1e-9)
@@ -166,10 +166,10 @@ def test_nothing_is_known_beyond_a_state_that_was_never_seen() -> None:
         ('S=? [ "a" ]', 0.5, 1),
         ('R=? [ F ("a" | P<=0 [ F "a" ]) ]', 1, np.inf),
     ):
-        answer = check(chain, formula)
+        answer = check_chain(chain, formula)
         assert (answer.low, answer.high) == (pytest.approx(low), pytest.approx(high)), formula
         assert answer.depends_on == ("s1",)
-    direct = check(chain, 'P=? [ X "a" ]')
+    direct = check_chain(chain, 'P=? [ X "a" ]')
     assert (direct.low, direct.high, direct.depends_on) == (pytest.approx(0.5), pytest.approx(0.5), ())
 
 
@@ -178,7 +178,7 @@ def test_bounds_that_leave_no_room_for_a_row_are_refused() -> None:
     for low, high in (([0.6, 0.6, 1], [1, 1, 1]), ([0, 0, 1], [0.4, 0.4, 1])):
         wrong = replace(chain, low=np.array(low, float), high=np.array(high, float))
         with pytest.raises(ChainError, match='between the bounds of state "s0"'):
-            check(wrong, 'P=? [ F "a" ]')
+            check_chain(wrong, 'P=? [ F "a" ]')
 
 
 def test_steps_that_no_number_bounds_are_infinite_and_not_nothing() -> None:
@@ -188,9 +188,9 @@ def test_steps_that_no_number_bounds_are_infinite_and_not_nothing() -> None:
     chain = chain_of(rows, {"end": [0, size - 1], "left": [0]}, initial=size // 2)
     some = chain.probabilities < 1
     wide = replace(chain, low=np.where(some, 0.4, 1.0), high=np.where(some, 0.6, 1.0))
-    steps = check(wide, 'R=? [ F "end" ]')
+    steps = check_chain(wide, 'R=? [ F "end" ]')
     assert (steps.low, steps.high) == (pytest.approx(5 * (size / 2 - 1), rel=0.02), np.inf)
-    left = check(wide, 'P=? [ F "left" ]')
+    left = check_chain(wide, 'P=? [ F "left" ]')
     assert (left.low, left.high) == (0, 1)
 
 
@@ -227,7 +227,7 @@ def test_a_hundred_thousand_states_have_bounds() -> None:
         low=0.98 * weights,
         high=np.minimum(1.02 * weights, 1),
     )
-    answer = check(chain, 'P=? [ F "good" ]')
+    answer = check_chain(chain, 'P=? [ F "good" ]')
     assert answer.low is not None
     assert answer.high is not None
     assert 0.3 < answer.low < answer.value < answer.high < 0.7
@@ -248,7 +248,7 @@ def test_bounds_agree_with_storm_where_it_knows_intervals() -> None:
             ('P=? [ F<=4 "a" ]', 'P=? [ F<=4 "a" ]'),
             ('R=? [ F "b" ]', 'T=? [ F "b" ]'),
         ):
-            for bound, largest in zip(check(chain, formula).bounds or (), (False, True), strict=True):
+            for bound, largest in zip(check_chain(chain, formula).bounds or (), (False, True), strict=True):
                 np.testing.assert_allclose(bound, storm_bound(chain, theirs, largest=largest), rtol=1e-6, atol=1e-6)
 
 

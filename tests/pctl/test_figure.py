@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairchain.chain import Chain
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from tests.pctl.builders import chain_of
 
 RNN = {
@@ -37,15 +37,15 @@ def named(rows: dict[str, dict[str, float]]) -> Chain:
 
 def test_the_first_chain_says_what_the_text_says() -> None:
     chain = named(CENSUS)
-    answers = [check(chain, 'P=? [ F ">50K" ]', state=f"s{place}").value for place in (1, 2)]
+    answers = [check_chain(chain, 'P=? [ F ">50K" ]', state=f"s{place}").value for place in (1, 2)]
     assert answers == pytest.approx([0.8796, 0.8483])
-    assert check(chain, 'gap=? [ F ">50K" ] over "M", "F"').value == pytest.approx(0.0313)
+    assert check_chain(chain, 'gap=? [ F ">50K" ] over "M", "F"').value == pytest.approx(0.0313)
 
 
 def test_in_the_second_two_groups_must_be_equal_and_a_row_is_short() -> None:
     assert sum(RNN["h2"].values()) == pytest.approx(1)
     chain = named(RNN)
-    toxic = [check(chain, 'P=? [ F "T" ]', state=f"s{place}").value for place in (1, 2, 3)]
+    toxic = [check_chain(chain, 'P=? [ F "T" ]', state=f"s{place}").value for place in (1, 2, 3)]
     assert toxic == pytest.approx([0.0739377, 0.0738215, 0.0739377], abs=1e-6)
     assert toxic[0] == toxic[2]
-    assert check(chain, 'R=? [ F ("T" | "NT") ]', state="s1").value == pytest.approx(101.397, abs=0.01)
+    assert check_chain(chain, 'R=? [ F ("T" | "NT") ]', state="s1").value == pytest.approx(101.397, abs=0.01)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from fairchain.chain import Chain
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from tests.pctl.builders import chain_of
 
 
@@ -52,9 +52,9 @@ def gambler() -> Chain:
     ],
 )
 def test_each_operator_gives_the_fraction_of_hand_and_paper(formula: str, expected: Fraction) -> None:
-    value = check(gambler(), formula).value
+    value = check_chain(gambler(), formula).value
     assert value == pytest.approx(float(expected), abs=1e-14)
 
 
 def test_steps_to_what_may_never_come_are_infinite() -> None:
-    assert check(gambler(), 'R=? [ F "won" ]').value == math.inf
+    assert check_chain(gambler(), 'R=? [ F "won" ]').value == math.inf

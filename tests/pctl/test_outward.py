@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairchain.chain import Chain
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from fairchain.pctl.interval_rows import IntervalRows, difference
 from tests.pctl.builders import chain_of
 
@@ -84,7 +84,7 @@ def interval_chain(seed: int) -> tuple[Chain, Exact]:
 
 def contains(chain: Chain, formula: str, least: Sequence[Fraction | float], most: Sequence[Fraction | float]) -> None:
     """The bounds of a formula are beyond these, exactly, and not by much."""
-    low, high = check(chain, formula).bounds or ()
+    low, high = check_chain(chain, formula).bounds or ()
     for state, (below, above) in enumerate(zip(least, most, strict=True)):
         assert low[state] <= below, (formula, state)
         assert above <= high[state], (formula, state)
@@ -192,7 +192,7 @@ def test_bounds_of_a_share_of_time_contain_the_exact_ones(seed: int) -> None:
     width = float(rng.choice([1e-9, 1e-3, 0.04]))
     chain = chain_of([{0: 1 - p, 1: p}, {0: q, 1: 1 - q}], {"on": [1]})
     low, high = np.maximum(chain.probabilities - width, 0.01), np.minimum(chain.probabilities + width, 1)
-    answer = check(replace(chain, low=low, high=high), 'S=? [ "on" ]')
+    answer = check_chain(replace(chain, low=low, high=high), 'S=? [ "on" ]')
     # What one transition may have, the other one has to leave.
     ends = [[Fraction(float(bound)) for bound in side] for side in (low, high)]
     p_low, p_high = max(ends[0][1], 1 - ends[1][0]), min(ends[1][1], 1 - ends[0][0])
@@ -218,7 +218,7 @@ def test_what_is_near_a_bound_is_never_sure(seed: int) -> None:
         if not (low[state] < above <= high[state] and low[state] <= below < high[state]):
             continue
         for formula in (f'P>={above:.17g} [ X "b" ]', f'P<={below:.17g} [ X "b" ]'):
-            sure, possible = check(chain, formula).bounds or ()
+            sure, possible = check_chain(chain, formula).bounds or ()
             assert not sure[state], formula
             assert possible[state], formula
 

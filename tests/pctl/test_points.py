@@ -15,8 +15,9 @@ from scipy.sparse import csr_array, lil_array
 
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
-from fairchain.pctl import check
-from fairchain.pctl.equations import _factorised, solve, topological
+from fairchain.pctl import check_chain
+from fairchain.pctl.equations import _factorised, solve
+from fairchain.pctl.graph import components_of
 from tests.pctl.builders import chain_of, clustered, random_chain
 
 INFINITE = float("inf")
@@ -37,7 +38,7 @@ def ruin(up: float, size: int) -> Chain:
 
 
 def value(chain: Chain, formula: str) -> float | bool:
-    return check(chain, formula).value
+    return check_chain(chain, formula).value
 
 
 def test_a_die_is_fair() -> None:
@@ -162,7 +163,7 @@ def test_laws_between_operators(seed: int, size: int) -> None:
     chain = random_chain(np.random.default_rng(seed), size)
 
     def values(path: str) -> np.ndarray:
-        return check(chain, f"P=? [ {path} ]").values
+        return check_chain(chain, f"P=? [ {path} ]").values
 
     def equal(left: np.ndarray, right: np.ndarray, width: float = 1e-12) -> None:
         np.testing.assert_allclose(left, right, rtol=0, atol=width)
@@ -179,22 +180,22 @@ def test_laws_between_operators(seed: int, size: int) -> None:
     bounded = [values(f'F<={steps} "a"') for steps in (0, 1, 5, 50)]
     assert all((early <= late + 1e-12).all() for early, late in itertools.pairwise(bounded))
     assert (bounded[-1] <= values('F "a"') + 1e-12).all()
-    both = check(chain, 'S=? [ "b" ]').values + check(chain, 'S=? [ !"b" ]').values
+    both = check_chain(chain, 'S=? [ "b" ]').values + check_chain(chain, 'S=? [ !"b" ]').values
     equal(both, np.ones(size))
 
 
 def test_bounded_converges_to_unbounded() -> None:
     chain = random_chain(np.random.default_rng(5), 30)
-    unbounded = check(chain, 'P=? [ F "a" ]').values
-    np.testing.assert_allclose(check(chain, 'P=? [ F<=100000 "a" ]').values, unbounded, atol=1e-9)
+    unbounded = check_chain(chain, 'P=? [ F "a" ]').values
+    np.testing.assert_allclose(check_chain(chain, 'P=? [ F<=100000 "a" ]').values, unbounded, atol=1e-9)
 
 
 @settings(max_examples=40)
 @given(seeds, st.integers(2, 60))
 def test_expected_steps_solve_their_equations(seed: int, size: int) -> None:
     chain = random_chain(np.random.default_rng(seed), size)
-    steps = check(chain, 'R=? [ F "b" ]').values
-    sure = check(chain, 'P>=1 [ F "b" ]').values
+    steps = check_chain(chain, 'R=? [ F "b" ]').values
+    sure = check_chain(chain, 'P>=1 [ F "b" ]').values
     np.testing.assert_array_equal(np.isfinite(steps), sure)
     target = np.isin(np.arange(size), list(chain.labels["b"]))
     inner = sure & ~target
@@ -218,8 +219,8 @@ def test_nested_formulas_use_the_inner_answers() -> None:
 def test_a_hundred_thousand_states_are_answered(kind: str) -> None:
     """The known answer of each: everything ends at one of two ends."""
     chain = large(kind, 100_000)
-    answer = check(chain, 'P=? [ F ("left" | "right") ]')
-    left, right = (check(chain, f'P=? [ F "{end}" ]').values for end in ("left", "right"))
+    answer = check_chain(chain, 'P=? [ F ("left" | "right") ]')
+    left, right = (check_chain(chain, f'P=? [ F "{end}" ]').values for end in ("left", "right"))
     assert answer.value == 1
     np.testing.assert_allclose(left + right, 1, atol=1e-8)
     assert 0 < left[chain.initial] < 1
@@ -364,7 +365,7 @@ def test_a_part_that_is_hardly_ever_left_is_refused_not_answered_wrongly() -> No
     weights = np.random.default_rng(0).random(len(chain.sources)) + 0.1
     weights /= np.bincount(chain.sources, weights, minlength=len(chain))[chain.sources]
     with pytest.raises(QueryError, match="steps on average, too many"):
-        check(replace(chain, probabilities=weights), 'P=? [ F "left" ]')
+        check_chain(replace(chain, probabilities=weights), 'P=? [ F "left" ]')
 
 
 def inner_of(chain: Chain) -> tuple[csr_array, np.ndarray, np.ndarray]:
@@ -411,15 +412,21 @@ def test_rows_that_a_file_rounded_are_scaled() -> None:
 
 
 @given(seeds, st.integers(1, 30))
-def test_ranks_of_a_graph_without_cycles(seed: int, size: int) -> None:
+def test_edges_between_components_lead_to_smaller_numbers(seed: int, size: int) -> None:
+    """The order in which equations are solved relies on it."""
     rng = np.random.default_rng(seed)
-    hidden = rng.permutation(size)
-    sources, targets = rng.integers(0, size, (2, 3 * size))
-    ahead = hidden[sources] <= hidden[targets]
-    sources, targets = sources[ahead], targets[ahead]
-    ranks = topological(size, sources, targets)
-    assert sorted(ranks) == list(range(size))
-    assert ((ranks[sources] < ranks[targets]) | (sources == targets)).all()
+    sources, targets = rng.integers(0, size, (2, int(rng.integers(1, 3 * size + 1))))
+    count, component = components_of(size, sources, targets)
+    assert sorted(set(component.tolist())) == list(range(count))
+    assert (component[sources] >= component[targets]).all()
+
+
+def test_components_in_another_order_are_refused() -> None:
+    with (
+        patch("scipy.sparse.csgraph.connected_components", return_value=(2, np.array([0, 1]))),
+        pytest.raises(RuntimeError, match="in another order"),
+    ):
+        components_of(2, np.array([0]), np.array([1]))
 
 
 @settings(max_examples=40, deadline=None)

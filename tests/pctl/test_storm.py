@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairchain.errors import QueryError
-from fairchain.pctl import check
+from fairchain.pctl import check_chain
 from tests.pctl.builders import clustered, random_chain
 
 if importlib.util.find_spec("stormpy") is None and not os.environ.get("FAIRCHAIN_NO_SKIP"):
@@ -42,7 +42,7 @@ def test_every_operator_agrees_with_storm(part: int) -> None:
         chain = random_chain(np.random.default_rng(1000 * part + number), size)
         for formula in FORMULAS:
             ours, theirs = (
-                np.asarray(check(chain, formula, engine=engine).values, float) for engine in ("own", "storm")
+                np.asarray(check_chain(chain, formula, engine=engine).values, float) for engine in ("own", "storm")
             )
             where = f"part {part}, chain {number}, {formula}"
             assert np.array_equal(np.isinf(ours), np.isinf(theirs)), where
@@ -57,16 +57,16 @@ def test_clusters_agree_with_storm(ahead: bool, eliminated: int) -> None:
     chain = clustered(6, 60, ahead=ahead)
     for formula in ('P=? [ F "left" ]', 'P=? [ G !"odd" ]', 'S=? [ "right" ]', 'R=? [ F ("left" | "right") ]'):
         with patch("fairchain.pctl.equations.ELIMINATED", eliminated):
-            ours = check(chain, formula).values
-        theirs = check(chain, formula, engine="storm").values
+            ours = check_chain(chain, formula).values
+        theirs = check_chain(chain, formula, engine="storm").values
         np.testing.assert_allclose(ours, theirs, atol=1e-6, rtol=1e-6, err_msg=formula)
 
 
 def test_storm_answers_what_our_engine_leaves_to_it() -> None:
     chain = clustered(6, 60, ahead=False)
-    expected = check(chain, 'P=? [ F "left" ]').values
+    expected = check_chain(chain, 'P=? [ F "left" ]').values
     with patch.multiple("fairchain.pctl.equations", ELIMINATED=50, MOST_FACTORISING=1e3):
         with pytest.raises(QueryError, match='use engine="storm"'):
-            check(chain, 'P=? [ F "left" ]')
-        answer = check(chain, 'P=? [ F "left" ]', engine="storm")
+            check_chain(chain, 'P=? [ F "left" ]')
+        answer = check_chain(chain, 'P=? [ F "left" ]', engine="storm")
     np.testing.assert_allclose(answer.values, expected, atol=1e-6)

@@ -29,6 +29,7 @@ from tests.populations.towns import (
     TOWN,
     alike,
     codes,
+    enumerated,
     number,
     picked,
     population,
@@ -59,10 +60,10 @@ def test_two_nodes_by_hand() -> None:
     drawn = population(nodes, SEX, JOB, protected=["job"], everybody=True)
     assert drawn.exact
     assert drawn.shares() == (0.125, 0.0625 + 0.375, 0.0625 + 0.375, 1)
-    people, likely = drawn.exact_people(1)  # type: ignore[misc]
+    people, likely = enumerated(drawn, 1)
     assert people.tolist() == [[0, 1], [1, 1]]
     assert likely == pytest.approx([1 / 7, 6 / 7])
-    assert drawn.exact_people(0)[0].tolist() == [[0, 0]]  # type: ignore[index]
+    assert enumerated(drawn, 0)[0].tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_an_subgroup_has_the_conditional_distribution_of_its_group(
 ) -> None:
     drawn = town(protected)
     expected = town_by_hand(**given)
-    people, likely = drawn.exact_people(subgroup)  # type: ignore[misc]
+    people, likely = enumerated(drawn, subgroup)
     assert dict(zip(map(tuple, people.tolist()), likely, strict=True)) == pytest.approx(
         {row: probability for row, probability in expected.items() if probability > 0}
     )
@@ -244,7 +245,7 @@ def test_any_small_network_is_enumerated_and_drawn_as_its_tables_say(
     sex = {"name": "sex", "probabilities": [0.5, 0.5]}
     spec = parse_spec(data | {"population": {"kind": "network", "nodes": [*nodes, sex]}})
     drawn = BayesPopulation(spec, [Subgroup("everybody")], np.float64)
-    people, likelihoods = drawn.exact_people(0)  # type: ignore[misc]
+    people, likelihoods = enumerated(drawn, 0)
     found: dict[tuple[float, ...], float] = {}
     for person, likelihood in zip(people.tolist(), likelihoods, strict=True):
         found[tuple(person[:-1])] = found.get(tuple(person[:-1]), 0.0) + likelihood

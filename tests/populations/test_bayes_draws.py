@@ -126,5 +126,5 @@ def _spec_of_town() -> Any:
 
 
 def test_another_kind_of_population_is_refused() -> None:
-    with pytest.raises(SpecError, match="is no Bayesian network"):
+    with pytest.raises(SpecError, match="is not a Bayesian network"):
         BayesPopulation(parse_spec(question()), [])

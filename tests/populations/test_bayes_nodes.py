@@ -141,7 +141,7 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
         (
             "0.values",
             ["Female", "male"],
-            'node "sex".values: "male" is no value of feature "sex"; did you mean "Male"?',
+            'node "sex".values: "male" is not a value of feature "sex"; did you mean "Male"?',
         ),
         ("0.values", ["Female"], 'node "sex".values: "Male" is missing, a value of feature "sex"; add it or remove it'),
         (
@@ -154,13 +154,13 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
         ("2.parents", ["sex", "moood"], 'node "job".parents: there is no node "moood"; did you mean "mood"?'),
         ("2.parents", ["sex", "sex"], 'node "job".parents: "sex" occurs twice; name each parent once'),
         ("2.parents", ["sex", "job"], 'node "job".parents: it depends on itself (job <- job); remove one'),
-        ("3.parents", ["pay"], 'node "age".parents: it depends on itself (age <- pay <- age); remove one of these'),
+        ("3.parents", ["pay"], 'node "pay".parents: it depends on itself (pay <- age <- pay); remove one of these'),
         (
             "2.parents",
             ["mood", "sex"],
-            '.probabilities: "Female, bad" is no combination of values of mood, sex; write them in this',
+            '.probabilities: "Female, bad" is not a combination of values of mood, sex; write them in this',
         ),
-        ("2.parents", ["mood"], 'node "job".probabilities: "Female, bad" is no combination of values of mood; '),
+        ("2.parents", ["mood"], 'node "job".probabilities: "Female, bad" is not a combination of values of mood; '),
         (
             "2.probabilities",
             [0.5, 0.5],
@@ -179,15 +179,15 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
         (
             "2.probabilities.Male,bad",
             [1, 0],
-            '"Male,bad" is no combination of values of sex, mood; did you mean "Male, b',
+            '"Male,bad" is not a combination of values of sex, mood; did you mean "Male, b',
         ),
         (
             "3.values",
             [20, 40, 99],
-            'node "age".values: "99" is no whole number from 17 to 90, as feature "age" has them',
+            'node "age".values: "99" is not a whole number from 17 to 90, as feature "age" has them',
         ),
-        ("3.values", ["20", "40", "060"], '"060" is no whole number from 17 to 90'),
-        ("3.values", ["20", "40", "old"], '"old" is no whole number from 17 to 90'),
+        ("3.values", ["20", "40", "060"], '"060" is not a whole number from 17 to 90'),
+        ("3.values", ["20", "40", "old"], '"old" is not a whole number from 17 to 90'),
         (
             "4.mean.none",
             ...,
@@ -198,7 +198,7 @@ def test_a_number_may_be_the_same_for_all_combinations() -> None:
         ("4.std", -1.0, 'node "pay".std: found -1; a standard deviation is at least 0'),
         ("4.std", {"none": 1.0}, 'node "pay".std: nothing is stated for "some"'),
         ("4.values", [1, 2], 'node "pay".values: a number with mean and std has no list of values; remove it'),
-        ("4.slopes", {"agee": 1.0}, 'node "pay".slopes: "agee" is none of its parents; did you mean "age"?'),
+        ("4.slopes", {"agee": 1.0}, 'node "pay".slopes: "agee" is not one of its parents; did you mean "age"?'),
         ("4.slopes", {"age": 1.0, "job": 1.0}, 'node "pay".slopes: the values of "job" are names, not numbers; remove'),
         ("4.slopes.age", float("nan"), 'node "pay".slopes.age: found nan; write a finite number'),
         ("4.slopes.age", 1e300, 'node "pay".slopes: it could become as large as 6e+301; choose other units'),

@@ -10,14 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.populations import (
-    AveragePopulation,
-    FunctionPopulation,
-    MarginalPopulation,
-    RejectionPopulation,
-    UniformPopulation,
-    build_population,
-)
+from fairchain.populations import UniformPopulation, build_population
+from fairchain.populations.functions import FunctionPopulation
+from fairchain.populations.marginals import MarginalPopulation
+from fairchain.populations.mixture import AveragePopulation
+from fairchain.populations.rejection import RejectionPopulation
 from fairchain.spec import Spec, groups_of, parse_spec
 from fairchain.spec.conditions import parse_predicate
 from fairchain.spec.subgroups import Subgroup
@@ -52,7 +49,7 @@ def test_each_kind_has_its_population() -> None:
     uniform, marginals = asked(kind="uniform"), asked(kind="marginals", path="people.csv")
     rows = Rows(np.array([[0.3, 0], [0.3, 1]]))
     assert isinstance(build_population(uniform, subgroups(uniform)), UniformPopulation)
-    drawn = build_population(marginals, subgroups(marginals), people=rows)
+    drawn = build_population(marginals, subgroups(marginals), rows=rows)
     assert isinstance(drawn, MarginalPopulation)
     assert "2 rows of people.csv" in str(drawn)
     called = asked(kind="callable")
@@ -74,7 +71,7 @@ def test_a_condition_is_decided_before_values_are_rounded() -> None:
     spec = asked(kind="marginals", path="people.csv")
     rows = Rows(np.array([[0.3, 0], [0.3, 1]]))
     given = parse_predicate("x <= 0.3", spec.features)
-    drawn = build_population(spec, subgroups(spec), np.float32, people=rows, predicate=given)
+    drawn = build_population(spec, subgroups(spec), np.float32, rows=rows, predicate=given)
     assert (drawn.rounds(1, 1, 10).show(0)[:, 0] == np.float32(0.3)).all()
 
 

@@ -13,7 +13,9 @@ from scipy.stats import binom
 
 from fairchain import Coupled, parse_spec, verify
 from fairchain.errors import DataError
-from fairchain.populations import FunctionPopulation, RejectionPopulation, build_population
+from fairchain.populations import build_population
+from fairchain.populations.functions import FunctionPopulation
+from fairchain.populations.rejection import RejectionPopulation
 from fairchain.populations.streams import Address
 from fairchain.spec import comparison_of
 from fairchain.spec.conditions import parse_predicate
@@ -60,7 +62,7 @@ class SameState(FunctionPopulation):
 
     def values_of(self, address: Address, count: int, subgroup: int) -> Any:
         generator = np.random.Generator(np.random.Philox([address.seed, address.chunk]))
-        return self._asked(subgroup, count, generator, count)
+        return self._call(subgroup, count, generator, count)
 
 
 def wrong_answers(population: Any) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairchain.errors import DataError
-from fairchain.populations import FunctionPopulation
+from fairchain.populations.functions import FunctionPopulation
 from fairchain.spec.subgroups import Subgroup
 from tests.questions import category, integer, real, spec
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import MarginalPopulation, Scratch, UniformPopulation, marginal_shares
+from fairchain.populations import Scratch, UniformPopulation
 from fairchain.populations.distributions import MOST_LISTED
+from fairchain.populations.marginals import MarginalPopulation, marginal_shares
 from fairchain.spec import Spec, parse_spec
 from fairchain.spec.subgroups import Subgroup
 from tests.questions import category, integer, question, real
@@ -324,12 +325,12 @@ def test_the_phrase_says_whose_frequencies_they_are() -> None:
         ({"sex": [[0, 1, 1.0]]}, ["population.frequencies.sex", "pieces are for numbers", '"Female" = 0.5']),
         ({"x": {"1": 1.0}}, ["population.frequencies.x", "write pieces"]),
         ({"x": [[0, 11, 1.0]]}, ["population.frequencies.x", "[0, 11, 1]", "range [0, 10]"]),
-        ({"x": [[3, 3, 1.0]]}, ["population.frequencies.x", "no room"]),
+        ({"x": [[3, 3, 1.0]]}, ["population.frequencies.x", "no numbers between"]),
         ({"x": [[float("nan"), 3, 1.0]]}, ["population.frequencies.x", "finite"]),
         ({"x": [[0, 3, 0.5], [2, 5, 0.5]]}, ["population.frequencies.x", "[0, 3, 0.5] and [2, 5, 0.5] overlap"]),
         ({"age": [[0, 3, 0.5], [3, 5, 0.5]]}, ["population.frequencies.age", "overlap"]),
         ({"age": [[0, 3.5, 1.0]]}, ["population.frequencies.age", "whole numbers"]),
-        ({"age": [[5, 3, 1.0]]}, ["population.frequencies.age", "no room"]),
+        ({"age": [[5, 3, 1.0]]}, ["population.frequencies.age", "no numbers between"]),
         ({"age": {"12": 1.0}}, ["population.frequencies.age", '"12"', "range [0, 9]"]),
         ({"age": {"old": 1.0}}, ["population.frequencies.age", '"old"', "whole number"]),
         ({"age": {"1": 0.5, "01": 0.5}}, ["population.frequencies.age", "occurs twice"]),

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairchain.populations import Coupled, build_population
+from fairchain.populations import build_population
+from fairchain.populations.functions import Coupled
 from fairchain.spec import comparison_of, parse_spec
 from fairchain.spec.conditions import predicate_of
 from tests.populations.towns import TOWN
@@ -108,7 +109,7 @@ KINDS: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any]]] = {
         lambda: asked(*FEATURES, protected=["age"], compare="overall", population=MARGINALS | {"frequencies": STATED}),
         {},
     ),
-    "table": (lambda: asked(*FEATURES, protected=["age", "sex"], population=MARGINALS), {"people": rows}),
+    "table": (lambda: asked(*FEATURES, protected=["age", "sex"], population=MARGINALS), {"rows": rows}),
     "network": (lambda: asked(*TOWN_FEATURES, population=TABLES, compare="overall"), {}),
     "network, individual": (lambda: asked(*TOWN_FEATURES, population=TABLES, kind="individual"), {}),
     "network of numbers": (lambda: asked(SEX, AGE, population=AGES), {}),

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import FunctionPopulation, RejectionPopulation, Rounds, Scratch, UniformPopulation
+from fairchain.populations import Rounds, Scratch, UniformPopulation
 from fairchain.populations.base import DerivedPopulation
+from fairchain.populations.functions import FunctionPopulation
+from fairchain.populations.rejection import RejectionPopulation
 from fairchain.populations.streams import Address
 from fairchain.spec.conditions import Predicate, parse_predicate
 from fairchain.spec.subgroups import Subgroup

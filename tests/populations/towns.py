@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
+from fairchain.populations.bayes.graph import joint_of
 from fairchain.populations.bayes.population import BayesPopulation
 from fairchain.spec import parse_spec
 from fairchain.spec.groups import groups_of
@@ -51,6 +52,20 @@ def population(
 
 def town(protected: tuple[str, ...] = ("sex",), **more: Any) -> BayesPopulation:
     return population(TOWN, *FEATURES, protected=list(protected), everybody=True, **more)
+
+
+def enumerated(drawn: BayesPopulation, subgroup: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """All inputs that a subgroup can show, (inputs, features), and the probability of each, from the joint table."""
+    graph, group = drawn._graph, drawn.subgroups[subgroup].group
+    joint = joint_of(graph, drawn._names)
+    assert joint is not None
+    if group is not None:
+        joint = joint.given(drawn.members(group))
+    columns = [graph.nodes[name].shown[joint.numbers[name]] for name in drawn._names]  # type: ignore[union-attr]
+    inputs, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    likely = np.zeros(len(inputs))
+    np.add.at(likely, place.reshape(-1), joint.probabilities / joint.share)
+    return inputs, likely
 
 
 def town_by_hand(**given: str) -> dict[tuple[float, ...], float]:

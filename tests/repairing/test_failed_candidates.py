@@ -15,10 +15,10 @@ from fairchain.models.edit.candidates import Tunable
 from fairchain.models.edit.weights import Weights
 from fairchain.prepare import prepare
 from fairchain.repairing import diff_report, repair
-from fairchain.repairing.evaluation import FAILED, CandidateTrial, LabelledRows, Score, inputs_of
 from fairchain.repairing.judge import Judge
 from fairchain.repairing.parameters import Shifts
-from fairchain.repairing.search import Tried
+from fairchain.repairing.repair_data import LabelledRows, inputs_of
+from fairchain.repairing.search import FAILED, Candidate, CandidateTrial, Score
 from fairchain.spec import Spec
 from tests.networks import save
 from tests.repairing.builders import SEX, asked, fragile
@@ -37,12 +37,12 @@ def judge_of(spec: Spec, held_out: LabelledRows | None = None) -> tuple[Judge, S
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
     places = (("b3", 0), ("w1", 4 * SEX + 2))
-    knobs = Shifts(weights.values, places, (1.0, -2.0), ("b3[0]", "w1[2, 2]"))
-    return Judge(model, weights, prepare(model, spec), held_out, None, 0, 1), knobs
+    parameters = Shifts(weights.values, places, (1.0, -2.0), ("b3[0]", "w1[2, 2]"))
+    return Judge(weights, prepare(model, spec), held_out, workers=1), parameters
 
 
-def candidate(*point: float) -> Tried:
-    return Tried(np.array(point), Score(0.0, 1.0), 0.0)
+def candidate(*point: float) -> Candidate:
+    return Candidate(np.array(point), Score(0.0, 1.0), 0.0)
 
 
 def rows(*x: float) -> LabelledRows:
@@ -52,8 +52,8 @@ def rows(*x: float) -> LabelledRows:
 
 def test_the_judge_records_why_a_candidate_failed_and_goes_on_to_the_next(tmp_path: Path) -> None:
     spec = question(tmp_path)
-    judge, knobs = judge_of(spec)
-    failed, accepted = judge.all([candidate(NOBODY, 1), candidate(0, 1), candidate(0, 1)], knobs)
+    judge, parameters = judge_of(spec)
+    failed, accepted = judge.all([candidate(NOBODY, 1), candidate(0, 1), candidate(0, 1)], parameters)
     assert failed.verdict is None
     assert not failed.attempt.accepted
     assert failed.attempt.decision == "FAILED"
@@ -67,17 +67,17 @@ def test_the_judge_records_why_a_candidate_failed_and_goes_on_to_the_next(tmp_pa
 
 
 def test_a_candidate_that_fails_on_held_out_rows_only_is_not_accepted(tmp_path: Path) -> None:
-    judge, knobs = judge_of(question(tmp_path), rows(-0.2, 3, 5, 8))
-    failed, accepted = judge.all([candidate(ONE_ROW, 1), candidate(0, 1)], knobs)
+    judge, parameters = judge_of(question(tmp_path), rows(-0.2, 3, 5, 8))
+    failed, accepted = judge.all([candidate(ONE_ROW, 1), candidate(0, 1)], parameters)
     assert failed.attempt.decision == "FAILED"
     assert failed.attempt.why.startswith("no decision for the input x=-0.2, y=")
     assert accepted.attempt.accepted
 
 
 def test_held_out_rows_without_a_decision_of_the_original_are_an_error(tmp_path: Path) -> None:
-    judge, knobs = judge_of(question(tmp_path), rows(-1, 3, 5, 8))
+    judge, parameters = judge_of(question(tmp_path), rows(-1, 3, 5, 8))
     with pytest.raises(ModelError, match="which is no decision"):
-        judge.one(candidate(0, 1), knobs, 1)
+        judge.one(candidate(0, 1), parameters, 1)
 
 
 def trial_of(spec: Spec, searched: LabelledRows | None) -> CandidateTrial:

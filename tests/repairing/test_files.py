@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from msgspec.structs import replace as changed
 
 from fairchain import recheck
 from fairchain.errors import FairchainError
@@ -58,13 +59,13 @@ def test_an_old_certificate_is_not_left_beside_a_network_that_has_none(tmp_path:
     result = repair(None, asked(tmp_path), **QUICK)
     write_repair(result, tmp_path / "fixed.onnx")
     assert result.after is not None
-    without = replace(result, after=replace(result.after, certifiable=False))
+    without = changed(result, after=replace(result.after, certifiable=False))
     with pytest.raises(FairchainError, match="which has none"):
         write_repair(without, tmp_path / "fixed.onnx")
 
 
 def test_a_disk_that_fills_up_leaves_no_file(tmp_path: Path) -> None:
-    result = replace(repair(None, asked(tmp_path), **QUICK), content="no bytes")  # type: ignore[arg-type]
+    result = changed(repair(None, asked(tmp_path), **QUICK), content="no bytes")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         write_repair(result, tmp_path / "fixed.onnx")
     assert [each.name for each in tmp_path.iterdir()] == ["network.onnx"]

@@ -12,11 +12,19 @@ import pytest
 from fairchain.models import OnnxModel
 from fairchain.models.edit.weights import Weights, WeightUnit
 from fairchain.prepare import prepare
-from fairchain.repairing.evaluation import CandidateTrial, Score, inputs_of, is_empty
 from fairchain.repairing.judge import Judge, attempt_spec, candidates_of
 from fairchain.repairing.parameters import NamedUnit, Scales, Shifts
-from fairchain.repairing.search import Tried, front_of
-from fairchain.repairing.seeds import CERTIFICATE, OPTIMIZER, PRICE, REFINE, SEARCH, SPLIT, derived_seed
+from fairchain.repairing.repair_data import (
+    CERTIFICATE,
+    OPTIMIZER,
+    PRICE,
+    REFINE,
+    SEARCH,
+    SPLIT,
+    derived_seed,
+    inputs_of,
+)
+from fairchain.repairing.search import Candidate, CandidateTrial, Score, front_of, is_almost_constant
 from fairchain.spec import revise
 from fairchain.spec.seeds import derive_seed
 from tests.repairing.builders import SEX, asked
@@ -27,9 +35,9 @@ def judged(tmp_path: Path, factor: float, number: int = 1, most_lost: float | No
     spec = asked(tmp_path)
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
-    knobs = Scales(weights, [NamedUnit(WeightUnit("", SEX), "feature sex", True)], None)
-    judge = Judge(model, weights, prepare(model, spec), None, most_lost, 0, 1)
-    return judge.one(Tried(np.array([factor - 1]), Score(0.0, 1.0), 0.0), knobs, number)
+    parameters = Scales(weights, [NamedUnit(WeightUnit("", SEX), "feature sex", True)], None)
+    judge = Judge(weights, prepare(model, spec), None, most_lost, 1)
+    return judge.one(Candidate(np.array([factor - 1]), Score(0.0, 1.0), 0.0), parameters, number)
 
 
 def test_acceptance_is_the_verdict_of_fresh_inputs_and_nothing_else(tmp_path: Path) -> None:
@@ -88,7 +96,7 @@ def test_a_network_that_answers_everybody_alike_is_no_repair(tmp_path: Path) -> 
 def test_what_counts_as_the_same_answer_for_everybody(
     before: float, after: float, agreement: float | None, empty: bool
 ) -> None:
-    assert is_empty(before, after, agreement) is empty
+    assert is_almost_constant(before, after, agreement) is empty
 
 
 @pytest.mark.parametrize(
@@ -102,9 +110,9 @@ def test_the_judge_too_refuses_the_same_answer_for_everybody(tmp_path: Path, all
     spec = revise(asked(tmp_path), guarantee__allow_constant=allowed)
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
-    knobs = Shifts(weights.values, (("b2", 0),), (100.0,), ("b2[0]",))
-    judge = Judge(model, weights, prepare(model, spec), None, None, 0, 1)
-    found = judge.one(Tried(np.ones(1), Score(0.0, 1.0), 0.0), knobs, 1)
+    parameters = Shifts(weights.values, (("b2", 0),), (100.0,), ("b2[0]",))
+    judge = Judge(weights, prepare(model, spec), workers=1)
+    found = judge.one(Candidate(np.ones(1), Score(0.0, 1.0), 0.0), parameters, 1)
     assert found.verdict.fair is allowed
     assert not found.attempt.accepted
     assert re.search(why, found.attempt.why)
@@ -112,14 +120,14 @@ def test_the_judge_too_refuses_the_same_answer_for_everybody(tmp_path: Path, all
 
 def test_a_front_holds_what_nothing_else_beats() -> None:
     scores = [(0.3, 0.9), (0.1, 0.8), (0.2, 0.7), (0.1, 0.85), (0.0, 0.5), (0.3, 0.95)]
-    tried = [Tried(np.zeros(1), Score(*score), 0.0) for score in scores]
+    tried = [Candidate(np.zeros(1), Score(*score), 0.0) for score in scores]
     assert [(t.score.gap, t.score.accuracy) for t in front_of(tried)] == [(0.0, 0.5), (0.1, 0.85), (0.3, 0.95)]
-    lucky = Tried(np.zeros(1), Score(0.1, 0.9, error=0.2), 0.0)
+    lucky = Candidate(np.zeros(1), Score(0.1, 0.9, error=0.2), 0.0)
     assert lucky not in front_of([*tried, lucky])
 
 
 def test_candidates_are_put_forward_from_the_most_accurate_to_the_safest() -> None:
-    front = [Tried(np.zeros(1), Score(gap, 0.5 + gap), 0.0) for gap in (0.01, 0.04, 0.06, 0.085, 0.095, 0.3)]
+    front = [Candidate(np.zeros(1), Score(gap, 0.5 + gap), 0.0) for gap in (0.01, 0.04, 0.06, 0.085, 0.095, 0.3)]
     gaps = [each.score.gap for each in candidates_of(front, 0.1, None)]
     assert gaps == [0.085, 0.06, 0.04, 0.01]
     assert [each.score.gap for each in candidates_of(front, 0.1, 0.55)] == [0.06, 0.085, 0.095]

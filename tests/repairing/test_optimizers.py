@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairchain.errors import SpecError
 from fairchain.repairing.optimizers import Evolution, Points, Swarm, make_optimizer
 
 TARGET = np.array([0.5, -0.3, 0.8, 0.0])
@@ -68,8 +67,3 @@ def test_many_numbers_are_searched_for_without_a_table_of_all_pairs() -> None:
         best.append(float(((points - 0.5) ** 2).sum(axis=1).min()))
         search.tell(points, ((points - 0.5) ** 2).sum(axis=1))
     assert best[-1] < 0.5 * best[0]
-
-
-def test_an_unknown_optimiser_is_refused_with_the_names_that_exist() -> None:
-    with pytest.raises(SpecError, match="expected one of evolution, pso"):
-        make_optimizer("annealing", np.zeros(2), 0.2, 0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain.repairing.price import accuracy_price
+from fairchain.repairing.judge import accuracy_price
 
 
 def price(right_before: np.ndarray, right_after: np.ndarray, delta: float = 0.05) -> Any:

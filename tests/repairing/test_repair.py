@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from fairchain import Coupled
 from fairchain.errors import DataError, FairchainError, ModelError, SpecError
 from fairchain.models import OnnxModel
 from fairchain.repairing import Repair, repair, write_repair
-from fairchain.repairing.evaluation import CandidateTrial, LabelledRows, Score
 from fairchain.repairing.judge import attempt_spec
-from fairchain.repairing.labelled_rows import divided, shuffled
 from fairchain.repairing.parameters import Scales
-from fairchain.repairing.search import Searcher
-from fairchain.repairing.settings import Settings
+from fairchain.repairing.repair_data import LabelledRows
+from fairchain.repairing.repairer import Settings
+from fairchain.repairing.search import CandidateTrial, Score, Searcher
 from fairchain.verification import verify
 from tests.repairing.builders import QUICK, asked, labelled
 
@@ -152,7 +150,7 @@ def test_rows_that_are_everybody_are_counted_exactly(tmp_path: Path) -> None:
     assert result.after.exact
     assert result.price is not None
     assert result.price.on == "all 1,000 rows"
-    with pytest.raises(SpecError, match="a sample is used up by one look"):
+    with pytest.raises(SpecError, match="a sample can be tested only once"):
         repair(None, asked(tmp_path, population__kind="table", population__as="sample"), table=rows, **QUICK)
 
 
@@ -166,7 +164,7 @@ def test_what_explain_cannot_rank_is_repaired_without_ranking(tmp_path: Path) ->
 
 
 def test_control_c_keeps_what_was_found_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried, before = Searcher._try, []
+    tried, before = Searcher.score, []
 
     def interrupted(self: Searcher, points: Any) -> Any:
         before.append(points)
@@ -174,7 +172,7 @@ def test_control_c_keeps_what_was_found_so_far(tmp_path: Path, monkeypatch: pyte
             raise KeyboardInterrupt
         return tried(self, points)
 
-    monkeypatch.setattr(Searcher, "_try", interrupted)
+    monkeypatch.setattr(Searcher, "score", interrupted)
     result = repair(None, asked(tmp_path), **QUICK)
     assert result.stopped == "interrupted"
     assert result.accepted
@@ -186,7 +184,7 @@ def test_control_c_before_anything_was_tried_is_an_interruption(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Searcher, "_try", interrupted)
+    monkeypatch.setattr(Searcher, "score", interrupted)
     with pytest.raises(KeyboardInterrupt):
         repair(None, asked(tmp_path), **QUICK)
 
@@ -231,7 +229,7 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
         Settings(change="everything")
     with pytest.raises(SpecError, match="share from 0"):
         Settings(max_accuracy_loss=1.5)
-    with pytest.raises(SpecError, match="keep_protected leaves them alone"):
+    with pytest.raises(SpecError, match="keep_protected leaves as they are"):
         Settings(change="low-rank", keep_protected=True)
     with pytest.raises(SpecError, match=r"model.path: missing"):
         repair(None, msgspec.structs.replace(spec, model=msgspec.structs.replace(spec.model, path=None)))
@@ -245,11 +243,18 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
         repair(None, spec, held_out=labelled(), **QUICK)
 
 
+def test_recorded_decisions_are_refused_also_beside_a_network(tmp_path: Path) -> None:
+    """With a path in the spec the model of the case was None, and an assertion failed."""
+    spec = asked(tmp_path, population__kind="table", population__as="population", population__prediction="said")
+    with pytest.raises(SpecError, match="recorded decisions have no network"):
+        repair(None, spec, table={**labelled(), "said": labelled()["label"]}, **QUICK)
+
+
 def test_a_sorted_file_is_searched_on_in_an_order_of_chance() -> None:
     rows = LabelledRows(np.arange(100.0)[:, None], np.arange(100) // 50)
-    first = shuffled(rows, 0).truth[:50]
+    first = rows.shuffled(0).truth[:50]
     assert 10 < first.sum() < 40
-    one, other = divided(rows, 0)
+    one, other = rows.split(0)
     assert set(one.values[:, 0]).isdisjoint(other.values[:, 0])
     assert len(one) + len(other) == 100
 
@@ -262,6 +267,6 @@ def test_rows_with_numbers_in_place_of_names_are_understood(tmp_path: Path) -> N
 
 
 def test_a_repair_that_was_not_accepted_says_so_in_every_form(tmp_path: Path) -> None:
-    result: Repair = replace(repair(None, asked(tmp_path), **QUICK), accepted=False)
+    result: Repair = msgspec.structs.replace(repair(None, asked(tmp_path), **QUICK), accepted=False)
     assert str(result).startswith("NOT REPAIRED")
     assert result.to_dict()["accepted"] is False

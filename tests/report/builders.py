@@ -213,7 +213,7 @@ def chain(count: int) -> Chain:
         {"Start": frozenset({0})},
         low=np.clip(probabilities - 0.01, 0, 1),
         high=np.clip(probabilities + 0.01, 0, 1),
-        about={"states": ["score"], "rounds": 20000},
+        metadata={"states": ["score"], "rounds": 20000},
     )
 
 
@@ -296,7 +296,7 @@ def fair() -> Findings:
     rows += [(1 + i, 4 + yes, p if yes else 1 - p) for i, p in enumerate((0.3, 0.31, 0.32)) for yes in (0, 1)]
     rows += [(4, 4, 1.0), (5, 5, 1.0)]
     direct = Chain(
-        states, *(np.array(part) for part in zip(*rows, strict=True)), {}, about={"states": [], "rounds": 500}
+        states, *(np.array(part) for part in zip(*rows, strict=True)), {}, metadata={"states": [], "rounds": 500}
     )
     return replace(findings(3, 12), verdict=verdict(3, "FAIR"), chain=direct, explanation=None, repair=None)
 
@@ -315,7 +315,7 @@ def folded(count: int) -> Chain:
     rows += [(no, no, 1.0), (no + 1, no + 1, 1.0)]
     sources, targets, probabilities = (np.array(column) for column in zip(*sorted(rows), strict=True))
     bounds = {"low": np.clip(probabilities - 0.01, 0, 1), "high": np.clip(probabilities + 0.01, 0, 1)}
-    return Chain(tuple(states), sources, targets, probabilities, {}, about={"states": ["lstm1"]}, **bounds)
+    return Chain(tuple(states), sources, targets, probabilities, {}, metadata={"states": ["lstm1"]}, **bounds)
 
 
 KINDS = {

@@ -131,9 +131,9 @@ def test_the_page_of_a_real_audit_is_quiet_and_its_story_is_the_one_in_the_docs(
         assert not seen.page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert seen.page.evaluate(CONTRAST) == []
         assert seen.page.locator("h2").all_inner_texts() == [
-            "What each group gets", "The gap of each pair", "How the network gets there", "Why: features and neurons",
-            "One person, two decisions", "The repair", "Which people, and what is assumed", "Check it yourself",
-            "Details",
+            "Rates of the groups", "The gap of each pair", "Chain from groups to decisions",
+            "Why: features and neurons", "One individual, two decisions", "The repair",
+            "Which individuals, and what is assumed", "Check it yourself", "Details",
         ]  # fmt: skip
         seen.page.context.close()
 

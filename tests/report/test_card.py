@@ -34,7 +34,7 @@ def test_the_card_says_verdict_question_people_and_limits(credit: Plain) -> None
     assert card.startswith("## Fairness\n\n❌ **UNFAIR**: the largest gap is 0.1532 [0.1035, 0.3892]")
     for part in ("- Protected: age", "independent uniform inputs", "at most 1e-06", credit["claims"]["model_sha256"]):
         assert part in card
-    assert "Groups that are not named here were not compared" in card
+    assert "Other groups were not compared" in card
     page = MarkdownIt("gfm-like", {"linkify": False}).render(card)
     assert page.count("<li>") == 5
     assert page.count("<tr>") == 9
@@ -44,7 +44,7 @@ def test_a_card_about_texts_speaks_of_texts(credit: Plain) -> None:
     texts = deepcopy(credit)
     texts["claims"]["inputs"] = "texts"
     assert "- Texts: independent" in model_card(texts)
-    assert "nothing is said about texts other than those above" in model_card(texts)
+    assert "nothing is stated about other texts" in model_card(texts)
 
 
 def test_the_command_on_the_card_checks_the_certificate(credit: Plain, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_rows_are_checked_with_their_table_and_need_no_network_if_recorded(credi
     card = model_card(rows)
     assert "`fairchain recheck certificate.json --data people.csv`" in card
     assert "- Decisions as recorded" in card
-    assert "none, everybody was counted" in card
+    assert "none, all rows were counted" in card
     assert "- Groups too small to be compared: 1" in card
 
 

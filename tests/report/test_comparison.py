@@ -88,8 +88,12 @@ def test_other_people_are_named(credit: Plain) -> None:
     next(feature for feature in other["spec"]["feature"] if "high" in feature)["high"] = 99
     assert compare(credit, other).differences == ("the features or groups",)
     other = deepcopy(credit)
+    category = next(feature for feature in other["spec"]["feature"] if feature["kind"] == "category")
+    category["aliases"] = [f"{value}!" for value in category["values"]]
+    assert compare(credit, other).differences == ("the features or groups",)
+    other = deepcopy(credit)
     other["spec"]["population"] = {"kind": "marginals", "path": "people.csv"}
-    assert compare(credit, other).differences == ("the people",)
+    assert compare(credit, other).differences == ("the population",)
     assert compare(credit, changed(credit, table_sha256="ab")).differences == ("the table",)
 
 
@@ -105,21 +109,21 @@ def test_what_only_the_network_gets_is_the_networks_own_business(credit: Plain) 
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ((0.05, 0.0, 0.09), "the second is more even"),
-        ((0.7, 0.6, 0.8), "the second is less even"),
+        ((0.05, 0.0, 0.09), "the second has the smaller gap"),
+        ((0.7, 0.6, 0.8), "the second has the larger gap"),
         ((0.12, 0.0, 0.2), "the intervals overlap"),
     ],
 )
-def test_a_smaller_gap_is_more_even_if_the_intervals_are_apart(
+def test_the_smaller_gap_is_named_if_the_intervals_are_apart(
     credit: Plain, second: tuple[float, float, float], said: str
 ) -> None:
     assert said in compare(changed(credit, gap=(0.18, 0.1, 0.5)), changed(credit, gap=second)).sentence
 
 
-def test_of_ratios_the_larger_is_more_even(ratio: Plain) -> None:
+def test_of_ratios_the_larger_is_named(ratio: Plain) -> None:
     small, large = changed(ratio, gap=(0.5, 0.4, 0.6)), changed(ratio, gap=(0.9, 0.8, 1.0))
-    assert compare(small, large).sentence.endswith("the second is more even")
-    assert compare(large, small).sentence.endswith("the second is less even")
+    assert compare(small, large).sentence.endswith("the second has the larger ratio")
+    assert compare(large, small).sentence.endswith("the second has the smaller ratio")
     assert compare(small, large).sentence.startswith("the smallest ratio is 0.500 [0.400, 0.600] in the first")
 
 
@@ -131,7 +135,7 @@ def test_two_kinds_are_each_called_by_their_own_name(credit: Plain, ratio: Plain
 def test_the_share_of_people_whose_decision_changes(individual: Plain) -> None:
     found = compare(individual, changed(individual, gap=(0.9, 0.85, 0.95)))
     assert found.sentence.startswith("the share of individuals whose decision changes")
-    assert found.sentence.endswith("the second is less even")
+    assert found.sentence.endswith("the second has the larger gap")
     texts = compare(individual, changed(individual, inputs="texts")).sentence
     assert "and the share of texts whose decision changes with the terms alone is" in texts
 
@@ -151,10 +155,12 @@ def test_counted_rows_are_compared_exactly(tmp_path: Path) -> None:
     counted = fairchain.make_certificate(fairchain.verify(None, spec))
     same = compare(counted, counted)
     assert same.delta == 0
-    assert same.promise == "Both were counted, not estimated: nothing is left to chance."
+    assert same.promise == "Both were counted, not estimated: the comparison is exact."
     assert same.sentence.endswith("0.1250 in the second, the same")
     assert {row.moved for row in same.rows} == {"same"}
-    assert compare(counted, changed(counted, gap=(0.05, 0.05, 0.05))).sentence.endswith("the second is more even")
+    assert compare(counted, changed(counted, gap=(0.05, 0.05, 0.05))).sentence.endswith(
+        "the second has the smaller gap"
+    )
 
 
 def test_groups_that_moved_are_marked_and_missing_ones_are_empty(credit: Plain) -> None:
@@ -176,10 +182,10 @@ def test_nothing_is_concluded_from_a_rule_that_is_not_sound(credit: Plain) -> No
     assert not found.comparable
 
 
-def test_deltas_that_add_up_to_one_promise_nothing(credit: Plain) -> None:
+def test_deltas_that_add_up_to_one_carry_no_guarantee(credit: Plain) -> None:
     found = compare(changed(credit, delta=0.6), changed(credit, delta=0.6))
     assert found.delta == 1
-    assert "nothing is promised" in found.promise
+    assert "carries no guarantee" in found.promise
 
 
 def write(path: Path, made: Plain) -> Path:

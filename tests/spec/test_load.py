@@ -53,6 +53,12 @@ NAN, INFINITY = float("nan"), float("inf")
 
 # What is changed in a good spec, and words that the message must have.
 MISTAKES: dict[str, tuple[dict[str, Any], str, Any, list[str]]] = {
+    "two Bayesian networks": (
+        question(),
+        "population",
+        {"kind": "network", "path": "x.bif", "nodes": [{"name": "a"}]},
+        ["population: has both path and nodes"],
+    ),
     "unknown table": (question(), "modle", {}, ["modle", "unknown key", 'did you mean "model"']),
     "unknown model key": (question(), "model.lables", [], ["model.lables", 'did you mean "labels"']),
     "unknown feature key": (question(), "feature.0.lowest", 1, ['feature "age".lowest', 'did you mean "low"']),

@@ -28,7 +28,7 @@ def test_verify_explain_and_chains_share_the_derived_seed(tmp_path: Path) -> Non
     assert f"seed {seed.value}, derived from the network" in verdict.scope
     found = explain(None, spec, rounds=64, workers=1)
     assert (found.seed, found.seed_origin) == (seed.value, "derived")
-    assert learn_chain(None, spec, rounds=64).about["seed"] == seed.value
+    assert learn_chain(None, spec, rounds=64).metadata["seed"] == seed.value
     # A chosen seed of the same number draws the same inputs, and is called chosen.
     chosen = verify(None, spec, seed=seed.value)
     assert make_certificate(chosen)["evidence"] == make_certificate(verdict)["evidence"]

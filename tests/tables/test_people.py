@@ -157,7 +157,7 @@ def test_other_texts_are_taken_as_they_are() -> None:
 
 def test_true_and_false_are_categories() -> None:
     assert people({"own": [True, False]}, category("own", "False", "True")).values[:, 0].tolist() == [1, 0]
-    fails({"own": [True]}, integer("own", 0, 1), '"True", which is no number', 'kind = "category"')
+    fails({"own": [True]}, integer("own", 0, 1), '"True", which is not a number', 'kind = "category"')
 
 
 def fails(columns: dict[str, Any], feature: dict[str, Any], *words: str, **population: Any) -> None:
@@ -199,14 +199,14 @@ def test_cells_take_the_place_of_values() -> None:
 
 
 def test_cells_that_differ_in_blanks_only_are_a_mistake_of_the_spec() -> None:
-    fails({"x": ["a"]}, category("x", "a", "b", aliases=["a", "a "]), 'feature "x"', '"a" stands for two values')
+    fails({"x": ["a"]}, category("x", "a", "b", aliases=["a", "a "]), 'feature "x"', '"a" means two values')
 
 
 # ---- numbers ----
 
 
 def test_what_is_no_number_is_named_with_its_row() -> None:
-    fails({"age": ["17", "?", "old"]}, AGE, 'column "age": row 3 holds "old", which is no number', "na_values")
+    fails({"age": ["17", "?", "old"]}, AGE, 'column "age": row 3 holds "old", which is not a number', "na_values")
     fails({"age": ["1,5", "2,5"]}, AGE, 'row 1 holds "1,5" (2 such rows)', "write numbers like 1234.5")
     fails({"age": [str(n) for n in range(20, 60)] * 100 + ["x"]}, AGE, 'row 4,001 holds "x"')
 
@@ -273,8 +273,8 @@ def test_the_spec_says_what_is_not_known() -> None:
     assert people({"age": [17, -1]}, {**AGE, "missing": 40}, na_values=["-1"]).values[:, 0].tolist() == [17, 40]
     assert people({"age": ["17", "-1.0"]}, {**AGE, "missing": 40}, na_values=["-1"]).values[:, 0].tolist() == [17, 40]
     assert people({"grade": [1, 9.0]}, category("grade", 1, missing=1), na_values=["9"]).values[:, 0].tolist() == [0, 0]
-    fails({"age": ["17", "?"]}, AGE, '"?", which is no number', na_values=[])
-    fails({"age": ["17", "nan"]}, AGE, '"nan", which is no number', na_values=[])
+    fails({"age": ["17", "?"]}, AGE, '"?", which is not a number', na_values=[])
+    fails({"age": ["17", "nan"]}, AGE, '"nan", which is not a number', na_values=[])
     fails({"work": ["x", "?"]}, category("work", "x"), '"?", which is not one of', na_values=[])
 
 

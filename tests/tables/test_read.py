@@ -201,14 +201,14 @@ HEADERLESS = "39, State-gov, Male\n50, Private, Female\n"
 
 def test_a_file_whose_first_row_is_data_is_told_by_its_columns(tmp_path: Path) -> None:
     table = read_table(written(tmp_path, HEADERLESS))
-    with pytest.raises(DataError, match="if the first row holds a person, write one above it that names the columns"):
+    with pytest.raises(DataError, match="if the first row contains data, write one above it that names the columns"):
         table.column("age")
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("1,2,3\n4,5,6\n", ["first row holds numbers only", "must name the columns"]),
+        ("1,2,3\n4,5,6\n", ["first row has only numbers", "must name the columns"]),
         ("age,age\n1,2\n", ['two columns are called "age"', "a name of its own"]),
         (",age\n0,39\n", ["column 1 has no name", "index=False"]),
         ("age,sex,\n39,Male,\n", ["column 3 has no name"]),
@@ -325,7 +325,7 @@ def test_nested_columns_of_a_parquet_file_are_refused_only_if_they_are_used(tmp_
 
 def test_more_bytes_columns_or_cells_than_the_limits_are_refused(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "people.csv", {"a": range(100), "b": range(100)})
-    refused(path, "larger than 100 bytes", limits=TableLimits(file_bytes=100))
+    refused(path, "more than 100 bytes", limits=TableLimits(file_bytes=100))
     refused(path, "2 columns are more than 1", limits=TableLimits(columns=1))
     refused(path, "more than 150 cells", limits=TableLimits(cells=150))
     frame = pl.DataFrame({"a": range(100), "b": range(100)})
@@ -334,7 +334,7 @@ def test_more_bytes_columns_or_cells_than_the_limits_are_refused(tmp_path: Path)
     for source in (frame, frame.to_dict()):
         refused(source, "2 columns are more than 1", limits=TableLimits(columns=1))
         refused(source, "more than 150 cells", limits=TableLimits(cells=150))
-    refused(tmp_path / "people.parquet", "larger than 100 bytes", limits=TableLimits(file_bytes=100))
+    refused(tmp_path / "people.parquet", "more than 100 bytes", limits=TableLimits(file_bytes=100))
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_a_small_parquet_file_that_stands_for_four_gigabytes_is_refused_before_i
     one = pl.Series(["a" * 2**20], dtype=pl.Categorical)
     pl.DataFrame({"t": one.gather(pl.zeros(2**12, pl.UInt32, eager=True))}).write_parquet(path)
     assert path.stat().st_size < 10**7
-    refused(path, "holds more than 2,000,000,000 bytes unpacked", limits=TableLimits(memory_bytes=3 * 2**30))
+    refused(path, "more than 2,000,000,000 bytes unpacked", limits=TableLimits(memory_bytes=3 * 2**30))
 
 
 def test_the_limit_of_unpacked_bytes_is_one_for_all_columns(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_the_limit_of_unpacked_bytes_is_one_for_all_columns(tmp_path: Path) -> N
     rows = pl.int_range(1000, eager=True)
     columns = {f"text {i}": rows.cast(pl.String).str.pad_end(400) for i in range(3)} | {"number": rows}
     pl.DataFrame(columns).write_parquet(path)
-    refused(path, "holds more than 1,000,000 bytes unpacked", limits=TableLimits(file_bytes=10**6))
+    refused(path, "more than 1,000,000 bytes unpacked", limits=TableLimits(file_bytes=10**6))
     assert read_table(path, TableLimits(file_bytes=2 * 10**6)).count == 1000
 
 
@@ -397,7 +397,7 @@ def test_a_damaged_compressed_file_is_refused(tmp_path: Path, cut: int) -> None:
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "people.parquet"
     pl.DataFrame(COLUMNS).write_parquet(path)
-    refused(written(tmp_path, path.read_bytes()[:-20], "people.parquet"), "damaged, or no Parquet file")
+    refused(written(tmp_path, path.read_bytes()[:-20], "people.parquet"), "damaged, or not a Parquet file")
     refused(written(tmp_path, "age\n1\n", "people.parquet"), "not a Parquet file")
 
 
@@ -434,6 +434,8 @@ def test_a_masked_cell_of_a_numpy_array_is_a_missing_value(values: Any) -> None:
     whole, masked = (read_table({"a": array}) for array in (values, np.ma.array(values, mask=MASK)))
     kept = whole.texts("a").tolist()
     assert masked.texts("a").tolist() == [kept[0], None, kept[2]]
+    numbers = masked.numeric("a")
+    assert numbers is None or (not np.ma.isMaskedArray(numbers) and np.isnan(numbers).tolist()[:2] == [False, True])
     assert read_table({"a": np.ma.array(values)}).texts("a").tolist() == kept
     assert read_table({"a": [1, np.ma.masked, 3]}).texts("a").tolist() == ["1", None, "3"]
 
@@ -452,5 +454,5 @@ def test_a_single_value_is_no_column(value: Any) -> None:
 @pytest.mark.parametrize("others", [[], [1.5], ["text"]])
 def test_a_number_that_cannot_be_written_is_refused_with_its_row(cell: Any, others: list[Any]) -> None:
     table = read_table({"a": [*others, cell]})
-    with pytest.raises(DataError, match=rf"row {len(others) + 1} holds an? \w+ that is too long or no number"):
+    with pytest.raises(DataError, match=rf"row {len(others) + 1} holds an? \w+ that is too long or not a number"):
         table.texts("a")

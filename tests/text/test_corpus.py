@@ -106,9 +106,9 @@ BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
     "a column of lines": ("a.txt", b"dog\n", {"column": "text"}, "remove column"),
     "ragged": ("a.csv", b"id,text\n1,dog\n1,dog,dog\n", {"column": "text"}, "row 2: has 3 cells and the header 2"),
     "an open quote": ("a.csv", b'text\n"dog\n', {"column": "text"}, "double the quotes"),
-    "no json": ("a.jsonl", b"{dog\n", {"column": "text"}, "line 1: no JSON"),
+    "no json": ("a.jsonl", b"{dog\n", {"column": "text"}, "line 1: not valid JSON"),
     "another key": ("a.jsonl", b'{"texts": ""}\n', {"column": "text"}, 'line 1: there is no key "text"'),
-    "a number": ("a.jsonl", b'{"text": 3}\n', {"column": "text"}, "line 1: the text is no string"),
+    "a number": ("a.jsonl", b'{"text": 3}\n', {"column": "text"}, "line 1: the text is not a string"),
     "which key": ("a.jsonl", b'{"text": "dog"}\n', {}, "say which key"),
     "another cell": (
         "a.csv",
@@ -178,8 +178,7 @@ def test_a_data_set_is_looked_up_once_and_a_damaged_copy_again(tmp_path: Path, m
     population = Texts(dataset="toxicity", reading="observed")
 
     def fresh() -> corpus.Corpus:
-        corpus._read.cache_clear()
-        corpus._read_kept.cache_clear()
+        corpus._loaded.cache_clear()
         return read_corpus(population, LEXICON, 4)
 
     first = fresh()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairchain.errors import DataError, SpecError
+from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature
 from fairchain.text.terms import NEUTRAL, SHIPPED, kept_words, shipped, terms_of
 
@@ -93,7 +93,7 @@ def test_a_bad_file_is_refused(content: str, message: str, tmp_path: Path) -> No
     path.write_text(content)
     with pytest.raises(SpecError, match=message):
         terms_of(feature(str(path)))
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(SpecError, match="no such file"):
         terms_of(feature(str(tmp_path / "none.toml")))
     with pytest.raises(SpecError, match=r"ends in \.toml or \.json"):
         terms_of(feature(str(tmp_path / "t.yaml")))

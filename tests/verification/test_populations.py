@@ -251,7 +251,7 @@ def test_people_on_the_border_of_two_real_ranges_belong_to_the_one_that_begins(
     data = question(integer("hours"), real("age", 17, 40, groups={"young": [17, 25], "old": [25, 40]}))
     spec = parse_spec({**data, "population": population})
     if "table" in extra:
-        extra = {"people": encode_rows(read_table(extra["table"]), spec)}
+        extra = {"rows": encode_rows(read_table(extra["table"]), spec)}
     drawn = build_population(spec, comparison_of(spec).subgroups, np.float64, **extra).rounds(0, 0, 400)
     young, old = (set(drawn.show(subgroup)[:, 1].tolist()) for subgroup in (0, 1))
     assert (young, old) == ({20.0}, {25.0, 30.0})

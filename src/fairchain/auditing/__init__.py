@@ -1,4 +1,4 @@
-"""The whole way in one go: verify, survey, explain, learn a chain, repair, report; it can be stopped at any time."""
+"""Audits: verify, estimate all pairs, explain, learn a chain, repair and report; an audit can be continued."""
 
 from fairchain.auditing.auditor import Audit, Step, audit
 

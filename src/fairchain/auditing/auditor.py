@@ -1,7 +1,7 @@
-"""The paper's Algorithm 1 whole: verify and, if the network is not fair, say why and repair it; then the report.
+"""The paper's Algorithm 1: verify and, if the network is not fair, explain and repair it; then report.
 
-Each stage leaves files of plain values, and the report is made from these alone. So a run that was stopped ends with
-the same bytes as one that was not; times are in none of them.
+All stages work on one prepared case and hand their results on. Each returns files of plain values, without times, and
+the report is made from these. So an audit that was stopped ends with the same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -10,59 +10,73 @@ import hashlib
 import json
 import platform
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from fairchain._version import __version__
-from fairchain.auditing.checkpoints import Checkpoints, Files, shelf_in
-from fairchain.auditing.stages import (
-    NOT_DONE,
-    AuditContext,
-    chain_files,
-    explain_files,
-    repair_files,
-    survey_files,
-    verify_files,
-)
-from fairchain.errors import AuditError, OutputError
-from fairchain.explaining.result import Explanation
-from fairchain.models import load_model
+from fairchain.auditing.checkpoints import Checkpoints, Files, open_checkpoints
+from fairchain.certificates import dump, make_certificate
+from fairchain.chain import Chain, learn_chain
+from fairchain.chain.formats import chain_text, read_chain
+from fairchain.errors import AuditError, ChainError, ModelError, OutputError, SpecError
+from fairchain.explaining.explainer import explain_case
+from fairchain.explaining.result import Explanation, Influence
+from fairchain.prepare import Case, prepare
+from fairchain.records import Record
+from fairchain.repairing.files import certificate_of
+from fairchain.repairing.repair_data import read_labelled_rows
+from fairchain.repairing.repairer import repair_case
 from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
+from fairchain.report.markdown import markdown
+from fairchain.report.page import page
 from fairchain.spec import Marginals, Spec, Table, load_spec, revise
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
-from fairchain.verification.all_pairs import AllPairs
+from fairchain.tables import read_table
+from fairchain.tables.read import RawTable
+from fairchain.verification import verify_case
+from fairchain.verification.all_pairs import AllPairs, all_pairs_of_rows, estimate_all_pairs
 from fairchain.verification.record import VerdictRecord
+from fairchain.verification.verdict import Verdict
 
 ABOUT = {
     "certificate.json": "the verdict with every count behind it",
-    "verdict.json": "the verdict, with those who are decided otherwise as another group",
+    "verdict.json": "the verdict, with counterfactual pairs",
     "all-pairs.json": "estimates for every group and pair",
-    "explanation.json": "every feature and neuron with its influence",
-    "chain.json": "the learned Markov chain with everything it holds",
+    "explanation.json": "every feature and neuron with its effect",
+    "chain.json": "the learned Markov chain, complete",
     "chain.prism": "the chain for PRISM and Storm",
     "chain.drn": "the chain for Storm",
     "chain.dot": "the chain as a drawing, for Graphviz",
     "repaired.onnx": "the repaired network",
     "repaired-certificate.json": "the verdict on the repaired network",
-    "repair.json": "what the repair tried, and what it costs",
+    "repair.json": "the candidates of the repair, and its price",
     "report.md": "this report in Markdown",
 }
+# Stages that may not be possible for a question, by the file that then has the reason.
+OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "repair.json"}
+# Units between the groups and the decision in the chain of a report: more cannot be read.
+UNITS_SHOWN = 2
+Tell = Callable[[str], None]
 T = TypeVar("T")
-# Stages that may not be possible, by the file that then says why.
-PARTS = {"explanation.json": "explanation", "chain.json": "chain", "repair.json": "repair"}
+
+
+class NotPossible(Record, frozen=True):
+    """The reason why a stage is not possible for a question."""
+
+    not_possible: str | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """How far an audit is: a stage that began, goes on (`detail` says how far), or is finished, now or before."""
+    """Progress of an audit: a stage that starts, continues (`detail` says how far), or is finished, now or before."""
 
     stage: str
     detail: str = ""
@@ -72,9 +86,9 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit came to: FAIR, UNFAIR, UNDECIDED or CONSTANT of the network as it is, and where everything is.
+    """The result of an audit: FAIR, UNFAIR, UNDECIDED or CONSTANT for the original network, and its files.
 
-    `recheck` are the commands with which the certificates can be checked from here.
+    `recheck` are the commands that check the certificates, from the working directory.
     """
 
     decision: str
@@ -87,6 +101,33 @@ class Audit:
     def report(self) -> Path:
         """The page to read."""
         return self.folder / "report.html"
+
+
+@dataclass(eq=False)
+class AuditRun:
+    """One audit: what it is about, and the results that later stages use.
+
+    Parameters
+    ----------
+    name, spec, case
+        The name of the spec file, the spec with its file names, and the case prepared from it, for all stages.
+    table, label
+        Labelled rows, and their column of true labels.
+    workers
+        The number of threads.
+    verdict, explanation, chain
+        The results so far; None for what does not exist.
+    """
+
+    name: str
+    spec: Spec
+    case: Case
+    table: RawTable | None = None
+    label: str | None = None
+    workers: int | None = None
+    verdict: Verdict | None = None
+    explanation: Explanation | None = None
+    chain: Chain | None = None
 
 
 def audit(
@@ -103,144 +144,229 @@ def audit(
     fresh: bool = False,
     progress: Callable[[Step], None] | None = None,
 ) -> Audit:
-    """Verify, explain, repair and report, in a folder that keeps what is finished.
+    """Verify, explain, repair and report, in a folder that keeps finished stages.
 
     Parameters
     ----------
     spec
         The path of a spec file.
     folder
-        Where to write. An audit of the same question that was stopped there goes on.
+        Where to write. An audit of the same question that was stopped there continues.
     model
         A network's file instead of the spec's.
     data, label
-        Labelled rows, for the accuracy of a repaired network and for witnesses near to real people; and their column
-        with the true labels.
+        Labelled rows, for the accuracy of a repaired network and for witnesses near to real rows; and their column with
+        the true labels.
     repair
         Whether to repair an unfair network.
     seed, allow_constant, workers
         As for `verify`.
     fresh
-        Begin again, whatever the folder holds.
+        Start again, whatever the folder contains.
     progress
-        Called while stages begin, go on and end.
+        Called when a stage starts, reports its progress and ends.
 
     Returns
     -------
     Audit
-        The verdict, and where the report is.
+        The verdict, and the path of the report.
 
     Raises
     ------
     AuditError
-        If the folder cannot be used, or holds something else.
+        If the folder cannot be used, or contains something else.
     """
-    changes = {"guarantee__seed": seed, "guarantee__allow_constant": allow_constant}
-    question = _question(spec, model, data, label, changes, workers)
-    key, names = _key(question, repair=repair), ("report.html", *ABOUT)
+    question = revise(load_spec(spec), guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    if isinstance(question.population, CallablePopulation):
+        raise AuditError(f"{spec}: population.kind: an audit needs a population that the spec defines, not a function")
+    if model is not None:
+        if not Path(model).is_file():
+            raise AuditError(f"{model}: file not found; an audit needs the file of a network")
+        question = revise(question, model__path=str(model))
+    if label is not None and data is None:
+        raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
+    table = read_table(data) if data is not None else None
+    if table is not None:
+        # Rows that cannot be used are reported before the work.
+        read_labelled_rows(table, question, label)
+    run = AuditRun(Path(spec).name, question, prepare(None, question), table, label, workers)
+    key, names = _key(run, data, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
-    with shelf_in(Path(folder), key, fresh=fresh, names=names) as shelf:
+    with open_checkpoints(Path(folder), key, fresh=fresh, names=names) as checkpoints:
         try:
-            findings = _stages(question, shelf, repair, progress or (lambda _: None), done)
+            findings = _run(run, checkpoints, repair, progress or (lambda _: None), done)
         except OutputError as error:
-            raise OutputError(f"{error}{_known(done)}") from None
-    commands = _commands(question, done, Path(folder))
+            known = _record(done, "verdict.json", VerdictRecord)
+            raise OutputError(f"{error}{f'; the verdict was {known.sentence}' if known else ''}") from None
+    commands = _commands(run, done, Path(folder))
     return Audit(findings.verdict.verdict, "repaired.onnx" in done, Path(folder), commands, findings)
 
 
-def _known(done: Mapping[str, bytes]) -> str:
-    """Return what is known of the verdict, for the message that it could not be written."""
-    found = _record(done, "verdict.json", VerdictRecord)
-    return "" if found is None else f"; the verdict was {found.sentence}"
-
-
-def _stages(
-    question: AuditContext, shelf: Checkpoints, repair: bool, tell: Callable[[Step], None], done: dict[str, bytes]
+def _run(
+    run: AuditRun, checkpoints: Checkpoints, repair: bool, report: Callable[[Step], None], done: dict[str, bytes]
 ) -> Findings:
-    """Run the stages; every file that they make goes into `done`, before it is written."""
+    """Run the stages; `done` gets every file that they return, before it is written."""
 
-    def stage(name: str, make: Callable[[AuditContext], Files], *, again: bool = False) -> None:
-        tell(Step(name))
-        asked = replace(question, tell=lambda detail: tell(Step(name, detail)))
-
+    def stage(name: str, make: Callable[[AuditRun, Tell], Files], *, again: bool = False) -> None:
         def made() -> Files:
-            files = make(asked)
+            try:
+                files = make(run, lambda detail: report(Step(name, detail)))
+            except (ChainError, ModelError, SpecError) as error:
+                if name not in OPTIONAL:
+                    raise
+                files = {OPTIONAL[name]: to_json(NotPossible(str(error)))}
             done.update(files)
             return files
 
-        files, kept = shelf.stage(name, made, again=again)
+        report(Step(name))
+        files, kept = checkpoints.stage(name, made, again=again)
         done.update(files)
-        tell(Step(name, finished=True, kept=kept))
+        report(Step(name, finished=True, kept=kept))
 
-    # The verdict is never taken from the folder, where anybody may have written another one.
+    # The verdict is never taken from the folder, where anyone may have written another one.
     stage("verify", verify_files, again=True)
-    decision = msgspec.json.decode(done["verdict.json"], type=VerdictRecord).verdict
+    assert run.verdict is not None
+    decision = run.verdict.conclusion
     stage("survey", survey_files)
     if decision in ("UNFAIR", "UNDECIDED"):
         stage("explain", explain_files)
-    stage("chain", lambda asked: chain_files(asked, _record(done, "explanation.json", Explanation)))
+        run.explanation = _record(done, "explanation.json", Explanation)
+    stage("chain", chain_files)
     if decision == "UNFAIR" and repair:
         stage("repair", repair_files)
-    findings = _findings(question, done, shelf.folder)
-    stage("report", lambda _: _report_files(findings), again=True)
+    findings = _findings(run, done, checkpoints.folder)
+
+    def report_files(_run: AuditRun, _tell: Tell) -> Files:
+        return {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}
+
+    stage("report", report_files, again=True)
     return findings
 
 
-def _question(
-    spec: str | Path,
-    model: str | Path | None,
-    data: str | Path | None,
-    label: str | None,
-    changes: Mapping[str, Any],
-    workers: int | None,
-) -> AuditContext:
-    asked = revise(load_spec(spec), **changes)
-    if isinstance(asked.population, CallablePopulation):
-        raise AuditError(f"{spec}: population.kind: an audit needs people that the spec itself can draw")
-    if model is not None:
-        if not Path(model).is_file():
-            raise AuditError(f"{model}: there is no such network; an audit is of a file")
-        asked = revise(asked, model__path=str(model))
-    recorded = getattr(asked.population, "prediction", None) is not None
-    network = load_model(asked.model.path, asked) if not recorded or asked.model.path is not None else None
-    if label is not None and data is None:
-        raise AuditError(f'label: "{label}" is a column of labelled rows, and none were given; give them with --data')
-    if data is not None:
-        from fairchain.repairing.labelled_rows import labelled_rows
+def verify_files(run: AuditRun, tell: Tell) -> Files:
+    """Verify; for rows the estimates of all pairs follow from the verdict."""
 
-        # Before the work: rows that cannot be used are better known now.
-        labelled_rows(data, asked, label)
-    return AuditContext(Path(spec).name, asked, network, Path(data) if data is not None else None, label, workers)
+    def progress(at: Any) -> None:
+        done = f"{at.evaluations:,} of {at.total:,} rows" if at.gap is None else f"{at.gap}"
+        tell(f"{done} so far")
+
+    verdict = verify_case(run.case, workers=run.workers, progress=progress)
+    if verdict.stopped == "interrupted":
+        raise KeyboardInterrupt
+    run.verdict = verdict
+    files = {"verdict.json": to_json(verdict)}
+    if verdict.certifiable:
+        files["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
+    if isinstance(run.spec.population, Table):
+        files["all-pairs.json"] = to_json(all_pairs_of_rows(verdict))
+    return files
 
 
-def _key(question: AuditContext, **options: bool) -> str:
-    """Of everything that the results depend on; where files lie does not matter, what is in them does."""
-    spec = msgspec.to_builtins(question.spec)
-    named = list(_files(question.spec, spec))
-    for written, key, path in named:
-        written[key] = path.name
+def survey_files(run: AuditRun, tell: Tell) -> Files:
+    """Estimate every group and every pair, where inputs are drawn."""
+    found = estimate_all_pairs(run.case, workers=run.workers, progress=_rounds(tell))
+    return {} if found is None else {"all-pairs.json": to_json(found)}
+
+
+def explain_files(run: AuditRun, tell: Tell) -> Files:
+    """Explain the gap."""
+    # Witnesses are searched in the population's own rows where it has rows.
+    own = isinstance(run.spec.population, Table | Marginals) or run.spec.text is not None
+    found = explain_case(run.case, table=None if own else run.table, workers=run.workers, progress=_rounds(tell))
+    return {"explanation.json": to_json(found)}
+
+
+def chain_files(run: AuditRun, tell: Tell) -> Files:
+    """Learn the chain through the units with the largest effects, and write it for other tools too."""
+    states, view = chain_units(run.explanation) if run.explanation is not None else ([], None)
+    chain = learn_chain(
+        None,
+        run.case,
+        states=states,
+        view=view,
+        workers=run.workers,
+        progress=lambda done, _: tell(f"{done:,} rounds"),
+    )
+    files = {f"chain.{form}": chain_text(chain, form).encode() for form in ("json", "prism", "drn", "dot")}
+    run.chain = chain
+    return files
+
+
+def repair_files(run: AuditRun, tell: Tell) -> Files:
+    """Repair the network; without an accepted one the file says what was tried."""
+    found = repair_case(
+        run.case,
+        data=run.table,
+        label=run.label,
+        workers=run.workers,
+        progress=lambda at: tell(f"generation {at.iteration}, best gap {at.gap:.4f}"),
+        before=run.verdict,
+        explanation=run.explanation,
+    )
+    if found.stopped == "interrupted" or (found.after is not None and found.after.stopped == "interrupted"):
+        raise KeyboardInterrupt
+    files = {"repair.json": to_json(found)}
+    if found.accepted and found.content is not None:
+        files["repaired.onnx"] = found.content
+        certificate = certificate_of(found, "repaired.onnx", timed=False)
+        if certificate is not None:
+            files["repaired-certificate.json"] = certificate
+    return files
+
+
+def chain_units(explanation: Explanation) -> tuple[list[str], Literal["last"] | None]:
+    """Return the units with the largest effects, one of each layer, in the order of the network, and their view.
+
+    A feature that is independent of the group looks the same for all groups, and is not shown. Of recurrent cells the
+    chain has the last step.
+    """
+    order = [layer.name for layer in explanation.layers]
+    first: dict[str, Influence] = {}
+    for unit in explanation.units:
+        dependent = unit.kind != "feature" or unit.sensitivity.low > 0
+        if unit.effect.low > 0 and dependent and unit.layer in order:
+            first.setdefault(unit.layer, unit)
+    chosen = sorted(list(first.values())[:UNITS_SHOWN], key=lambda unit: order.index(unit.layer))
+    return [unit.name for unit in chosen], "last" if any(unit.kind == "cell" for unit in chosen) else None
+
+
+def to_json(result: Verdict | Record) -> bytes:
+    """Return a result as JSON without the seconds it took, which differ from run to run."""
+    values = result.to_dict()
+    for record in (values, values.get("before"), values.get("after")):
+        if record is not None:
+            record.pop("seconds", None)
+    return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _rounds(tell: Tell) -> Callable[[int, int], None]:
+    return lambda done, total: tell(f"{done:,} of {total:,} rounds")
+
+
+def _key(run: AuditRun, data: str | Path | None, **options: bool) -> str:
+    """Return a hash of everything that the results depend on: the contents and names of files, not their folders."""
+    spec = msgspec.to_builtins(run.spec)
+    contents = []
+    named = [(run.spec.model, spec["model"]), (run.spec.population, spec["population"])]
+    for part, values in [*named, *zip(run.spec.described, spec["feature"], strict=True)]:
+        for key, path in files_of(part).items():
+            values[key] = Path(path).name
+            if values is not spec["model"]:
+                contents.append(_checksums(Path(path)))
     parts = {
         "spec": spec,
-        "network": question.network.sha256 if question.network is not None else None,
-        "files": [_content(path) for written, _, path in named if written is not spec["model"]],
-        "data": _content(question.data) if question.data is not None else None,
-        "label": question.label,
+        "network": run.case.model.sha256 if run.case.model is not None else None,
+        "files": contents,
+        "data": _checksums(Path(data)) if data is not None else None,
+        "label": run.label,
         "options": options,
         "versions": _versions(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _files(spec: Spec, plain: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, Path]]:
-    """Every key of a spec that names a file: the part that it stands in, as plain values, the key, and the file."""
-    parts = [(spec.model, plain["model"]), (spec.population, plain["population"])]
-    for part, written in [*parts, *zip(spec.described, plain["feature"], strict=True)]:
-        for key, path in files_of(part).items():
-            yield written, key, Path(path)
-
-
-def _content(path: Path) -> list[str]:
-    """Checksums of a file, or of all files of a folder by their names; read piece by piece, however large."""
+def _checksums(path: Path) -> list[str]:
+    """Return checksums of a file, or of all files of a folder by their names; read piece by piece, however large."""
     inside = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     found = []
     for each in inside:
@@ -261,54 +387,53 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _only_says_why(done: Mapping[str, bytes], filename: str) -> bool:
-    """Whether a stage's file says why there is nothing."""
-    return filename in done and NOT_DONE in json.loads(done[filename])
+def _reasons(done: Mapping[str, bytes]) -> dict[str, str]:
+    """Return why stages were not possible, by the name of their file."""
+    read = {name: msgspec.json.decode(done[name], type=NotPossible) for name in OPTIONAL.values() if name in done}
+    return {name: record.not_possible for name, record in read.items() if record.not_possible is not None}
 
 
 def _record(done: Mapping[str, bytes], filename: str, kind: type[T]) -> T | None:
-    """Return the record in a file; None if there is no such file, or it only says why there is no record."""
-    if filename not in done or _only_says_why(done, filename):
+    """Return the record in a file; None if there is no such file, or if it has a reason instead."""
+    if filename not in done or filename in _reasons(done):
         return None
     return msgspec.json.decode(done[filename], type=kind)
 
 
-def _findings(question: AuditContext, done: Mapping[str, bytes], folder: Path) -> Findings:
-    from fairchain.chain.formats import read_chain
-
-    learned = "chain.json" in done and not _only_says_why(done, "chain.json")
-    why_not = {
-        filename: str(json.loads(done[filename])[NOT_DONE]) for filename in PARTS if _only_says_why(done, filename)
-    }
+def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Findings:
+    """Return the results that the report shows."""
+    reasons = _reasons(done)
+    if run.chain is None and "chain.json" in done and "chain.json" not in reasons:
+        run.chain = read_chain(folder / "chain.json")
     return Findings(
-        title=question.name,
+        title=run.name,
         verdict=msgspec.json.decode(done["verdict.json"], type=VerdictRecord),
         all_pairs=_record(done, "all-pairs.json", AllPairs),
-        chain=read_chain(folder / "chain.json") if learned else None,
-        explanation=_record(done, "explanation.json", Explanation),
+        chain=run.chain,
+        explanation=run.explanation,
         repair=_record(done, "repair.json", RepairRecord),
-        recheck=_commands(question, done, None),
+        recheck=_commands(run, done, None),
         files={
             filename: about
             for filename, about in ABOUT.items()
-            if filename == "report.md" or (filename in done and filename not in why_not)
+            if filename == "report.md" or (filename in done and filename not in reasons)
         },
         versions=_versions(),
-        left_out={PARTS[filename]: reason for filename, reason in why_not.items()},
+        left_out={Path(filename).stem: reason for filename, reason in reasons.items()},
     )
 
 
-def _commands(question: AuditContext, done: Mapping[str, bytes], folder: Path | None) -> tuple[str, ...]:
-    """How to check the certificates: with the files where they are, or without a folder by their names alone."""
+def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> tuple[str, ...]:
+    """Return the commands that check the certificates: with the paths of all files, or without a folder by name."""
 
     def written(path: Path) -> str:
         return shlex.quote(path.name if folder is None else str(path))
 
-    made, population = folder or Path(), question.spec.population
+    made, population = folder or Path(), run.spec.population
     rows = population.path if isinstance(population, Table | Marginals | Texts) else None
     data = f" --data {written(Path(rows))}" if rows is not None else ""
     networks = {
-        "certificate.json": Path(question.spec.model.path or "") if question.network is not None else None,
+        "certificate.json": Path(run.spec.model.path or "") if run.case.model is not None else None,
         "repaired-certificate.json": made / "repaired.onnx",
     }
     return tuple(
@@ -316,10 +441,3 @@ def _commands(question: AuditContext, done: Mapping[str, bytes], folder: Path | 
         for name, path in networks.items()
         if name in done
     )
-
-
-def _report_files(findings: Findings) -> Files:
-    from fairchain.report.markdown import markdown
-    from fairchain.report.page import page
-
-    return {"report.html": page(findings).encode(), "report.md": markdown(findings).encode()}

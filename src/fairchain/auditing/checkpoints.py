@@ -1,11 +1,11 @@
-"""A folder in which the stages of an audit leave their results, so that a stopped one goes on where it was.
+"""The folder in which the stages of an audit keep their results, so that an audit that was stopped can continue.
 
 A stage's result is a set of files. Each is written whole or not at all, and the list of finished stages, with the
-checksums of their files, comes last: whenever the process ends, a stage is finished or will be made again.
+checksums of their files, comes last: whenever the process ends, a stage is finished or will run again.
 
 The list also has the checksum of every file before it is written. A file is removed only if it has a name that audits
 use, is a plain file of this folder, and has such a checksum: a list from another writer removes nothing of value,
-since whoever wrote it knows the content.
+since its writer knows the content.
 """
 
 from __future__ import annotations
@@ -15,29 +15,44 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
 
 from fairchain.errors import AuditError
+from fairchain.records import Record
 from fairchain.system.atomic_write import place
 
 STATE = ".audit.json"
 # On Windows only; elsewhere the folder itself is locked.
 LOCK = ".audit.lock"
 UNUSABLE = "{}: cannot be used ({}); name another folder with -o"
-IN_USE = "{}: another audit is at work in it; wait for its end, or name another folder with -o"
-FORMAT = 2
-# What an audit that was killed may leave behind, and nobody else.
+IN_USE = "{}: another audit is using it; wait for its end, or name another folder with -o"
+FORMAT: Literal[2] = 2
+# Prefix and suffix of unfinished files, which only an audit that was killed leaves behind.
 PART = (".fairchain-audit-", ".part")
 Files = Mapping[str, bytes]
-Stages = dict[str, dict[str, str]]
-Written = dict[str, list[str]]
+# The name of a file in the folder itself; a list that names anything else is not ours.
+Filename = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\x00]+$")]
+
+
+class AuditState(Record, frozen=True):
+    """The list of an audit: finished stages with the checksums of their files, and checksums of all written files."""
+
+    format: Literal[2]
+    key: str
+    stages: dict[str, dict[Filename, str]]
+    written: dict[Filename, list[str]]
 
 
 @contextmanager
-def shelf_in(folder: Path, key: str, *, fresh: bool = False, names: Collection[str] = ()) -> Iterator[Checkpoints]:
-    """The folder of one audit, for this process alone: two would take each other's files away."""
+def open_checkpoints(
+    folder: Path, key: str, *, fresh: bool = False, names: Collection[str] = ()
+) -> Iterator[Checkpoints]:
+    """Open the folder of an audit for this process alone: two would remove each other's files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = _locked(folder)
@@ -51,7 +66,7 @@ def shelf_in(folder: Path, key: str, *, fresh: bool = False, names: Collection[s
 
 
 def _locked(folder: Path) -> int | None:
-    """Something to close at the end; a process that is killed lets go of it too. None where nothing can be locked."""
+    """Return a locked descriptor, which a killed process releases too; None where nothing can be locked."""
     try:
         if sys.platform == "win32":
             return os.open(folder / LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_TEMPORARY)
@@ -76,13 +91,13 @@ class Checkpoints:
     Parameters
     ----------
     folder
-        Made if it is not there.
+        Created if it does not exist.
     key
-        Of everything that the results depend on. A folder with the results of another question is refused, not mixed.
+        A hash of everything that the results depend on. A folder with the results of another question is refused.
     fresh
-        Remove what an audit left there, and begin again.
+        Remove the files of an earlier audit, and start again.
     names
-        Of all files that stages may leave. Where an audit begins again, those that an audit wrote are removed, and
+        Of all files that stages may return. Where an audit starts again, those that an audit wrote are removed, and
         any other file with such a name is refused: a reader would take it for a result.
     """
 
@@ -90,18 +105,18 @@ class Checkpoints:
         self.folder, self._key, self._names = folder, key, names
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._stages: Stages = {}
-            self._written: Written = {}
+            self._stages: dict[str, dict[str, str]] = {}
+            self._written: dict[str, list[str]] = {}
             self._begin(fresh)
         except OSError as error:
             raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
-        self._write(STATE, self._state())
+        self._save()
 
     def stage(self, name: str, make: Callable[[], Files], *, again: bool = False) -> tuple[dict[str, bytes], bool]:
         """Return the files of a stage, kept or made now, and whether these bytes were kept.
 
-        `again` makes them in any case: the list proves nothing, since whoever can write the files can write the list.
-        Where they differ from the kept ones, the stages that came after are made again too.
+        `again` makes them in any case: the list proves nothing, since a writer of the files can write the list too.
+        Where they differ from the kept ones, the later stages run again too.
         """
         found = self._finished(name)
         if found is not None and not again:
@@ -110,7 +125,7 @@ class Checkpoints:
         if made == found:
             return made, True
         if name in self._stages:
-            # What came after was made from what is gone.
+            # Later stages used the files that are replaced.
             names = list(self._stages)
             for other in names[names.index(name) :]:
                 del self._stages[other]
@@ -119,37 +134,37 @@ class Checkpoints:
             known = self._written.setdefault(filename, [])
             if digest not in known:
                 known.append(digest)
-        self._write(STATE, self._state())
+        self._save()
         for filename, content in made.items():
             self._write(filename, content)
         self._stages[name] = digests
         self._written |= {filename: [digest] for filename, digest in digests.items()}
-        self._write(STATE, self._state())
+        self._save()
         return made, False
 
     def _begin(self, fresh: bool) -> None:
-        """Take over what is finished already; an error if the folder belongs to something else."""
+        """Take over finished stages; raise an error if the folder contains something else."""
         for leftover in self.folder.glob("*".join(PART)):
             leftover.unlink(missing_ok=True)
         known = self._read()
         if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not fresh:
             raise AuditError(
-                f"{self.folder}: is not empty and holds no audit; name a new folder with -o, or write into this one "
-                "with --fresh"
+                f"{self.folder}: is not empty and contains no audit; name a new folder with --output, or write "
+                "into this one with --restart"
             )
         if known is None or fresh:
-            # A network that was repaired for another question must not lie beside this one's report.
-            self._clear(known[2] if known is not None else {})
+            # A network that was repaired for another question must not remain beside this report.
+            self._clear(known.written if known is not None else {})
             return
-        key, self._stages, self._written = known
-        if key != self._key:
+        self._stages, self._written = known.stages, known.written
+        if known.key != self._key:
             raise AuditError(
-                f"{self.folder}: holds an audit of another spec, network, data or version, or with other options; "
-                "name another folder with -o, or begin again in this one with --fresh"
+                f"{self.folder}: contains an audit of another spec, network, data or version, or with other options; "
+                "name another folder with --output, or start again in this one with --restart"
             )
 
-    def _clear(self, written: Written) -> None:
-        """Remove the files that an audit wrote; an error, before any is removed, if there is another one like them."""
+    def _clear(self, written: Mapping[str, Sequence[str]]) -> None:
+        """Remove the files that an audit wrote; raise an error, before that, for another file of such a name."""
         ours = []
         for filename in self._names:
             path = self.folder / filename
@@ -158,7 +173,7 @@ class Checkpoints:
             content = _plain(path)
             if content is None or _digest(content) not in written.get(filename, ()):
                 raise AuditError(
-                    f"{path}: no audit is known to have written it, and it would seem to be a result of this one; "
+                    f"{path}: was not written by a known audit, and would be taken for a result of this one; "
                     "move it away, or name another folder with -o"
                 )
             ours.append(path)
@@ -166,7 +181,7 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def _finished(self, name: str) -> dict[str, bytes] | None:
-        """A stage's files, if all of them are there as they were written."""
+        """Return the files of a stage, if all of them exist as they were written."""
         listed = self._stages.get(name)
         if listed is None:
             return None
@@ -178,25 +193,19 @@ class Checkpoints:
             found[filename] = content
         return found
 
-    def _state(self) -> bytes:
-        state = {"format": FORMAT, "key": self._key, "stages": self._stages, "written": self._written}
-        return (json.dumps(state, indent=1) + "\n").encode()
+    def _save(self) -> None:
+        state = AuditState(FORMAT, self._key, self._stages, self._written)
+        self._write(STATE, (json.dumps(state.to_dict(), indent=1) + "\n").encode())
 
-    def _read(self) -> tuple[str, Stages, Written] | None:
-        """The key, the finished stages and the written files of an audit before; None if there is no list to read."""
+    def _read(self) -> AuditState | None:
+        """Return the list of an earlier audit; None if there is none that can be read."""
         try:
-            state = json.loads((self.folder / STATE).read_bytes())
-            stages = {
-                str(name): {_inside(file): str(digest) for file, digest in listed.items()}
-                for name, listed in state["stages"].items()
-            }
-            written = {_inside(file): [str(digest) for digest in known] for file, known in state["written"].items()}
-            return (str(state["key"]), stages, written) if state["format"] == FORMAT else None
-        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            return msgspec.json.decode((self.folder / STATE).read_bytes(), type=AuditState)
+        except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
 
     def _write(self, filename: str, content: bytes) -> None:
-        """A whole file or nothing: a reader, or a crash, never sees half of it."""
+        """Write a file whole or not at all: neither a reader nor a crash sees half of it."""
         place({self.folder / filename: content}, lasting=True, part=PART)
 
 
@@ -210,10 +219,3 @@ def _plain(path: Path) -> bytes | None:
         return path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else None
     except OSError:
         return None
-
-
-def _inside(filename: str) -> str:
-    """A file's name in the folder; a list that names anything else is not ours."""
-    if Path(filename).name != filename or "\0" in filename:
-        raise ValueError(filename)
-    return filename

@@ -1,4 +1,4 @@
-"""Markov chains: what one is, how it is learned from a network, and the files it is written to."""
+"""Markov chains: their data, how they are learned from a network, and their files."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

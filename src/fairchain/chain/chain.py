@@ -1,7 +1,7 @@
-"""A discrete-time Markov chain with labels, and with what is known about each of its transitions.
+"""A discrete-time Markov chain (DTMC) with labels, and with bounds and counts of its transitions.
 
 A chain is data: states, labels, a sparse matrix of probabilities and, if it was learned, the counts behind them and
-an interval for each. How it is learned is in `learn`, how it is asked in `pctl`, how it is written in `formats`.
+an interval for each. `learn` learns it, `formats` writes and reads it, `fairchain.pctl` checks queries on it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,6 @@ from fairchain.errors import ChainError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from fairchain.pctl import QueryAnswer
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 # How far the probabilities of a row may be from 1: files round them.
@@ -29,9 +27,9 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A Markov chain.
+    """A discrete-time Markov chain.
 
-    Transitions stand in three arrays of equal length, sorted by source and then by target; no pair stands twice.
+    Transitions are three arrays of equal length, sorted by source and then by target, without duplicates.
 
     Parameters
     ----------
@@ -40,17 +38,17 @@ class Chain:
     sources, targets, probabilities
         The transitions. The probabilities of each source sum to 1; every state has at least one.
     labels
-        For each label the states that have it. `Start`, `sex=Female`, `Y=>50K` in a chain of ours.
+        For each label the states that have it: `Start`, `sex=Female`, `Y=>50K`.
     initial
         The state to start from.
     low, high
-        Bounds of each transition's probability, if they are known; they hold together as `about` says.
+        Bounds of each transition's probability, if they are known; they hold together with probability 1 - delta.
     counts
         How often each transition was seen, if it was learned.
     unvisited
-        States of which nothing was ever seen: their rows are made up, and a query that depends on them says so.
-    about
-        What else there is to say: kind, estimator, discretisers, fidelity. Plain JSON values.
+        States that were never seen: their rows are made up, and a query that depends on them says so.
+    metadata
+        Kind, estimator, delta, discretisers, fidelity and the like, as plain JSON values.
     """
 
     states: tuple[str, ...]
@@ -63,7 +61,7 @@ class Chain:
     high: Floats | None = None
     counts: NDArray[np.int64] | None = None
     unvisited: frozenset[int] = frozenset()
-    about: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check(self)
@@ -91,7 +89,7 @@ class Chain:
         return starts
 
     def index(self, state: str) -> int:
-        """The number of a state."""
+        """Return the number of a state."""
         try:
             return self._numbers[state]
         except KeyError:
@@ -100,18 +98,6 @@ class Chain:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.states)}
-
-    def check(self, formula: str, *, state: str | None = None, engine: Literal["own", "storm"] = "own") -> QueryAnswer:
-        """Ask a PCTL formula of the chain, from its first state or another; see docs/queries.md.
-
-        >>> from fairchain.chain.sequences import chain_of_traces
-        >>> chain = chain_of_traces([["Start", "a", "yes"], ["Start", "a", "a", "no"]])
-        >>> chain.check('P=? [ F "yes" ]').value
-        0.5
-        """
-        from fairchain.pctl import check
-
-        return check(self, formula, state=state, engine=engine)
 
     def __str__(self) -> str:
         from fairchain.chain.display import chain_table
@@ -130,7 +116,7 @@ class Chain:
 
 
 def _check(chain: Chain) -> None:
-    """Raise a ChainError for what is no Markov chain."""
+    """Raise a ChainError if this is not a Markov chain."""
     size, count = len(chain.states), len(chain.sources)
     if not size:
         raise ChainError("a chain needs at least one state")
@@ -146,7 +132,7 @@ def _check(chain: Chain) -> None:
         raise ChainError("a transition leads from or to a state that does not exist")
     order = chain.sources.astype(np.int64) * size + chain.targets
     if (np.diff(order) <= 0).any():
-        raise ChainError("transitions are not sorted, or one stands twice")
+        raise ChainError("transitions are not sorted, or one occurs twice")
     if not np.isfinite(chain.probabilities).all() or (chain.probabilities < 0).any():
         raise ChainError("a probability is negative or not a number")
     sums = np.bincount(chain.sources, chain.probabilities, minlength=size)
@@ -159,11 +145,11 @@ def _check(chain: Chain) -> None:
         raise ChainError("the initial state does not exist")
     for label, states in chain.labels.items():
         if any(not 0 <= state < size for state in states):
-            raise ChainError(f'label "{label}" stands at a state that does not exist')
+            raise ChainError(f'label "{label}" names a state that does not exist')
 
 
 def _check_bounds(chain: Chain) -> None:
-    """Bounds that no probability can lie between, or not the one that they are bounds of, are a mistake."""
+    """Raise a ChainError for bounds that are not in order, or that exclude a frequency."""
     if (chain.low is None) != (chain.high is None):
         raise ChainError('"low" and "high" belong together, and one is missing')
     if chain.low is None or chain.high is None:
@@ -172,7 +158,7 @@ def _check_bounds(chain: Chain) -> None:
     if not rising.all():
         raise ChainError(f"{_bounds(chain, rising)} are not two numbers in rising order from 0 to 1")
     # A smoothed estimate need not lie between the bounds of the counts.
-    if chain.about.get("estimator") == "frequency":
+    if chain.metadata.get("estimator") == "frequency":
         inside = (chain.low <= chain.probabilities + ROUNDING) & (chain.probabilities <= chain.high + ROUNDING)
         if not inside.all():
             raise ChainError(
@@ -181,7 +167,7 @@ def _check_bounds(chain: Chain) -> None:
 
 
 def _bounds(chain: Chain, right: NDArray[np.bool_]) -> str:
-    """The first bounds that are not right."""
+    """Describe the first bounds that are not right."""
     assert chain.low is not None
     assert chain.high is not None
     place = int(np.argmin(right))
@@ -197,5 +183,5 @@ def _comparable(chain: Chain) -> tuple[Any, ...]:
         {label: states for label, states in chain.labels.items() if states},
         chain.initial,
         chain.unvisited,
-        dict(chain.about),
+        dict(chain.metadata),
     )

@@ -1,4 +1,4 @@
-"""Who is asked and what is looked into: a network with its inner tensors shown, the people, their groups.
+"""The context of a chain: a network with its hidden layers shown, the population and its groups.
 
 The discretisers of a chain are fitted here, on a pilot sample that is not counted.
 """
@@ -14,30 +14,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.over_time.probes import LastSteps, probe_of, recurrent_layers
-from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wishes
+from fairchain.chain.probes import LastSteps, inside_of, probe_of, recurrent_layers
+from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_requests
 from fairchain.errors import ChainError, ModelError
 from fairchain.models import Limits, OnnxModel
 from fairchain.models.inspect.activations import Probe, layers_of, resolve
 from fairchain.models.inspect.recurrent import steps_of
 from fairchain.populations import Scratch
 from fairchain.populations.build import Left
-from fairchain.prepare import gather, read_question
+from fairchain.prepare import Case, gather, group_population, read_question
 from fairchain.spec import Group, Spec, Table
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed
 
 PILOT = 4096
-# Chunks of people who are not counted, each kind far from all others: the fresh ones that the fidelity of a shared
-# chain is measured on, and the pilot.
+# Texts or series of each group in a pilot, at least; all of their steps count in it.
+FEWEST = 16
+# Chunks of inputs that are not counted, each kind far from all others: the fresh ones that fidelity is measured on, and
+# the pilot.
 FRESH, PILOT_CHUNK = 2**40, 2**41
 
 
 @dataclass(frozen=True)
 class ChainContext:
-    """A network that can be looked into, the people to show it, their groups, and the units that are asked for.
+    """A network that shows its hidden layers, the population, the groups, and the units that are requested.
 
-    `apart`: groups draw people of their own. A shared chain adds its groups up, so one person must not count for all.
+    `apart`: groups draw inputs of their own. A shared chain adds its groups up, so one input must not count for all.
     `left_out`: the groups below `property.min_size`, each with its share of the population.
     """
 
@@ -46,13 +48,13 @@ class ChainContext:
     population: Any
     groups: tuple[Group, ...]
     seed: Seed
-    wishes: tuple[StateRequest, ...] = ()
+    requests: tuple[StateRequest, ...] = ()
     apart: bool = False
     left_out: Left = ()
 
     @property
-    def about(self) -> dict[str, Any]:
-        """What every chain of this subject says about its origin, in plain JSON values."""
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of every chain of this context, in plain JSON values."""
         return {
             "population": str(self.population),
             "model_sha256": self.probe.model.sha256,
@@ -60,8 +62,13 @@ class ChainContext:
             "left_out": [{"name": name, "share": share} for name, share in self.left_out],
         }
 
-    def people(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
-        """(group, people) of a chunk, each valid until the next."""
+    @property
+    def recurrent(self) -> frozenset[str]:
+        """The requested layers that are recurrent."""
+        return self.probe.recurrent if isinstance(self.probe, LastSteps) else frozenset()
+
+    def inputs(self, chunk: int, count: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
+        """Yield (group, inputs) of a chunk, each valid until the next."""
         seed, scratch = self.seed.value, Scratch()
         rounds = None if self.apart else self.population.rounds(seed, chunk, count, scratch=scratch)
         for group in range(len(self.groups)):
@@ -71,38 +78,40 @@ class ChainContext:
             yield group, own.show(group)
 
 
-def subject_of(
+def prepare_context(
     model: Any,
-    spec: Spec | str | Path,
+    source: Spec | str | Path | Case,
     states: Sequence[str],
     seed: int | None,
     limits: Limits | None,
     *,
     together: bool = True,
 ) -> ChainContext:
-    """The network with the tensors that the states need, and the people; the states are of one chain or of one each."""
-    asked = read_question(spec, guarantee__seed=seed)
-    if isinstance(asked.population, Table | CallablePopulation):
+    """Prepare the network, the tensors that the states need, and the population; `together`: for one chain."""
+    case = source if isinstance(source, Case) else None
+    spec = source.spec if isinstance(source, Case) else read_question(source, guarantee__seed=seed)
+    if isinstance(spec.population, Table | CallablePopulation):
         raise ChainError(
-            "population.kind: a chain is learned from people whom the spec itself says how to draw; use "
+            "population.kind: a chain can only be learned from a population that the spec itself defines; use "
             '"uniform", "marginals" or "network"'
         )
-    if model is None and asked.model.path is None:
-        raise ChainError("a chain is learned from a network; name its file: path = ... in [model]")
-    wishes = parse_wishes(states, asked, together=together)
-    case = gather(model, asked, limits=limits, draw="groups")
+    if case is None and model is None and spec.model.path is None:
+        raise ChainError("model.path: a chain is learned from a network; name its file")
+    requests = parse_requests(states, spec, together=together)
+    case = case or gather(model, spec, limits=limits)
     loaded = case.model
     if not isinstance(loaded, OnnxModel):
         assert loaded is not None
-        raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
-    tensors = [wish.tensor for wish in wishes if wish.tensor is not None]
-    _must_exist(loaded, asked, tensors)
-    probe = probe_of(loaded, asked, tensors)
-    return ChainContext(asked, probe, case.population, case.groups, case.seed, tuple(wishes), left_out=case.left_out)
+        raise ModelError(f"{loaded.name}: a chain needs a network that onnxruntime runs; {loaded.note}")
+    tensors = [request.tensor for request in requests if request.tensor is not None]
+    _must_exist(loaded, spec, tensors)
+    probe = probe_of(loaded, spec, tensors)
+    drawn = group_population(case)
+    return ChainContext(spec, probe, drawn, case.groups, case.seed, tuple(requests), left_out=case.left_out)
 
 
 def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
-    """What is no feature is taken for a tensor; if it is none either, a feature may have been meant."""
+    """Raise an error with a suggestion for a tensor that does not exist; a feature may have been meant."""
     recurrent = recurrent_layers(model)
     for name in dict.fromkeys(tensors):
         if name in recurrent:
@@ -113,31 +122,40 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
             known = [*(feature.name for feature in spec.features), *recurrent]
             near = get_close_matches(name, known, n=1, cutoff=0.75)
             if near:
-                raise ChainError(f'there is no feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
+                raise ChainError(f'unknown feature, layer or tensor "{name}"; did you mean {near[0]}?') from None
             if recurrent:
                 # What `resolve` lists are the other layers, and often there are none.
-                raise ChainError(f'there is no layer or tensor "{name}"; there is {", ".join(recurrent)}') from None
+                raise ChainError(f'unknown layer or tensor "{name}"; expected one of {", ".join(recurrent)}') from None
             raise
 
 
-def fitted(subject: ChainContext) -> tuple[StateUnit, ...]:
-    """Fit the discretisers on a pilot sample of all groups; its people are not counted."""
-    if not subject.wishes:
+def fitted(context: ChainContext, *, over_time: bool = False) -> tuple[StateUnit, ...]:
+    """Fit the discretisers on a pilot sample of all groups, or on all of its steps; its inputs are not counted."""
+    if not context.requests:
         return ()
-    people = np.concatenate([shown.copy() for _, shown in subject.people(PILOT_CHUNK, PILOT)])
-    _, hidden = subject.probe(people)
-    return fit_units(subject.wishes, subject.spec, people, hidden, subject.probe.widths)
+    probe = context.probe
+    steps = probe.most if over_time and isinstance(probe, LastSteps) else 1
+    rounds = max(PILOT // steps, FEWEST)
+    inputs = [shown.copy() for _, shown in context.inputs(PILOT_CHUNK, rounds)]
+    if over_time and isinstance(probe, LastSteps):
+        parts = [probe.steps(each) for each in inputs]
+        hidden = {name: np.concatenate([part.layers[name] for part in parts]) for name in parts[0].layers}
+        for name in parts[0].states:
+            hidden[name] = np.concatenate([part.states[name][inside_of(part)] for part in parts])
+    else:
+        _, hidden = probe(np.concatenate(inputs))
+    return fit_units(context.requests, context.spec, np.concatenate(inputs), hidden, probe.widths)
 
 
-def every_unit(subject: ChainContext) -> list[str]:
-    """Every feature that is not protected, and every unit of every layer."""
-    spec = subject.spec
+def every_unit(context: ChainContext) -> list[str]:
+    """Return every feature that is not protected, and every unit of every layer."""
+    spec = context.spec
     features = [f.name for f in spec.features if f.name not in spec.property.protected and f.model_input]
-    layers = layers_of(subject.probe.model, spec)
-    return features + [f"{layer.name}[{unit}]" for layer in layers for unit in range(layer.width)] + every_cell(subject)
+    layers = layers_of(context.probe.model, spec)
+    return features + [f"{layer.name}[{unit}]" for layer in layers for unit in range(layer.width)] + every_cell(context)
 
 
-def every_cell(subject: ChainContext) -> list[str]:
-    """Every unit of every recurrent layer."""
-    layers = steps_of(subject.probe.model)
+def every_cell(context: ChainContext) -> list[str]:
+    """Return every unit of every recurrent layer."""
+    layers = steps_of(context.probe.model)
     return [f"{layer.name}[{unit}]" for layer in layers for unit in range(layer.units)]

@@ -1,4 +1,4 @@
-"""From a number, or several, to a few named states: fitted once on a pilot sample, then frozen.
+"""Discretisers: from one number or several to a few named states; fitted once on a pilot sample, then frozen.
 
 A discretiser is data: its names, and the edges or centres that divide the values. It is saved with the chain, and
 its names are made to be read: `capital-gain >= 5`, `education=Masters`, `layer3[2] off`.
@@ -19,17 +19,17 @@ from fairchain.spec import CategoryFeature, Feature, IntegerFeature, domain_of
 
 Method = Literal["values", "bins", "width", "quantiles", "kmeans", "sign"]
 METHODS: tuple[Method, ...] = ("values", "bins", "width", "quantiles", "kmeans", "sign")
-# Integers with more values than this are divided unless somebody asks for all of them.
+# Integers with more values than this are divided unless all values are requested.
 FEW_VALUES = 12
 DEFAULT_PARTS = 4
-# Clusters when their number is chosen, and the most that may be asked for: time grows with the square.
+# Clusters when their number is chosen, and the most that may be requested: time grows with the square.
 MOST_CHOSEN, MOST_CLUSTERS = 8, 64
 # Parts of any other kind, and values of a whole number, each a state.
 MOST_PARTS, MOST_VALUES = 1000, 100_000
-# What share of the spread clusters must explain when their number is chosen.
+# The share of the variance that clusters must explain when their number is chosen.
 EXPLAINED = 0.8
-# Products of matrices up to this size are made by the thread that asks; larger ones by all cores, where workers that
-# have one each only stand in each other's way.
+# Products of matrices up to this size are computed by the calling thread; larger ones by all cores, which would slow
+# down workers that have one core each.
 ONE_THREAD = 2**17
 # Just above zero: an activation is on if it is positive.
 ON = float(np.nextafter(0.0, 1.0))
@@ -49,7 +49,7 @@ class Discretizer:
     centres: tuple[tuple[float, ...], ...] | None = None
 
     def __call__(self, values: NDArray[np.floating]) -> NDArray[np.int64]:
-        """The state of each row of (rows, numbers)."""
+        """Return the state of each row of (rows, numbers)."""
         if self.method == "values" and self.edges:
             return values[:, 0].astype(np.int64) - int(self.edges[0] - 1)
         if self.edges is not None:
@@ -66,7 +66,7 @@ class Discretizer:
         return nearest
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return {
             "names": list(self.names),
             "method": self.method,
@@ -78,7 +78,7 @@ class Discretizer:
 def fit_feature(
     feature: Feature, pilot: NDArray[np.floating], method: Method | None, parts: int | None, edges: Sequence[float]
 ) -> Discretizer:
-    """A discretiser for an input feature; by default its values if they are few, else quantiles."""
+    """Fit a discretiser for an input feature; by default its values if they are few, else quantiles."""
     name = feature.name
     domain = domain_of(feature)
     few = isinstance(feature, CategoryFeature) or (isinstance(feature, IntegerFeature) and domain.size <= FEW_VALUES)
@@ -108,7 +108,7 @@ def fit_number(
     *,
     whole: bool = False,
 ) -> Discretizer:
-    """A discretiser for one number, from its values in a pilot sample."""
+    """Fit a discretiser for one number, from its values in a pilot sample."""
     method = method or ("bins" if edges else "sign" if parts is None else "kmeans")
     if method == "sign":
         return Discretizer((f"{name} off", f"{name} on"), method, (ON,))
@@ -133,7 +133,7 @@ def fit_number(
 
 
 def fit_layer(name: str, pilot: NDArray[np.floating], parts: int | None) -> Discretizer:
-    """A discretiser for a whole layer: clusters of its activations."""
+    """Fit a discretiser for a whole layer: clusters of its activations."""
     _enough_values(name, pilot, parts or 2)
     centres = _cluster(name, pilot, parts)
     centres = centres[np.lexsort(centres.T[::-1])]
@@ -145,13 +145,13 @@ def _enough_values(name: str, pilot: NDArray[np.floating], parts: int) -> None:
     distinct = len(np.unique(pilot, axis=0))
     if distinct < parts:
         raise ChainError(
-            f"{name}: {parts} parts were asked for, and it has {distinct} distinct value{'s' * (distinct != 1)} in the "
-            "pilot sample; ask for fewer"
+            f"{name}: {parts} parts were requested, and the pilot sample has {distinct} distinct "
+            f"value{'s' * (distinct != 1)}; request fewer"
         )
 
 
 def _cluster(name: str, pilot: NDArray[np.floating], parts: int | None) -> NDArray[np.float64]:
-    """Centres by k-means; without a number, as few as explain most of the spread."""
+    """Return centres by k-means; without a number, as few as explain most of the variance."""
     points = pilot.astype(np.float64)
     spread = float(points.var(axis=0).sum())
     for count in [parts] if parts is not None else range(2, MOST_CHOSEN + 1):
@@ -160,7 +160,7 @@ def _cluster(name: str, pilot: NDArray[np.floating], parts: int | None) -> NDArr
         if parts is not None or left <= (1 - EXPLAINED) * spread:
             break
     if len(np.unique(label)) < len(centres):
-        raise ChainError(f"{name}: {len(centres)} clusters cannot be told apart; ask for fewer")
+        raise ChainError(f"{name}: {len(centres)} clusters are not distinct; request fewer")
     return centres
 
 
@@ -177,7 +177,7 @@ def _kmeans(points: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64
 
 
 def _named(name: str, edges: Sequence[float]) -> tuple[str, ...]:
-    """`x < 5`, `5 <= x < 10`, `x >= 10`."""
+    """Return names like `x < 5`, `5 <= x < 10`, `x >= 10`."""
     if not edges:
         return (name,)
     shown = [f"{edge:g}" for edge in edges]

@@ -1,6 +1,6 @@
 """A chain as a table with the transitions of each state, as text and for notebooks.
 
-Names may come from anybody's file, so nothing in them reaches a terminal or a page unescaped.
+Names may come from an untrusted file: all of them are escaped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Row:
 
 
 def chain_table(chain: Chain, most: int | None = MOST) -> str:
-    """A chain as a table, state by state.
+    """Return a chain as a table, state by state.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def chain_table(chain: Chain, most: int | None = MOST) -> str:
 
 
 def chain_html(chain: Chain, most: int | None = MOST) -> str:
-    """The same table for notebooks."""
+    """Return the same table in HTML for notebooks."""
     rows, left = _some_rows(chain, most)
     previous, lines = None, []
     for row in rows:
@@ -87,21 +87,23 @@ def chain_html(chain: Chain, most: int | None = MOST) -> str:
 
 
 def heading(chain: Chain) -> str:
-    """What the chain is, in a line: kind, size, and how far it may be from what it was learned from."""
-    about = chain.about
-    kind = ", ".join(plain(about[key]) for key in ("kind", "view", "estimator") if isinstance(about.get(key), str))
+    """Return a line with the kind of the chain, its size and its fidelity."""
+    metadata = chain.metadata
+    kind = ", ".join(
+        plain(metadata[key]) for key in ("kind", "view", "estimator") if isinstance(metadata.get(key), str)
+    )
     parts = [_number(len(chain), "state"), _number(int((chain.probabilities > 0).sum()), "transition")]
-    if isinstance(about.get("rounds"), int):
-        parts.append(_number(about["rounds"], "round"))
+    if isinstance(metadata.get("rounds"), int):
+        parts.append(_number(metadata["rounds"], "round"))
     if chain.unvisited:
         parts.append(f"{_number(len(chain.unvisited), 'state')} never seen")
     text = f"Markov chain{f' ({kind})' if kind else ''}: {', '.join(parts)}"
-    return "; ".join(part for part in (text, _fidelity(about.get("fidelity")), left_out(chain)) if part)
+    return "; ".join(part for part in (text, _fidelity(metadata.get("fidelity")), left_out(chain)) if part)
 
 
 def left_out(chain: Chain) -> str:
-    """The groups that the chain leaves out as too small, with their shares; `about` may hold anything."""
-    found = chain.about.get("left_out")
+    """Return the groups that are left out as too small, with their shares; `metadata` may hold anything."""
+    found = chain.metadata.get("left_out")
     named = [
         f"{plain(str(each['name']))} (share {each['share']:.3g})"
         for each in (found if isinstance(found, list) else [])
@@ -115,7 +117,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def _fidelity(value: Any) -> str:
-    """How far P(label | group) is off, if it was measured; `about` may hold anything."""
+    """Return the error of P(label | group), if it was measured; `metadata` may hold anything."""
     phi = measured(value)
     if not phi:
         return ""
@@ -126,7 +128,7 @@ def _fidelity(value: Any) -> str:
 
 
 def measured(value: Any, decimals: int = 3) -> str:
-    """A measured error with its bounds, or nothing if it is none; `about` may hold anything."""
+    """Return a measured error with its bounds, or nothing if it is none; `metadata` may hold anything."""
     if not isinstance(value, dict):
         return ""
     numbers = [value.get(key) for key in ("estimate", "low", "high")]
@@ -137,7 +139,7 @@ def measured(value: Any, decimals: int = 3) -> str:
 
 
 def _some_rows(chain: Chain, most: int | None) -> tuple[list[_Row], int]:
-    """The first rows, and how many states are not shown whole."""
+    """Return the first rows, and how many states are not shown whole."""
     rows: list[_Row] = []
     for state in range(len(chain)):
         for row in _rows(chain, state):
@@ -180,7 +182,7 @@ def _value(chain: Chain, place: int) -> str:
 
 
 def _count(chain: Chain, place: int) -> str:
-    """How often it was seen; shares of groups are declared and not counted, which their bounds tell."""
+    """Return how often a transition was seen; nothing for declared shares of groups, whose bounds are equal."""
     if chain.counts is None or (
         chain.low is not None and chain.high is not None and chain.low[place] == chain.high[place]
     ):
@@ -189,7 +191,7 @@ def _count(chain: Chain, place: int) -> str:
 
 
 def digits(value: float) -> str:
-    """Three decimals, or more where they would say 0 or 1 of what is neither."""
+    """Return three decimals, or more where they would show 0 or 1 for another number."""
     text = f"{value:.3f}"
     if text in ("0.000", "1.000") and value not in (0, 1):
         return f"{value:.2e}" if value < 0.5 else f"{value:.7f}".rstrip("0")
@@ -197,5 +199,5 @@ def digits(value: float) -> str:
 
 
 def plain(text: str) -> str:
-    """A name that cannot move the cursor or break the line."""
+    """Return a name that cannot move the cursor or break the line."""
     return text if text.isprintable() else ascii(text)[1:-1]

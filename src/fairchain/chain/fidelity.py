@@ -14,46 +14,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.build import ChainPlan
 from fairchain.chain.chain import Chain, Floats
-from fairchain.chain.over_time.time_chain import TimePlan
-from fairchain.chain.over_time.time_counts import TimeCounts
+from fairchain.chain.plan import ChainPlan
+from fairchain.chain.traces import TraceCounts
 from fairchain.statistics.intervals import clopper_pearson
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-def fidelity(chain: Chain, plan: ChainPlan, fresh: NDArray[np.int64], delta: float) -> dict[str, Any]:
-    """Return the largest error of P(label | group), with an interval from fresh counts, (groups, labels)."""
-    labels = range(len(chain) - len(plan.labels), len(chain))
-    reached = _reach(chain, [[state] for state in labels], len(plan.groups))
-    found, (group, label) = _largest(reached, fresh, int(fresh[0].sum()), delta)
-    rounds = {"rounds": int(fresh[0].sum())}
-    return {**found, "group": plan.groups[group], "label": plan.labels[label], **rounds}
+def fidelity(chain: Chain, plan: ChainPlan, fresh: TraceCounts) -> dict[str, Any]:
+    """Return the largest error of P(label | group), with an interval from counts of fresh traces.
 
-
-def fidelity_over_time(chain: Chain, plan: TimePlan, fresh: TimeCounts, delta: float) -> dict[str, Any]:
-    """Return the largest errors of P(label | group), P(state after step t | group) and P(ever in state | group).
-
-    The intervals of each kind of question hold together with probability 1 - delta.
+    For a chain over time also those of P(state after step t | group) and P(ever in state | group). The intervals of
+    each kind of question hold together with probability 1 - delta.
     """
-    names, states = plan.plan.groups, plan.plan.columns[0].names
-    rounds = int(fresh.traces[0])
-    visited = _reach(chain, [chain.labels[name] for name in states], len(names))
-    steps, (late, step, there) = _largest(_after_steps(chain, plan, len(names)), fresh.occupied, rounds, delta)
-    visits, (other, ever) = _largest(visited, fresh.visited, rounds, delta)
-    return {
-        **fidelity(chain, plan.plan, fresh.labels, delta),
-        "steps": {**steps, "group": names[late], "step": step + 1, "state": states[there]},
-        "visits": {**visits, "group": names[other], "state": states[ever]},
-    }
+    groups, labels = len(plan.groups), fresh.labels
+    rounds = int(labels[0].sum())
+    reached = _reach(chain, [[state] for state in range(len(chain) - len(plan.labels), len(chain))], groups)
+    found, (group, label) = _largest(reached, labels, rounds, plan.delta)
+    found |= {"group": plan.groups[group], "label": plan.labels[label], "rounds": rounds}
+    if fresh.occupied is not None and fresh.visited is not None:
+        states = plan.units[0].names
+        steps, (group, step, state) = _largest(_after_steps(chain, plan), fresh.occupied, rounds, plan.delta)
+        found["steps"] = {**steps, "group": plan.groups[group], "step": step + 1, "state": states[state]}
+        visited = _reach(chain, [chain.labels[name] for name in states], groups)
+        visits, (group, state) = _largest(visited, fresh.visited, rounds, plan.delta)
+        found["visits"] = {**visits, "group": plan.groups[group], "state": states[state]}
+    return found
 
 
 def _largest(
     said: Floats, seen: NDArray[np.int64], rounds: int, delta: float
 ) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return the largest |said - true| with bounds, and where it is; `seen` of `rounds` tell what is true."""
+    """Return the largest |said - true| with bounds, and its index; `seen` of `rounds` estimate the truth."""
     low, high = clopper_pearson(seen, np.full(seen.shape, rounds), delta / seen.size)
     off = np.abs(said - seen / rounds)
     at_least = np.maximum(np.maximum(said - high, low - said), 0)
@@ -63,7 +57,7 @@ def _largest(
 
 
 def _reach(chain: Chain, goals: Iterable[Iterable[int]], groups: int) -> Floats:
-    """(groups, goals): the probability of ever being in a goal state; every other state leads to a label."""
+    """Return (groups, goals): the probability of ever being in a goal state; every other state leads to a label."""
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import spsolve
 
@@ -79,15 +73,16 @@ def _reach(chain: Chain, goals: Iterable[Iterable[int]], groups: int) -> Floats:
     return np.stack(reached, axis=1)
 
 
-def _after_steps(chain: Chain, plan: TimePlan, groups: int) -> Floats:
-    """(groups, steps, states): the probability of being in a state after so many steps from a group."""
+def _after_steps(chain: Chain, plan: ChainPlan) -> Floats:
+    """Return (groups, steps, states): the probability of being in a state after so many steps from a group."""
+    groups, names = len(plan.groups), plan.units[0].names
     mass = np.zeros((groups, len(chain)))
     mass[np.arange(groups), 1 + np.arange(groups)] = 1
-    members = np.zeros((len(chain), plan.shape.width))
-    for place, name in enumerate(plan.plan.columns[0].names):
+    members = np.zeros((len(chain), len(names)))
+    for place, name in enumerate(names):
         members[list(chain.labels[name]), place] = 1
-    found = np.empty((groups, plan.shape.steps, plan.shape.width))
-    for step in range(plan.shape.steps):
+    found = np.empty((groups, plan.steps, len(names)))
+    for step in range(plan.steps):
         mass = mass @ chain.matrix
         found[:, step] = mass @ members
     return found

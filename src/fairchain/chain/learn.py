@@ -8,30 +8,33 @@ own rule is there for comparison and is not sound.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from fairchain.chain.build import ChainPlan, Kind, build_chain
+from fairchain.chain.build import build_chain
 from fairchain.chain.chain import Chain
-from fairchain.chain.context import FRESH, ChainContext, every_cell, every_unit, fitted, subject_of
-from fairchain.chain.estimators import ESTIMATORS, Estimator
+from fairchain.chain.context import FRESH, ChainContext, every_cell, every_unit, fitted, prepare_context
+from fairchain.chain.estimates import ESTIMATORS, Estimator
 from fairchain.chain.fidelity import fidelity
-from fairchain.chain.over_time.learn_over_time import is_over_time, learn_family_over_time, learn_over_time
-from fairchain.chain.over_time.time_chain import View
+from fairchain.chain.plan import ChainPlan, Kind, View
+from fairchain.chain.probes import LastSteps, recurrent_layers
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.stopping import ROUNDS, Effort, Progress, Rule, enough
-from fairchain.chain.trace_counter import TraceCounter
-from fairchain.chain.traces import Counts
+from fairchain.chain.stopping import ROUNDS, LearningEffort, Progress, Rule
+from fairchain.chain.trace_counter import PlannedUnits, TraceCounter
 from fairchain.errors import ChainError
 from fairchain.models import Limits
+from fairchain.prepare import Case
 from fairchain.spec import Spec
 from fairchain.verification.sampler import default_workers, thread_pool
+
+VIEWS = (*get_args(View), "last")
 
 
 def learn_chain(
     model: Any,
-    spec: Spec | str | Path,
+    spec: Spec | str | Path | Case,
     *,
     states: Sequence[str] = (),
     kind: Kind = "product",
@@ -50,7 +53,7 @@ def learn_chain(
     Parameters
     ----------
     model, spec
-        As for `verify`; the network must be one that onnxruntime runs.
+        As for `verify`; the network must be one that onnxruntime runs. A `Case` in place of the spec has all of it.
     states
         Units to look at, in the order of the network: `capital-gain`, `layer3[2]`, `layer3:kmeans=3`,
         `lstm1:kmeans=4`, ...
@@ -81,29 +84,24 @@ def learn_chain(
     18
     """
     _check(kind, estimator)
-    effort = Effort(rounds, epsilon, rule, progress)
-    subject = subject_of(model, spec, states, seed, limits)
-    over_time = is_over_time(subject, view)
-    units = () if over_time else fitted(subject)
-    apart = replace(subject, apart=kind == "shared")
-    plan = _plan(subject, units, kind, estimator, any_time=epsilon is not None)
-    about = {
-        "property": str(subject.spec.property),
-        **subject.about,
-        "rounds": None,
-        "states": list(states),
-        "epsilon": epsilon,
-        "sound": epsilon is None or rule == "sound",
-    }
+    effort = LearningEffort(rounds, epsilon, rule, progress)
+    context = prepare_context(model, spec, states, seed, limits)
+    over_time = _view(context, view)
+    units = fitted(context, over_time=over_time is not None)
+    plan = _plan(context, units, kind, estimator, over_time, any_time=epsilon is not None)
     with thread_pool(workers or default_workers()) as pool:
-        if over_time:
-            return learn_over_time(subject, plan, "unrolled" if view == "unrolled" else "folded", effort, pool, about)
-        counter = TraceCounter(apart, units, pool)
-        counts, done = effort.spend(counter.path, lambda counts, near, by: enough(counts, plan, near, by))
-        chain = build_chain(counts, plan, {**about, "rounds": done})
-        if kind == "shared":
-            chain = _with_fidelity(chain, plan, counter.labels(FRESH, done))
-    return chain
+        counter = TraceCounter(replace(context, apart=kind == "shared"), [(units, plan)], pool)
+        counts, done = effort.spend(lambda first, rounds: counter.counts(first, rounds)[0], plan)
+        metadata = {
+            "property": str(context.spec.property),
+            **context.metadata,
+            "rounds": done,
+            "states": list(states),
+            "epsilon": epsilon,
+            "sound": epsilon is None or rule == "sound",
+        }
+        chain = build_chain(counts, plan, metadata)
+        return _with_fidelity([chain], context, [(units, plan)], done, pool)[0]
 
 
 def learn_family(
@@ -119,64 +117,120 @@ def learn_family(
     workers: int | None = None,
     limits: Limits | None = None,
 ) -> dict[str, Chain]:
-    """One chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
+    """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
     `units` are written as for `learn_chain`; by default every feature that is not protected and every hidden neuron.
     Each chain keeps delta for itself: it is not shared out among them. A unit of a recurrent layer has the state after
     its last step; with `view` "folded", where all units are such, the chain runs through all of its steps.
     """
     _check(kind, estimator)
-    effort = Effort(rounds)
+    LearningEffort(rounds)
     if view not in ("folded", "last"):
-        raise ChainError(f'there is no family of view "{view}"; there is folded, last')
+        raise ChainError(f'unknown view "{view}" of a family; expected folded or last')
     if units is None:
-        base = subject_of(model, spec, (), seed, limits)
+        base = prepare_context(model, spec, (), seed, limits)
         units = every_unit(base) if view == "last" else every_cell(base)
-    subject = subject_of(model, spec, units, seed, limits, together=False)
-    if view == "folded":
-        plan = _plan(subject, (), kind, estimator)
-        with thread_pool(workers or default_workers()) as pool:
-            return learn_family_over_time(subject, plan, effort, pool)
-    made = fitted(subject)
-    subject = replace(subject, apart=kind == "shared")
-    plans = [_plan(subject, [unit], kind, estimator) for unit in made]
+    context = prepare_context(model, spec, units, seed, limits, together=False)
+    over_time: View | None = "folded" if view == "folded" else None
+    for request in context.requests:
+        if over_time and request.tensor not in context.recurrent:
+            raise ChainError(f'{request.text}: has no states over time; use it without view = "folded"')
+    chains = [
+        ((unit,), _plan(context, (unit,), kind, estimator, over_time))
+        for unit in fitted(context, over_time=over_time is not None)
+    ]
+    metadata = {**context.metadata, "rounds": rounds}
     with thread_pool(workers or default_workers()) as pool:
-        counter = TraceCounter(subject, made, pool)
-        counts = counter.family(rounds)
-        fresh = counter.labels(FRESH, rounds) if kind == "shared" else None
-    about = {**subject.about, "rounds": rounds}
-    family = {}
-    for text, plan, each in zip(units, plans, counts, strict=True):
-        chain = build_chain(each, plan, {**about, "states": [text]})
-        family[text] = chain if fresh is None else _with_fidelity(chain, plan, fresh)
-    return family
+        counts = TraceCounter(replace(context, apart=kind == "shared"), chains, pool).counts(0, rounds)
+        family = [
+            build_chain(each, plan, {**metadata, "states": [text]})
+            for text, (_, plan), each in zip(units, chains, counts, strict=True)
+        ]
+        return dict(zip(units, _with_fidelity(family, context, chains, rounds, pool), strict=True))
 
 
 def _check(kind: str, estimator: str) -> None:
     if estimator not in ESTIMATORS:
-        raise ChainError(f'there is no estimator "{estimator}"; there is {", ".join(ESTIMATORS)}')
+        raise ChainError(f'unknown estimator "{estimator}"; expected one of {", ".join(ESTIMATORS)}')
     if kind not in ("product", "shared"):
-        raise ChainError(f'there is no chain of kind "{kind}"; there is product, shared')
+        raise ChainError(f'unknown kind of chain "{kind}"; expected product or shared')
+
+
+def _view(context: ChainContext, view: str | None) -> View | None:
+    """Return how the states of a recurrent unit follow each other; None for a chain whose units have one state each.
+
+    Raises
+    ------
+    ChainError
+        If the requested units do not make a chain of this view.
+    """
+    if view not in (None, *VIEWS):
+        raise ChainError(f'unknown view "{view}"; expected one of {", ".join(VIEWS)}')
+    timed = [request.text for request in context.requests if request.tensor in context.recurrent]
+    if not timed and view is not None:
+        known = sorted(recurrent_layers(context.probe.model))
+        remedy = f"name one of {', '.join(known)}" if known else "this network has none"
+        raise ChainError(f"view: only the states of a recurrent layer follow each other in time; {remedy}")
+    if not timed or view == "last":
+        return None
+    if len(timed) > 1:
+        raise ChainError(
+            f"{timed[0]} and {timed[1]}: a chain over time has one recurrent unit; "
+            'use one, clusters of its whole layer, or view = "last"'
+        )
+    if context.requests[0].text != timed[0]:
+        raise ChainError(
+            f"{context.requests[0].text}: comes before {timed[0]}, which begins with the first step; name units behind "
+            'it after it, or use view = "last"'
+        )
+    return "unrolled" if view == "unrolled" else "folded"
 
 
 def _plan(
-    subject: ChainContext, units: Sequence[StateUnit], kind: Kind, estimator: Estimator, *, any_time: bool = False
+    context: ChainContext,
+    units: Sequence[StateUnit],
+    kind: Kind,
+    estimator: Estimator,
+    view: View | None,
+    *,
+    any_time: bool = False,
 ) -> ChainPlan:
-    shares = subject.population.shares()
-    count = len(subject.groups)
+    shares = context.population.shares()
+    count = len(context.groups)
     total = sum(shares) if shares is not None else 0
-    return ChainPlan(
-        groups=tuple(group.name for group in subject.groups),
+    plan = ChainPlan(
+        groups=tuple(group.name for group in context.groups),
         shares=tuple(float(share / total) for share in shares) if total else (1 / count,) * count,
         shares_known=bool(total),
-        columns=tuple(unit.discretizer for unit in units),
-        labels=subject.spec.model.labels,
+        units=tuple(unit.discretizer for unit in units),
+        labels=context.spec.model.labels,
         kind=kind,
         estimator=estimator,
-        delta=subject.spec.guarantee.delta,
+        delta=context.spec.guarantee.delta,
         any_time=any_time,
     )
+    if view is None:
+        return plan
+    probe = context.probe
+    assert isinstance(probe, LastSteps)
+    return replace(plan, view=view, timed=units[0].request.name, steps=probe.most, varied=probe.varied)
 
 
-def _with_fidelity(chain: Chain, plan: ChainPlan, fresh: Counts) -> Chain:
-    return replace(chain, about={**chain.about, "fidelity": fidelity(chain, plan, fresh, plan.delta)})
+def _with_fidelity(
+    chains: Sequence[Chain],
+    context: ChainContext,
+    planned: Sequence[PlannedUnits],
+    rounds: int,
+    pool: ThreadPoolExecutor | None,
+) -> list[Chain]:
+    """Measure the fidelity of chains that may be wrong: those over time, and shared ones, of which labels suffice."""
+    plan = planned[0][1] if planned else None
+    if plan is None or (plan.view is None and plan.kind == "product"):
+        return list(chains)
+    context = replace(context, apart=plan.kind == "shared")
+    needed = planned if plan.view is not None else [((), replace(plan, units=()))]
+    fresh = TraceCounter(context, needed, pool, moments=False).counts(FRESH, rounds)
+    return [
+        replace(chain, metadata={**chain.metadata, "fidelity": fidelity(chain, each, fresh[place % len(fresh)])})
+        for place, (chain, (_, each)) in enumerate(zip(chains, planned, strict=True))
+    ]

@@ -1,4 +1,4 @@
-"""A chain from any traces, also such that come back to a state: sequences of state names, each from start to end.
+"""A chain from any traces, which may return to a state: sequences of state names, each from start to end.
 
 Reaching a last state has, in such a chain, exactly the frequency with which traces ended there: at every other state
 as much flows in as out, so visits divided by the number of traces solve the equations of reachability.
@@ -20,9 +20,9 @@ from fairchain.errors import ChainError
 def chain_of_traces(
     traces: Iterable[Sequence[str]],
     labels: Mapping[str, Iterable[str]] | None = None,
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Chain:
-    """The chain of these traces by frequency; every state is a label of its own, besides the `labels` given.
+    """Return the chain of these traces by frequency; every state is a label of its own, besides the `labels` given.
 
     The first state of all traces must be the same, and a state in which a trace ends must not occur inside one.
 
@@ -64,5 +64,5 @@ def chain_of_traces(
         | {label: frozenset(number[name] for name in members) for label, members in (labels or {}).items()},
         initial=number[starts.pop()],
         counts=counts,
-        about={"kind": "traces", "estimator": "frequency", **(about or {})},
+        metadata={"kind": "traces", "estimator": "frequency", **(metadata or {})},
     )

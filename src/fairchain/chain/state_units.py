@@ -1,4 +1,4 @@
-"""What the states of a chain are made from: input features, hidden neurons and whole layers, each with its name.
+"""The units that states of a chain come from: input features, hidden neurons and whole layers.
 
 A unit is written `capital-gain`, `layer3[2]`, `layer3` or a tensor's name, with how to divide it after a colon:
 `capital-gain:bins=5,10`, `age:quantiles=3`, `layer3[2]:kmeans=3`, `layer3:kmeans`.
@@ -33,7 +33,7 @@ Hidden = Mapping[str, NDArray[np.floating]]
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A unit as somebody asks for it: a feature, or a tensor with or without a unit, and how to divide it."""
+    """A requested unit: a feature, or a tensor with or without the number of a unit, and how to divide it."""
 
     text: str
     feature: int | None
@@ -53,29 +53,29 @@ class StateRequest:
 class StateUnit:
     """A unit with its discretiser: where its numbers come from, and the states they become."""
 
-    wish: StateRequest
+    request: StateRequest
     discretizer: Discretizer
 
     def states(self, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.int64]:
-        """The state of each person."""
-        return self.discretizer(numbers_of(self.wish, values, hidden))
+        """Return the state of each input."""
+        return self.discretizer(numbers_of(self.request, values, hidden))
 
 
-def parse_wishes(texts: Sequence[str], spec: Spec, *, together: bool = True) -> list[StateRequest]:
+def parse_requests(texts: Sequence[str], spec: Spec, *, together: bool = True) -> list[StateRequest]:
     """Read units; those of one chain must differ, and none may be what makes the groups."""
-    wishes = [parse_wish(text, spec) for text in texts]
+    requests = [parse_request(text, spec) for text in texts]
     seen: set[str] = set()
-    for wish in wishes:
-        if wish.name in spec.property.protected:
-            raise ChainError(f"{wish.text}: the groups are made from {wish.name} already; leave it out of the states")
-        key = wish.name if together else wish.text
+    for request in requests:
+        if request.name in spec.property.protected:
+            raise ChainError(f"{request.text}: {request.name} already defines the groups; leave it out of the states")
+        key = request.name if together else request.text
         if key in seen:
-            raise ChainError(f"{wish.text}: {key} is asked for twice; a chain has each unit once")
+            raise ChainError(f"{request.text}: {key} is requested twice; a chain has each unit once")
         seen.add(key)
-    return wishes
+    return requests
 
 
-def parse_wish(text: str, spec: Spec) -> StateRequest:
+def parse_request(text: str, spec: Spec) -> StateRequest:
     """Read `capital-gain:bins=5,10`; whether a tensor exists is for the network to say."""
     name, colon, how = text.rpartition(":")
     found = re.fullmatch(r"(\w+)(?:=(.*))?", how) if colon else None
@@ -83,13 +83,13 @@ def parse_wish(text: str, spec: Spec) -> StateRequest:
     if found is None or found[1] not in METHODS:
         surely = name in names or re.fullmatch(r"(layer|lstm|gru|rnn)\d+(\.cell)?(\[\d+\])?", name)
         if found is not None and (surely or (get_close_matches(found[1], METHODS, n=1) and found[2] is not None)):
-            raise ChainError(f'{text}: there is no way "{found[1]}" to divide it; there is {", ".join(METHODS)}')
+            raise ChainError(f'{text}: unknown method "{found[1]}"; expected one of {", ".join(METHODS)}')
         # A tensor's name may have colons of its own.
         name, found = text, None
     method, parts, edges = _how(text, found)
     if name in names:
         if spec.text is not None:
-            raise ChainError(f"{text}: is read off the text and no number of its own; name a unit of the network")
+            raise ChainError(f"{text}: is derived from the text and has no number; name a unit of the network")
         return StateRequest(text, names.index(name), None, None, method, parts, edges)
     unit = re.fullmatch(r"(.+)\[(\d+)\]", name)
     if unit is not None:
@@ -104,7 +104,7 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
     try:
         numbers = [float(number) for number in found[2].split(",")] if found[2] else []
     except ValueError:
-        raise ChainError(f"{text}: {found[2]} is no number; write for example bins=5,10 or kmeans=3") from None
+        raise ChainError(f"{text}: {found[2]} is not a number; write for example bins=5,10 or kmeans=3") from None
     if not all(math.isfinite(number) for number in numbers):
         raise ChainError(f"{text}: give finite numbers")
     if method in ("sign", "values") and found[2] is not None:
@@ -117,38 +117,46 @@ def _how(text: str, found: re.Match[str] | None) -> tuple[Method | None, int | N
     if len(numbers) > 1 or any(number != int(number) or number < 2 for number in numbers):
         raise ChainError(f"{text}: {method} takes one whole number of parts, 2 or more")
     if any(number > most for number in numbers):
-        raise ChainError(f"{text}: {method} makes at most {most:,} parts; ask for fewer")
+        raise ChainError(f"{text}: {method} makes at most {most:,} parts; request fewer")
     return method, int(numbers[0]) if numbers else None, ()
 
 
-def numbers_of(wish: StateRequest, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
-    """The numbers behind a unit, (rows, 1) or for a whole layer (rows, units)."""
-    if wish.feature is not None:
-        return values[:, wish.feature : wish.feature + 1]
-    assert wish.tensor is not None
-    layer = hidden[wish.tensor]
-    found = layer if wish.unit is None else layer[:, wish.unit : wish.unit + 1]
+def numbers_of(request: StateRequest, values: NDArray[np.floating], hidden: Hidden) -> NDArray[np.floating]:
+    """Return the numbers of a unit, (rows, 1), or of a whole layer, (rows, units)."""
+    if request.feature is not None:
+        return values[:, request.feature : request.feature + 1]
+    assert request.tensor is not None
+    layer = hidden[request.tensor]
+    found = layer if request.unit is None else layer[:, request.unit : request.unit + 1]
     if not np.isfinite(found).all():
-        raise ChainError(f"{wish.name}: the network computes something there that is no finite number; choose another")
+        raise ChainError(f"{request.name}: the network computes NaN or infinite values there; choose another unit")
     return found
 
 
 def fit_units(
-    wishes: Sequence[StateRequest], spec: Spec, values: NDArray[np.floating], hidden: Hidden, widths: Mapping[str, int]
+    requests: Sequence[StateRequest],
+    spec: Spec,
+    values: NDArray[np.floating],
+    hidden: Hidden,
+    widths: Mapping[str, int],
 ) -> tuple[StateUnit, ...]:
     """Fit every discretiser on a pilot sample; from then on they are frozen."""
     units = []
-    for wish in wishes:
-        if wish.tensor is not None and wish.unit is not None and wish.unit >= widths[wish.tensor]:
-            raise ChainError(f'{wish.text}: "{wish.tensor}" has {widths[wish.tensor]} units, numbered from 0')
-        pilot = numbers_of(wish, values, hidden)
-        if wish.feature is not None:
-            made = fit_feature(spec.features[wish.feature], pilot[:, 0], wish.method, wish.parts, wish.edges)
+    for request in requests:
+        if request.tensor is not None and request.unit is not None and request.unit >= widths[request.tensor]:
+            raise ChainError(f'{request.text}: "{request.tensor}" has {widths[request.tensor]} units, numbered from 0')
+        pilot = numbers_of(request, values, hidden)
+        if request.feature is not None:
+            made = fit_feature(
+                spec.features[request.feature], pilot[:, 0], request.method, request.parts, request.edges
+            )
         elif pilot.shape[1] == 1:
-            made = fit_number(wish.name, pilot[:, 0], wish.method, wish.parts, wish.edges)
+            made = fit_number(request.name, pilot[:, 0], request.method, request.parts, request.edges)
         else:
-            if wish.method not in (None, "kmeans"):
-                raise ChainError(f'{wish.text}: a whole layer is divided by "kmeans"; name one unit: {wish.name}[0]')
-            made = fit_layer(wish.name, pilot, wish.parts)
-        units.append(StateUnit(wish, made))
+            if request.method not in (None, "kmeans"):
+                raise ChainError(
+                    f'{request.text}: a whole layer is divided by "kmeans"; name one unit: {request.name}[0]'
+                )
+            made = fit_layer(request.name, pilot, request.parts)
+        units.append(StateUnit(request, made))
     return tuple(units)

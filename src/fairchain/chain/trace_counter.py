@@ -2,70 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.context import ChainContext
+from fairchain.chain.plan import ChainPlan
+from fairchain.chain.probes import LastSteps, inside_of
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.traces import PathCounts, count_family, count_path
+from fairchain.chain.traces import Passages, TraceCounts, count_columns, count_steps
 
 CHUNK = 4096
+# The units of a chain, in the order of the network, and its plan.
+PlannedUnits = tuple[Sequence[StateUnit], ChainPlan]
 
 
 class TraceCounter:
-    """Counts the traces of a subject through some units."""
+    """Counts the traces of several chains from the same inputs; either all of the chains are over time, or none."""
 
-    def __init__(self, subject: ChainContext, units: Sequence[StateUnit], pool: ThreadPoolExecutor | None) -> None:
-        self._subject, self._units, self._pool = subject, units, pool
+    def __init__(
+        self,
+        context: ChainContext,
+        chains: Sequence[PlannedUnits],
+        pool: ThreadPoolExecutor | None,
+        *,
+        moments: bool = True,
+    ) -> None:
+        self._context, self._chains, self._pool = context, chains, pool
+        self._moments = moments
 
-    def path(self, first: int, rounds: int) -> PathCounts:
-        """Counts of whole traces, from chunk `first` on."""
-        return _total(self._each_chunk(self._path, first, rounds))
-
-    def family(self, rounds: int) -> tuple[PathCounts, ...]:
-        """Counts of every unit on its own."""
-        chunks = list(self._each_chunk(self._family, 0, rounds))
-        return tuple(_total(parts) for parts in zip(*chunks, strict=True))
-
-    def labels(self, first: int, rounds: int) -> NDArray[np.int64]:
-        """(groups, labels): how often each group got each label, without looking inside."""
-        total: NDArray[np.int64] = np.sum(list(self._each_chunk(self._labels, first, rounds)), axis=0)
-        return total
-
-    def _each_chunk(self, work: Callable[[int, int], Any], first: int, rounds: int) -> Iterator[Any]:
+    def counts(self, first: int, rounds: int) -> tuple[TraceCounts, ...]:
+        """Return the counts for each chain of so many rounds, from chunk `first` on."""
         sizes = [min(CHUNK, rounds - start) for start in range(0, rounds, CHUNK)]
         numbers = range(first, first + len(sizes))
-        yield from (self._pool.map if self._pool else map)(work, numbers, sizes)
+        return _sums((self._pool.map if self._pool else map)(self._chunk, numbers, sizes))
 
-    def _path(self, chunk: int, count: int) -> PathCounts:
-        return _total(count_path(*args) for args in self._asked(chunk, count))
+    def _chunk(self, chunk: int, count: int) -> tuple[TraceCounts, ...]:
+        counted = self._columns if self._chains[0][1].view is None else self._steps
+        return _sums(counted(group, inputs) for group, inputs in self._context.inputs(chunk, count))
 
-    def _family(self, chunk: int, count: int) -> tuple[PathCounts, ...]:
-        groups = [count_family(*args) for args in self._asked(chunk, count)]
-        return tuple(_total(parts) for parts in zip(*groups, strict=True))
+    def _columns(self, group: int, inputs: NDArray[np.floating]) -> tuple[TraceCounts, ...]:
+        labels, hidden = self._context.probe(inputs)
+        return tuple(
+            count_columns(group, plan, [*(unit.states(inputs, hidden) for unit in units), labels])
+            for units, plan in self._chains
+        )
 
-    def _asked(self, chunk: int, count: int) -> Iterator[tuple[Any, ...]]:
-        groups, classes = len(self._subject.groups), len(self._subject.spec.model.labels)
-        for group, people in self._subject.people(chunk, count):
-            labels, hidden = self._subject.probe(people)
-            yield group, groups, self._units, labels, classes, people, hidden
+    def _steps(self, group: int, inputs: NDArray[np.floating]) -> tuple[TraceCounts, ...]:
+        probe = self._context.probe
+        assert isinstance(probe, LastSteps)
+        return _sums(self._part(group, probe, part) for part in probe.parts(inputs))
 
-    def _labels(self, chunk: int, count: int) -> NDArray[np.int64]:
-        classes = len(self._subject.spec.model.labels)
-        model = self._subject.probe.model
-        return np.stack(
-            [np.bincount(model.predict(people), minlength=classes) for _, people in self._subject.people(chunk, count)]
-        ).astype(np.int64)
+    def _part(self, group: int, probe: LastSteps, inputs: NDArray[Any]) -> tuple[TraceCounts, ...]:
+        shown = probe.steps(inputs)
+        numbers = {name: states[inside_of(shown)] for name, states in shown.states.items()}
+        passages = Passages.of(shown.lengths, self._chains[0][1])
+        return tuple(
+            count_steps(
+                group,
+                plan,
+                timed.states(inputs, numbers),
+                passages,
+                [*(unit.states(inputs, shown.layers) for unit in after), shown.labels],
+                moments=self._moments and plan.view == "folded",
+            )
+            for (timed, *after), plan in self._chains
+        )
 
 
-def _total(parts: Any) -> PathCounts:
-    """The sum of counts; there is at least one."""
-    parts = iter(parts)
-    total: PathCounts = next(parts)
-    for part in parts:
-        total = total + part
-    return total
+def _sums(parts: Iterable[tuple[TraceCounts, ...]]) -> tuple[TraceCounts, ...]:
+    """Add up the counts of each chain, one part after the other, so that only one is held."""
+    return reduce(lambda total, part: tuple(map(add, total, part)), parts)

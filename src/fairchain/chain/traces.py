@@ -1,28 +1,32 @@
-"""Traces counted: Start -> group -> states in the order of the network -> label, as integer columns.
+"""Counts of traces: how often a state of one column was followed by a state of the next, in each group.
 
-Only how often one state followed another is kept, for each group; counts add, in any order. A path of several units
-is counted link by link, and a family of single units each as group -> unit -> label, from the same inputs.
+Only integers are kept, which add in any order. A trace over time passes the states of its first unit step by step; the
+counts of a folded chain are those of the unrolled one, with its steps added up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.state_units import Hidden, StateUnit
+from fairchain.chain.estimates import Counts, Moments
+from fairchain.chain.plan import ChainPlan
 from fairchain.errors import ChainError
 
-Counts = NDArray[np.int64]
+States = NDArray[np.integer]
 # Tables up to this size are counted densely.
 DENSE = 2**18
+# Cells of the largest table that is made of the traces of one chunk.
+MOST_CELLS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """How often a state of one column was followed by a state of the next, in each group.
+    """How often a state of one column was followed by each state that may follow, in each group.
 
     Counted by code, `(group * width + state) * next_width + next_state`: a table of all codes where that is small, else
     only the codes that were seen, in order, with `seen` saying which.
@@ -47,28 +51,26 @@ class Link:
         return self.table if self.seen is not None else self.table[self.table > 0]
 
     def triples(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Group, state and next state of everything that was seen."""
+        """Return group, state and next state of every transition that was seen."""
         codes = self.seen if self.seen is not None else np.flatnonzero(self.table)
         first, following = np.divmod(codes, self.next_width)
         group, state = np.divmod(first, self.width)
         return group, state, following
 
-    def dense(self, groups: int) -> Counts:
-        """(groups, width, next_width): all counts as a table; those of all groups added up if `groups` is 1."""
+    def dense(self, copies: int) -> Counts:
+        """Return (copies, width, next_width): all counts as a table; those of all groups added up for one copy."""
         group, state, following = self.triples()
-        table = np.zeros((groups, self.width, self.next_width), np.int64)
-        np.add.at(table, (group * (groups > 1), state, following), self.counts)
+        table = np.zeros((copies, self.width, self.next_width), np.int64)
+        np.add.at(table, (group * (copies > 1), state, following), self.counts)
         return table
 
 
-def count_link(
-    group: int, groups: int, columns: tuple[NDArray[np.int64], NDArray[np.int64]], widths: tuple[int, int]
-) -> Link:
-    """The link between two columns of one group's inputs."""
-    state, following = columns
+def count_link(group: int, groups: int, columns: tuple[States, States], widths: tuple[int, int]) -> Link:
+    """Count the link between two columns of one group's inputs."""
     for column, width in zip(columns, widths, strict=True):
         if column.size and not 0 <= column.min() <= column.max() < width:
             raise ChainError(f"a trace is in state {column.min()} or {column.max()} of {width}, numbered from 0")
+    state, following = (column.astype(np.int64) for column in columns)
     code = (group * widths[0] + state) * widths[1] + following
     size = groups * widths[0] * widths[1]
     if size <= DENSE:
@@ -78,47 +80,133 @@ def count_link(
 
 
 @dataclass(frozen=True, eq=False)
-class PathCounts:
-    """The links of a path: group -> first unit -> ... -> last unit -> label; without units, group -> label."""
+class TraceCounts:
+    """Counts of traces: a link for each column but the last, and (groups, labels), how many ended in each label.
+
+    Of traces over time also: `occupied`, (groups, steps, width), how many were in a state after a step; `visited`,
+    (groups, width), how many were ever in a state; and, for the bounds of a folded chain, `moments`.
+    """
 
     links: tuple[Link, ...]
+    labels: Counts
+    occupied: Counts | None = None
+    visited: Counts | None = None
+    moments: Moments | None = None
 
-    def __add__(self, other: PathCounts) -> PathCounts:
-        return PathCounts(tuple(one + two for one, two in zip(self.links, other.links, strict=True)))
+    def __add__(self, other: TraceCounts) -> TraceCounts:
+        links = tuple(one + two for one, two in zip(self.links, other.links, strict=True))
+        pairs = [(getattr(self, name), getattr(other, name)) for name in ("occupied", "visited", "moments")]
+        sums = (None if one is None else one + two for one, two in pairs)
+        return TraceCounts(links, self.labels + other.labels, *sums)
 
 
-def count_path(
-    group: int,
-    groups: int,
-    units: Sequence[StateUnit],
-    labels: NDArray[np.integer],
-    classes: int,
-    values: NDArray[np.floating],
-    hidden: Hidden,
-) -> PathCounts:
-    """Count the traces of one group's inputs through all units, in order."""
-    columns = [np.zeros(len(labels), np.int64)]
-    widths = [1]
-    for unit in units:
-        columns.append(unit.states(values, hidden))
-        widths.append(len(unit.discretizer.names))
-    columns.append(labels.astype(np.int64))
-    widths.append(classes)
-    links = [
-        count_link(group, groups, (columns[place], columns[place + 1]), (widths[place], widths[place + 1]))
+def count_columns(group: int, plan: ChainPlan, columns: Sequence[States]) -> TraceCounts:
+    """Count one group's traces through the columns of units and the label, one state in each."""
+    columns = [np.zeros(len(columns[0]), np.int64), *columns]
+    links = (
+        count_link(group, len(plan.groups), (columns[place], columns[place + 1]), plan.widths(place))
         for place in range(len(columns) - 1)
+    )
+    return TraceCounts(tuple(links), _labels(group, plan, columns[-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Passages:
+    """All steps of some traces, one trace after the other: the trace and number of each, and where traces end."""
+
+    row: Counts
+    step: Counts
+    last: Counts
+
+    @classmethod
+    def of(cls, lengths: States, plan: ChainPlan) -> Self:
+        """Return the passages of traces with so many steps; raise a ChainError for lengths that cannot occur."""
+        least = 1 if plan.varied else plan.steps
+        if len(lengths) and (lengths.min() < least or lengths.max() > plan.steps):
+            raise ChainError(
+                f"traces have {int(lengths.min())} to {int(lengths.max())} steps, expected {least} to {plan.steps}"
+            )
+        ends = np.cumsum(lengths, dtype=np.int64)
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        return cls(row, np.arange(len(row)) - (ends - lengths)[row], ends - 1)
+
+
+def count_steps(
+    group: int, plan: ChainPlan, states: States, passages: Passages, after: Sequence[States], *, moments: bool = False
+) -> TraceCounts:
+    """Count one group's traces over time.
+
+    Parameters
+    ----------
+    group, plan
+        The number of the group, and the plan of the chain.
+    states
+        The state of every passage, one trace after the other.
+    passages
+        The steps of the traces.
+    after
+        (traces,) each: the states in the columns after the last step, the label last.
+    moments
+        Whether to count second moments for the bounds of a folded chain.
+    """
+    groups, width, steps = len(plan.groups), len(plan.units[0].names), plan.steps
+    following = width + len(plan.columns[-len(after)])
+    here = states.astype(np.int64)
+    then = np.empty_like(here)
+    then[:-1] = here[1:]
+    then[passages.last] = width + after[0]
+    pair = here * following + then
+    taken = np.bincount(passages.step * (width * following) + pair, minlength=steps * width * following)
+    taken = taken.reshape(steps, width, following)
+    if plan.view == "folded":
+        tables = [taken.sum(axis=0)]
+    else:
+        tables = [*(taken[:-1] if plan.varied else taken[:-1, :, :width]), taken[-1, :, width:]]
+    rows = len(passages.last)
+    been = np.bincount(passages.row * width + here, minlength=rows * width).reshape(rows, width)
+    first = len(plan.columns) - len(after)
+    entry = np.zeros(rows, np.int64), here[passages.step == 0]
+    links = [
+        count_link(group, groups, entry, plan.widths(0)),
+        *(Link(len(table), table.shape[1], _of_group(group, groups, table).ravel()) for table in tables),
+        *(
+            count_link(group, groups, (after[place], after[place + 1]), plan.widths(first + place))
+            for place in range(len(after) - 1)
+        ),
     ]
-    return PathCounts(tuple(links))
+    return TraceCounts(
+        tuple(links),
+        _labels(group, plan, after[-1]),
+        occupied=_of_group(group, groups, taken.sum(axis=2)),
+        visited=_of_group(group, groups, np.count_nonzero(been, axis=0)),
+        moments=_moments(group, groups, pair, been, passages, following) if moments else None,
+    )
 
 
-def count_family(
-    group: int,
-    groups: int,
-    units: Sequence[StateUnit],
-    labels: NDArray[np.integer],
-    classes: int,
-    values: NDArray[np.floating],
-    hidden: Hidden,
-) -> tuple[PathCounts, ...]:
-    """Count group -> unit -> label for every unit on its own, from the same inputs."""
-    return tuple(count_path(group, groups, [unit], labels, classes, values, hidden) for unit in units)
+def _labels(group: int, plan: ChainPlan, labels: States) -> Counts:
+    return _of_group(group, len(plan.groups), np.bincount(labels, minlength=len(plan.labels)))
+
+
+def _of_group(group: int, groups: int, counts: Counts) -> Counts:
+    """Return (groups, ...): the counts of one group, zero for the others."""
+    table = np.zeros((groups, *counts.shape), np.int64)
+    table[group] = counts
+    return table
+
+
+def _moments(group: int, groups: int, pair: Counts, been: Counts, passages: Passages, following: int) -> Moments:
+    """Return second moments of how often one trace took a transition; some traces at a time."""
+    rows, width = been.shape
+    size = width * following
+    square = np.zeros((width, following), np.int64)
+    cross = np.zeros_like(square)
+    block = max(1, MOST_CELLS // size)
+    for start in range(0, rows, block):
+        end = min(start + block, rows)
+        part = slice(passages.last[start - 1] + 1 if start else 0, passages.last[end - 1] + 1)
+        taken = np.bincount((passages.row[part] - start) * size + pair[part], minlength=(end - start) * size)
+        taken = taken.reshape(end - start, width, following)
+        square += np.einsum("rpq,rpq->pq", taken, taken)
+        cross += np.einsum("rpq,rp->pq", taken, been[start:end])
+    visits = np.einsum("rp,rp->p", been, been)[:, None]
+    return Moments(*(_of_group(group, groups, sums) for sums in (square, cross, visits)))

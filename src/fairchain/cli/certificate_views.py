@@ -1,4 +1,4 @@
-"""Verdicts for others: `compare` two certificates, write a `card` for a model, and files for build servers."""
+"""The commands `compare` (two certificates) and `card` (a section of a model card)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairchain.cli.options import PATH, as_json
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH, write_or_print
 
 if TYPE_CHECKING:
     from fairchain.cli.terminal import Part
     from fairchain.report.comparison import CertificateComparison
-    from fairchain.verification.verdict import Verdict
 
 MOST_ROWS = 40
 MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
-
-junit_file = click.option("--junit", type=PATH, help="Write the verdict to this file as JUnit XML, for build servers.")
-summary_file = click.option(
-    "--summary", type=PATH, help="Add the verdict to this file in Markdown, for a pull request or $GITHUB_STEP_SUMMARY."
-)
 
 
 @click.command(
@@ -30,11 +25,11 @@ summary_file = click.option(
 )
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
-@as_json
+@shared.as_json
 def compare(first: Path, second: Path, as_json: bool) -> None:
-    """Set the certificates FIRST and SECOND side by side: before and after a repair, or two networks.
+    """Compare the certificates FIRST and SECOND: before and after a repair, or of two networks.
 
-    What they say is believed here; fairchain recheck checks each. Exit code 0, or 2 for bad input.
+    Their contents are not checked here; fairchain recheck does that. Exit code 0, or 2 for bad input.
     """
     from fairchain.report.certificate_contents import read_claims
     from fairchain.report.comparison import compare as set_side_by_side
@@ -49,18 +44,19 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 
 @click.command(
     short_help="A section for a model card, from a certificate.",
-    epilog="Example: fairchain card certificate.json >> MODEL_CARD.md",
+    epilog="Example: fairchain card certificate.json -o fairness.md",
 )
 @click.argument("certificate", type=PATH)
-def card(certificate: Path) -> None:
+@shared.output("File to write (Markdown); by default standard output.")
+def card(certificate: Path, output: Path | None) -> None:
     """Print the section "Fairness" of a model card in Markdown, from CERTIFICATE.
 
-    What it says is believed here; fairchain recheck checks it. Exit code 0, or 2 for bad input.
+    Its contents are not checked here; fairchain recheck does that. Exit code 0, or 2 for bad input.
     """
     from fairchain.report.card import model_card
     from fairchain.report.certificate_contents import read_claims
 
-    print(model_card(read_claims(certificate), source=certificate.name), end="")
+    write_or_print(model_card(read_claims(certificate), source=certificate.name), output)
 
 
 def _show(found: CertificateComparison, first: str, second: str) -> None:
@@ -98,21 +94,3 @@ def _show(found: CertificateComparison, first: str, second: str) -> None:
     screen.line((f"{sentence[0].upper()}{sentence[1:]}.", "bold"))
     if found.promise:
         screen.line((found.promise, "dim"))
-
-
-def write_junit(verdict: Verdict, spec: Path, path: Path) -> None:
-    """Write the verdict as JUnit XML, in one step."""
-    from fairchain.report.junit import junit
-    from fairchain.system.atomic_write import place
-
-    place({path: junit({f"{spec.name}: {verdict.record.question}": verdict.record}).encode()})
-
-
-def write_summary(verdict: Verdict, spec: Path, path: Path, certificate: Path | None) -> None:
-    """Add the verdict in Markdown to what is in the file, as build servers want it."""
-    from fairchain.report.markdown import for_pull_request
-    from fairchain.system.atomic_write import append
-
-    name = certificate.name if certificate is not None else None
-    text = for_pull_request(verdict.record, title=spec.name, certificate=name)
-    append(path, f"{text}\n".encode())

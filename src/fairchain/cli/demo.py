@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH
 from fairchain.cli.verify import TEXT_READINGS, run_verify
 from fairchain.errors import AuditError, FairchainError
 
@@ -28,45 +29,48 @@ TEXT_DATA = ("toxicity", "glove")
 
 
 @click.command(
-    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit --save my-audit"
+    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit -o my-audit"
 )
 @click.argument("name", type=click.Choice(EXAMPLES), required=False)
-@click.option("--save", type=PATH, help="Copy the spec and the network to this folder, to start from.")
-@click.option("--report", type=PATH, help="Audit the last one, repair and all, and write the report to this folder.")
-@click.option("-y", "--yes", is_flag=True, help="Fetch what `demo text` needs without asking.")
-@seed
-@as_json
-@quiet
+@shared.output("Folder to which the specs and networks are copied.")
+@click.option("--report", type=PATH, help="Folder for an audit of the last example, with its report.")
+@click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
+@shared.seed
+@shared.as_json
+@shared.quiet
 def demo(
-    name: str | None, save: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
+    name: str | None, output: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
 ) -> None:
     """Verify embedded networks, trained on real data, offline: one that is fair and one that is not, and why.
 
-    With --report DIR the last one is repaired too, and there is a page to read. With NAME only that one; `text` is a
-    recurrent network that reads comments, and fetches them and word vectors once, after asking. Exit code 0 when it
-    ran through, whatever the verdicts.
+    With NAME only that example; `text` is a recurrent network that reads comments: they and word vectors are downloaded
+    once, after a prompt. Exit code 0 at the end, whatever the verdicts.
     """
-    from fairchain.cli.verdict_display import show_demo_end, show_demo_start, show_verdict
+    from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise
+
+    screen = Screen()
 
     if name == TEXT:
         fetch_first(yes=yes, silent=quiet or as_json)
         if not (as_json or quiet):
-            print("The comments are as people wrote them; those that are quoted below can be offensive.")
+            print("The comments are quoted unchanged; some are offensive.")
     names = [name] if name else list(FIRST)
     results = {}
     for title, spec in _questions(names):
         question = revise(spec, guarantee__seed=seed)
         if not (as_json or quiet):
-            show_demo_start(title, question)
+            screen.title(title)
+            screen.line((str(question.property), "dim"))
         results[title] = run_verify(question, quiet=quiet or as_json)
         if not as_json:
             show_verdict(results[title], brief=quiet)
             if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT:
                 _show_reasons(question, results[title])
-    if save is not None:
+    if output is not None:
         for each in names:
-            _copy_example("comments" if each == TEXT else each, save)
+            _copy_example("comments" if each == TEXT else each, output)
     stem = TEXT_SPECS[0] if name == TEXT else names[-1]
     audited = _audited(stem, report, seed=seed, quiet=quiet, as_json=as_json) if report is not None else None
     if as_json:
@@ -75,11 +79,16 @@ def demo(
         values = {title: verdict.to_dict() for title, verdict in results.items()}
         print(json.dumps(values | ({"audit": audit_values(audited)} if audited is not None else {}), indent=1))
     elif not quiet:
-        show_demo_end(names[-1], stem, save, reported=report is not None)
+        screen.title()
+        repair = f"To repair it if it is unfair, with a report: fairchain demo {names[-1]} --report demo-report"
+        start = f"To start from such a spec: fairchain demo {names[-1]} -o my-audit"
+        try_it = f"Now try: fairchain verify {output}/{stem}.toml --certificate certificate.json"
+        for line in ([] if report else [repair]) + [try_it if output else start]:
+            screen.line(line)
 
 
 def _show_reasons(question: Spec, verdict: Verdict) -> None:
-    """What carries the gap, in a line."""
+    """Print the units with the largest effects in a line."""
     from fairchain.cli.audit import show_why
     from fairchain.cli.progress import explain_progress
     from fairchain.cli.terminal import Screen
@@ -92,7 +101,7 @@ def _show_reasons(question: Spec, verdict: Verdict) -> None:
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:
-    """The whole audit of an example, into a folder."""
+    """Audit an example into a folder."""
     from fairchain.cli.audit import run_audit, show_audit
     from fairchain.cli.terminal import Screen
     from fairchain.examples import example
@@ -122,7 +131,7 @@ def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:
 
 
 def fetch_first(*, yes: bool, silent: bool) -> None:
-    """Fetch comments and vectors if they are not here, with the user's consent."""
+    """Download comments and vectors if they are not in the cache, with the user's consent."""
     from fairchain.datasets import get_all, missing
 
     wanted = missing(TEXT_DATA)
@@ -135,7 +144,7 @@ def fetch_first(*, yes: bool, silent: bool) -> None:
             raise FairchainError(
                 f"the text example needs {names}, {size:.0f} MB to download once; run: fairchain demo text --yes"
             )
-        print("The comments and the word vectors are not here yet; they are kept for later:", file=sys.stderr)
+        print("The comments and the word vectors are not in the cache yet:", file=sys.stderr)
         for source in wanted:
             print(f"  {source.name}: {source.summary} ({source.licence})", file=sys.stderr)
         if not click.confirm(f"Download {size:.0f} MB?", err=True):
@@ -153,7 +162,7 @@ def _copy_example(stem: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for path in files_of(stem):
             if (folder / path.name).exists():
-                raise FairchainError(f"{folder / path.name}: exists already; --save never overwrites")
+                raise FairchainError(f"{folder / path.name}: exists already; name another folder with --output")
             shutil.copyfile(path, folder / path.name)
     except OSError as error:
         raise FairchainError(f"{folder}: cannot be written ({error.strerror})") from None

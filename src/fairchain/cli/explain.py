@@ -1,4 +1,4 @@
-"""The command `explain`: which features and neurons the gap goes through, as tables with bars."""
+"""The command `explain`: effects of features and neurons on the gap, as tables with bars."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import PATH, as_json, quiet, seed
-from fairchain.errors import ModelError, SpecError
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH, naming
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
@@ -23,26 +23,27 @@ BAR, WITNESSES = 25, 3
 
 @click.command(
     short_help="Why: the features and neurons behind a gap.",
-    epilog="Example: fairchain explain audit.toml --units features --units layer3 --data people.csv",
+    epilog="Example: fairchain explain audit.toml --units features --units layer3 --rows rows.csv",
 )
 @click.argument("spec", type=PATH)
-@click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
-@click.option("--units", multiple=True, help="What to look at: features, neurons, capital-gain, layer3, layer3[2].")
-@click.option("--rounds", type=click.IntRange(min=1), help="People shown as each group [default: 20000].")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each table.")
-@click.option(
+@shared.model
+@shared.data
+@click.option("--rows", type=PATH, help="Table of real rows in which witnesses are searched, for drawn inputs.")
+@shared.units
+@shared.count("--rounds", "Number of rounds.  [default: 20000]")
+@shared.count("--top", "Rows of each table.", default=10)
+@shared.choice(
     "--method",
-    type=click.Choice(["resample", "mean"]),
-    help="A unit gets somebody else's value, or its mean; by default the latter for features of uniform people.",
+    ["resample", "mean"],
+    "Ablation: a unit takes the value of another input, or its mean; by default the mean for features drawn uniformly.",
 )
-@click.option("--data", type=PATH, help="Real people, to find witnesses among; a CSV or Parquet file.")
-@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
-@click.option("--outcome", help="Instead of the spec's.")
-@click.option("--delta", type=float, help="Of all intervals of effects together; instead of the spec's.")
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
-@as_json
-@quiet
+@shared.protected
+@shared.outcome
+@shared.delta
+@shared.seed
+@shared.workers
+@shared.as_json
+@shared.quiet
 def explain(
     spec: Path,
     units: tuple[str, ...],
@@ -50,23 +51,30 @@ def explain(
     top: int,
     method: Any,
     data: Path | None,
+    rows: Path | None,
     protected: tuple[str, ...],
     outcome: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Say which features and neurons of the network of SPEC the gap between two groups goes through.
+    """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
-    Exit code 0, also if there is no gap to speak of; 2 bad input.
+    --units also takes the words features and neurons; they are the default. Exit code 0, also without a
+    gap; 2 bad input.
     """
     from fairchain.cli.progress import explain_progress
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import ROUNDS
-    from fairchain.spec import load_spec, revise
+    from fairchain.spec import Table, load_spec, revise
 
     question = load_spec(spec)
-    try:
+    of_table = isinstance(question.population, Table)
+    if of_table and rows is not None:
+        raise click.UsageError("--rows is for a spec that draws inputs; this one is about a table: use --data")
+    if not of_table and data is not None:
+        raise click.UsageError("--data is for a spec about a table; this one draws inputs: use --rows for witnesses")
+    with naming(spec):
         question = revise(question, property__protected=list(protected) or None, property__outcome=outcome)
         with explain_progress(quiet or as_json) as progress:
             found = run_explain(
@@ -75,13 +83,10 @@ def explain(
                 units=units or None,
                 rounds=rounds or ROUNDS,
                 method=method or "default",
-                table=data,
+                table=data or rows,
                 progress=progress,
                 **options,
             )
-    except (ModelError, SpecError) as error:
-        # The other file is named already; the keys to mend stand in this one.
-        raise type(error)(f"{error} (spec: {spec})") from None
     if as_json:
         print(json.dumps(found.to_dict(), indent=1))
     elif quiet:
@@ -91,26 +96,51 @@ def explain(
 
 
 def show_explanation(found: Explanation, top: int) -> None:
-    """Print an explanation for people."""
+    """Print an explanation: effects of units and words, layers, witnesses, the guarantee."""
     from fairchain.cli.terminal import Screen
+    from fairchain.cli.verdict_display import show_witness
 
     screen = Screen()
     screen.line((found.headline, "bold"))
     if found.fair:
         screen.line(
             ("Nothing to explain", "bold green"),
-            f": every gap is at most {found.largest.high:.4f}, the threshold is {found.threshold:g}. "
-            "What there is goes through these:",
+            f": every gap is at most {found.largest.high:.4f}, the threshold is {found.threshold:g}. Effects on it:",
         )
     for title, kinds in (("feature", ("feature",)), ("neuron", ("neuron", "cell"))):
         units = [unit for unit in found.units if unit.kind in kinds]
         if units:
             screen.line()
             _show_units(screen, title, units, top)
-    _show_layers(screen, found)
-    _show_words(screen, found, top)
-    _show_agreement(screen, found)
-    _show_witnesses(screen, found)
+    if len(found.layers) > 1:
+        screen.line()
+        screen.table(
+            ["layer", "units", "sum of effects", "sum of sensitivities"],
+            [
+                [layer.name, f"{layer.width}", f"{layer.effect.estimate:.4f}", f"{layer.sensitivity.estimate:.4f}"]
+                for layer in found.layers
+            ],
+        )
+    if words := found.words[:top]:
+        low, high = _ends(words)
+        screen.line()
+        screen.table(
+            ["word", "texts", f"less {found.outcome} without it by", _scale(low, high)],
+            [[word.word, f"{word.texts:,}", f"{word.effect:.4f}", bar(word.effect, low, high)] for word in words],
+        )
+    alike = found.agreement
+    tau = "not defined, all tie" if alike.kendall is None else f"{alike.kendall:.2f}"
+    screen.line()
+    screen.line(
+        f"Kendall's tau between the effects and the paper's sensitivities: {tau}; {alike.common} of the first "
+        f"{alike.top} units are the same."
+    )
+    for witness in found.witnesses[:WITNESSES]:
+        title = "One individual, two decisions"
+        if witness.row is not None:
+            off = f" ({witness.distance:.0%} off)" if witness.distance else ""
+            title = f"{'Near row' if off else 'Row'} {witness.row}{off}"
+        show_witness(screen, witness, title)
     screen.line()
     screen.line((found.statement, "bold"))
     screen.line((found.scope, "dim"))
@@ -121,21 +151,21 @@ def show_explanation(found: Explanation, top: int) -> None:
 
 
 def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int) -> None:
-    shown = units[:top]
-    low = min(0.0, *(unit.effect.low for unit in shown))
-    high = max(0.0, *(unit.effect.high for unit in shown))
+    from fairchain.report.findings import unit_name
+
+    low, high = _ends(units[:top])
     screen.table(
         [title, "gap smaller by", _scale(low, high), "left", "paper's sensitivity", "relative"],
         [
             [
-                unit.name if unit.held_as is None else f"{unit.name} = {unit.held_as}",
+                unit_name(unit),
                 f"{unit.effect:.4f}",
                 bar(unit.effect, low, high),
                 f"{unit.remaining:.4f}",
                 f"{unit.sensitivity:.4f}",
                 f"{unit.share:.2f}",
             ]
-            for unit in shown
+            for unit in units[:top]
         ],
         optional=(5, 3, 2),
     )
@@ -143,14 +173,18 @@ def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int
         screen.line(f"... and {len(units) - top} more: --top {len(units)}, or --json")
 
 
+def _ends(shown: Sequence[Any]) -> tuple[float, float]:
+    """Return the ends of a scale that has 0 and every interval of an effect."""
+    return min(0.0, *(each.effect.low for each in shown)), max(0.0, *(each.effect.high for each in shown))
+
+
 def _scale(low: float, high: float) -> str:
-    """The ends of the bars."""
     left, right = f"{low:.2f}", f"{high:.2f}"
     return left + " " * max(1, BAR - len(left) - len(right)) + right
 
 
 def bar(interval: Interval, low: float, high: float) -> str:
-    """An interval on a line from low to high, with a mark at zero.
+    """Return an interval on a line from low to high, with a mark at zero.
 
     >>> from fairchain.statistics import Interval
     >>> bar(Interval(0.5, 0.25, 0.75), 0.0, 1.0)
@@ -166,54 +200,3 @@ def bar(interval: Interval, low: float, high: float) -> str:
     cells[place(0.0)] = "│"
     cells[place(interval.estimate)] = "●"
     return "".join(cells)
-
-
-def _show_layers(screen: Screen, found: Explanation) -> None:
-    if len(found.layers) < 2:
-        return
-    screen.line()
-    screen.table(
-        ["layer", "units", "sum of effects", "sum of sensitivities"],
-        [
-            [layer.name, f"{layer.width}", f"{layer.effect.estimate:.4f}", f"{layer.sensitivity.estimate:.4f}"]
-            for layer in found.layers
-        ],
-    )
-
-
-def _show_words(screen: Screen, found: Explanation, top: int) -> None:
-    if not found.words:
-        return
-    low = min(0.0, *(word.effect.low for word in found.words[:top]))
-    high = max(0.0, *(word.effect.high for word in found.words[:top]))
-    screen.line()
-    screen.table(
-        ["word", "texts", f"less {found.outcome} without it by", _scale(low, high)],
-        [
-            [word.word, f"{word.texts:,}", f"{word.effect:.4f}", bar(word.effect, low, high)]
-            for word in found.words[:top]
-        ],
-    )
-
-
-def _show_agreement(screen: Screen, found: Explanation) -> None:
-    alike = found.agreement
-    tau = "not defined, all tie" if alike.kendall is None else f"{alike.kendall:.2f}"
-    screen.line()
-    screen.line(
-        f"Effects and the paper's sensitivities order the units alike by Kendall's tau {tau}; "
-        f"{alike.common} of the first {alike.top} are the same."
-    )
-
-
-def _show_witnesses(screen: Screen, found: Explanation) -> None:
-    for witness in found.witnesses[:WITNESSES]:
-        (first, second), (one, other) = witness.groups, witness.labels
-        values = ((key, value if isinstance(value, str) else f"{value:g}") for key, value in witness.input.items())
-        person = ", ".join(f"{key}={value}" for key, value in values)
-        who = "One person, two decisions"
-        if witness.row is not None:
-            who = (
-                f"Row {witness.row}" if not witness.distance else f"Near row {witness.row} ({witness.distance:.0%} off)"
-            )
-        screen.line(f"{who}: {one} as {first}, {other} as {second}", (f" ({person})" if person else "", "dim"))

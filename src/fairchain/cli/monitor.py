@@ -1,4 +1,4 @@
-"""`fairchain monitor`: decisions in, one word the moment it can be said, and a state that survives being stopped."""
+"""The command `monitor`: read decisions, report a verdict as soon as the data decide, keep the counts in a file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, allow_constant
+from fairchain.cli import options as shared
+from fairchain.cli.options import EXIT_CODES, PATH
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
 from fairchain.messages import in_a_line
 from fairchain.system.interrupts import raising
 
 if TYPE_CHECKING:
-    from fairchain.monitoring.state import StreamSpec
     from fairchain.monitoring.stream import Report, Watch
 
 # Between two writes of the state while nothing happens.
 SECONDS = 5.0
-PATH = click.Path(path_type=Path)
 
 
 class Terminated(BaseException):
@@ -41,28 +40,22 @@ class Terminated(BaseException):
 @click.argument("file", type=PATH, required=False)
 @click.option("--protected", multiple=True, required=True, help="Column with the groups; repeat for combinations.")
 @click.option("--prediction", required=True, help="Column with the decisions.")
-@click.option("--outcome", required=True, help="The decision looked at.")
+@click.option("--outcome", required=True, help="Decision whose rate is compared.")
 @click.option("--threshold", type=float, required=True, help="Largest difference, or smallest ratio, that is fair.")
-@click.option("--kind", type=click.Choice(["difference", "ratio"]), default="difference", show_default=True)
-@click.option("--delta", type=float, default=0.05, show_default=True, help="Probability of ever being wrong, at most.")
-@click.option("--group", "groups", multiple=True, help="Compare these groups only; by default all that come.")
-@click.option("--state", type=PATH, help="Keep counts in this file, and go on from it.")
-@click.option("--every", type=click.IntRange(min=1), help="Report after every so many rows.")
-@click.option("--keep-going", is_flag=True, help="Do not stop at the first decision; report every change.")
-@click.option("--skip-bad", is_flag=True, help="Pass over lines that cannot be read, and count them.")
-@allow_constant
-@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), help="By default told by name or first letter.")
-@click.option("--delimiter", default=",", show_default=True, help="Between the cells of a CSV file; \\t for a tab.")
+@shared.choice("--kind", ["difference", "ratio"], "What is measured.", default="difference")
+@click.option("--delta", type=float, default=0.05, show_default=True, help="Largest probability of a wrong report.")
+@click.option("--group", "groups", multiple=True, help="Group to compare; by default all of them. Repeatable.")
+@click.option("--state", type=PATH, help="File that keeps the counts; a later run continues from it.")
+@shared.count("--every", "Number of rows between two reports.")
+@click.option("--keep-going", is_flag=True, help="Continue after the first decision; report every change.")
+@click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
+@shared.allow_constant
+@shared.choice("--format", ["csv", "jsonl"], "Format of the input; by default from its suffix or start.", to="form")
+@click.option("--delimiter", default=",", show_default=True, help="Delimiter of CSV cells; \\t is a tab.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each report and nothing else.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the last word only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 def monitor(
     file: Path | None,
-    protected: tuple[str, ...],
-    prediction: str,
-    outcome: str,
-    threshold: float,
-    kind: Any,
-    delta: float,
     groups: tuple[str, ...],
     state: Path | None,
     every: int | None,
@@ -73,26 +66,27 @@ def monitor(
     delimiter: str,
     as_json: bool,
     quiet: bool,
+    **question: Any,
 ) -> int:
-    """Read decisions from FILE or standard input (CSV with a header, or JSON Lines) and say when it is clear.
+    """Read decisions from FILE or standard input (CSV with a header, or JSON Lines); report when the data decide.
 
-    The interval of the gap may be looked at after every row. Exit code 0 fairness established, 1 violated, 3 the
+    The interval of the gap is valid after every row. Exit code 0 fairness established, 1 violated, 3 the
     input ended before either or all rows have the same decision, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import StreamSpec, read_state, sole_use
     from fairchain.monitoring.stream import Watch
 
-    spec = StreamSpec(
-        protected=protected,
-        prediction=prediction,
-        outcome=outcome,
-        kind=kind,
-        threshold=threshold,
-        delta=delta,
-        groups=tuple(_full_name(group, protected) for group in groups),
-    )
-    _check(spec)
+    protected: tuple[str, ...] = question["protected"]
+    spec = StreamSpec(groups=tuple(_full_name(group, protected) for group in groups), **question)
+    for name in spec.columns:
+        if spec.columns.count(name) > 1:
+            raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
+    if not all((*spec.columns, spec.outcome)):
+        raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    if len(delimiter) != 1 or delimiter in '\r\n"':
+        raise SpecError(f'--delimiter: found "{delimiter}"; write one character, for example ";"')
     if state is not None and state.is_symlink():
         # One state has one lock, by whatever name it is used.
         state = Path(os.path.realpath(state))
@@ -106,34 +100,26 @@ def monitor(
             read_state(state, spec) if state is not None else None,
             resumable=state is not None,
             form=form,
-            delimiter=_one_character(delimiter),
+            delimiter=delimiter,
             skip_bad=skip_bad,
             allow_constant=bool(allow_constant),
         )
         with _kept(watch, state) as save:
-            verdict = _follow(watch, _Printer(as_json, quiet), every=every, keep_going=keep_going, save=save)
+            try:
+                for report in watch.reports(every=every, keep_going=keep_going, after_block=save):
+                    last = report.event in ("end", "before") or (report.event == "change" and not keep_going)
+                    _print(report, last=last, as_json=as_json, quiet=quiet)
+            except (KeyboardInterrupt, Terminated):
+                print(f"S{_so_far(watch)[1:]}.", file=sys.stderr)
+                raise
         if source.unfinished:
-            print("The last line has no end yet; it is left for the next time.", file=sys.stderr)
-    return EXIT_CODES[verdict]
-
-
-def _follow(watch: Watch, printer: _Printer, *, every: int | None, keep_going: bool, save: Any) -> str:
-    """Print every report; returns the last word."""
-    report: Report | None = None
-    try:
-        for report in watch.reports(every=every, keep_going=keep_going, after_block=save):
-            printer.show(
-                report, last=report.event in ("end", "before") or (report.event == "change" and not keep_going)
-            )
-    except (KeyboardInterrupt, Terminated):
-        printer.stopped(watch)
-        raise
-    return watch.progress.concluded(watch.question)
+            print("The last line is not complete yet; the next run reads it.", file=sys.stderr)
+    return EXIT_CODES[watch.progress.concluded(watch.question)]
 
 
 @contextmanager
 def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
-    """Write the state every few seconds and at the end, however it comes: also by Ctrl-C or SIGTERM."""
+    """Write the state every few seconds and at the end, also after Ctrl-C or SIGTERM."""
     from fairchain.monitoring.state import write_state
 
     if path is None:
@@ -153,12 +139,16 @@ def _kept(watch: Watch, path: Path | None) -> Iterator[Any]:
             write()
             last = time.monotonic()
 
-    # SIGTERM ends the program as an exception would, so that the state is written.
-    with raising(Terminated, signal.SIGTERM):
+    with raising(KeyboardInterrupt) as by_ctrl_c, raising(Terminated, signal.SIGTERM) as by_sigterm:
         try:
             yield save
         finally:
-            write()
+            # No signal may break off this write: the rows of a stream cannot be read again.
+            try:
+                by_ctrl_c.close()
+                by_sigterm.close()
+            finally:
+                write()
 
 
 def _so_far(watch: Watch) -> str:
@@ -166,7 +156,7 @@ def _so_far(watch: Watch) -> str:
 
 
 def _full_name(group: str, protected: tuple[str, ...]) -> str:
-    """A group by its full name; with one protected column its value is enough."""
+    """Return the full name of a group; with one protected column its value is enough."""
     if len(protected) == 1 and not group.startswith(f"{protected[0]}="):
         return f"{protected[0]}={group}"
     place = 0
@@ -180,62 +170,31 @@ def _full_name(group: str, protected: tuple[str, ...]) -> str:
     return group
 
 
-def _check(spec: StreamSpec) -> None:
-    columns = spec.columns
-    for name in columns:
-        if columns.count(name) > 1:
-            raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
-    if not all((*columns, spec.outcome)):
-        raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
-
-
-def _one_character(text: str) -> str:
-    text = "\t" if text == "\\t" else text
-    if len(text) != 1 or text in '\r\n"':
-        raise SpecError(f'--delimiter: found "{text}"; write one character, for example ";"')
-    return text
-
-
-class _Printer:
-    """Reports for people or, one JSON object to a line, for programs."""
-
-    def __init__(self, as_json: bool, quiet: bool) -> None:
-        self._json, self._quiet = as_json, quiet
-
-    def show(self, report: Report, *, last: bool) -> None:
-        """Print a report at once: somebody may be waiting for it."""
-        if self._json:
-            if last or not self._quiet:
-                print(json.dumps(report.to_dict()), flush=True)
-        elif last:
-            self._show_last(report)
-        elif not self._quiet:
-            print(in_a_line(_line(report)), flush=True)
-
-    def _show_last(self, report: Report) -> None:
+def _print(report: Report, *, last: bool, as_json: bool, quiet: bool) -> None:
+    """Print a report at once, as a line or as one JSON object; of a quiet run only the last."""
+    if quiet and not last:
+        return
+    if as_json:
+        print(json.dumps(report.to_dict()))
+    elif not last:
+        print(in_a_line(_line(report)))
+    else:
         from fairchain.cli.terminal import Screen
         from fairchain.cli.verdict_display import COLOURS
 
         found, screen = report.to_dict(), Screen()
         head, _, rest = _line(report).partition(" ")
         screen.line((head, COLOURS[report.verdict]), f" {rest}")
-        if not self._quiet:
-            screen.table(
-                ["group", "rows", "rate"],
-                [
-                    [each["name"], f"{each['rows']:,}", f"{each['rate']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"]
-                    for each in found["groups"]
-                ]
-                or [["none", "0", ""]],
-            )
+        if not quiet:
+            rows = [
+                [each["name"], f"{each['rows']:,}", f"{each['rate']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"]
+                for each in found["groups"]
+            ]
+            screen.table(["group", "rows", "rate"], rows or [["none", "0", ""]])
             for note in _notes(found):
                 screen.line(note)
             screen.line((found["statement"], "bold"))
-        sys.stdout.flush()
-
-    def stopped(self, watch: Watch) -> None:
-        """Say how far it came when somebody stops it."""
-        print(f"S{_so_far(watch)[1:]}.", file=sys.stderr)
+    sys.stdout.flush()
 
 
 def _line(report: Report) -> str:
@@ -255,7 +214,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
     if found["skipped"]:
         notes.append(f"{found['skipped']:,} lines could not be read and are not counted.")
     if found["left_out"]:
-        notes.append(f"{found['left_out']:,} rows belong to groups that were not named.")
+        notes.append(f"{found['left_out']:,} rows belong to other groups.")
     if found["verdict"] == "CONSTANT":
         have = "Every row has the outcome" if found["constant"] else "No row has the outcome"
         notes.append(
@@ -269,7 +228,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
     elif found["verdict"] == "UNDECIDED":
         more = found["forecast"]
         if more:
-            notes.append(f"About {more:,} more rows would decide it, if the rates stay as they are.")
+            notes.append(f"About {more:,} more rows would decide it, if the rates remain the same.")
         elif not empty:
             notes.append("The gap is so near to the threshold that no number of rows can be forecast.")
     return notes

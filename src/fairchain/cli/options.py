@@ -1,17 +1,99 @@
-"""Options that several commands share, and what their exit codes mean."""
+"""Options that several commands share, each with one name and one meaning; renamed options; exit codes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
+from fairchain.errors import ModelError, SpecError
+
 EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3, "CONSTANT": 3}
+# Former options of each command, with what to write instead.
+RENAMED = {
+    "fairchain demo": {"--save": "--output"},
+    "fairchain init": {"--out": "--output", "--uniform": "--as uniform"},
+    "fairchain verify": {"--predictions": "--data FILE --prediction COLUMN"},
+    "fairchain repair": {"--data": "--labelled", "--units": "--max-units"},
+    "fairchain query": {"--states": "--units", "--state": "--start", "--kind": "--chain"},
+    "fairchain export": {"--states": "--units", "--kind": "--chain", "--to": "--format"},
+    "fairchain audit": {"--data": "--labelled", "--fresh": "--restart"},
+    "fairchain data get": {"--csv": "--output"},
+}
 
 PATH = click.Path(path_type=Path)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-quiet = click.option("-q", "--quiet", is_flag=True, help="Print the last word only, and no progress.")
+Command = Callable[..., Any]
+
+model = click.option("--model", help="Model instead of the spec's model.path: a file, or python:package.module:name.")
+data = click.option("--data", type=PATH, help="Rows or texts of the population, instead of the spec's population.path.")
+label = click.option("--label", help="Column with the true labels; by default the spec's.")
+labelled = click.option(
+    "--labelled", type=PATH, help="Table with true labels: the accuracy of a repaired network is measured on its rows."
+)
+protected = click.option(
+    "--protected", multiple=True, help="Feature whose groups are compared; repeat it for combinations."
+)
+outcome = click.option("--outcome", help="Label whose probability is compared.")
+threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.")
+delta = click.option("--delta", type=float, help="Largest probability that a statement of the result is wrong.")
 allow_constant = click.option(
     "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
 )
-seed = click.option("--seed", type=int, help="A chosen seed; without one it is derived from network, spec and data.")
+units = click.option(
+    "--units",
+    multiple=True,
+    help="Feature or neurons: capital-gain, layer3, layer3[2]; their states after a colon, capital-gain:bins=5, "
+    "layer3:kmeans=3. Repeatable.",
+)
+seed = click.option("--seed", type=int, help="Seed; by default derived from network, spec and data.")
+force = click.option("--force", is_flag=True, help="Overwrite the file.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict, and no progress.")
+
+
+def option(
+    name: str, kind: Any, description: str, *, to: str | None = None, **settings: Any
+) -> Callable[[Command], Command]:
+    """Return an option whose default is shown; `to` is the parameter's name if it is not the option's."""
+    shown = "default" in settings
+    return click.option(name, *([to] if to else []), type=kind, help=description, show_default=shown, **settings)
+
+
+def choice(name: str, values: Sequence[str], description: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option that takes one of several words."""
+    return option(name, click.Choice(values), description, **settings)
+
+
+def count(name: str, description: str, *, least: int = 1, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option that takes a whole number."""
+    return option(name, click.IntRange(min=least), description, **settings)
+
+
+def output(description: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return the option for the file or folder that a command writes; the suffix of a file gives its format."""
+    return click.option("-o", "--output", type=PATH, help=description, **settings)
+
+
+def write_or_print(text: str, path: Path | None) -> None:
+    """Write a text to the file of `--output`, or to standard output without one."""
+    if path is None:
+        print(text, end="")
+        return
+    from fairchain.system.atomic_write import place
+
+    place({path: text.encode()})
+
+
+workers = count("--workers", "Number of threads; by default one for each core.")
+
+
+@contextmanager
+def naming(spec: Path) -> Iterator[None]:
+    """Add the spec's file to errors that name another one: the keys to change are in this one."""
+    try:
+        yield
+    except (ModelError, SpecError) as error:
+        raise type(error)(f"{error} (spec: {spec})") from None

@@ -13,18 +13,18 @@ Shown = AbstractContextManager[Callable[..., None] | None]
 
 
 def wanted(quiet: bool) -> bool:
-    """Whether anybody is there to look."""
+    """Return whether standard error is a terminal that can show progress."""
     return not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def verify_progress(quiet: bool) -> Shown:
-    """Shows rounds, evaluations and the running interval of the gap."""
+    """Show rounds, evaluations and the running interval of the gap."""
 
     def told(progress: Any) -> str:
         if progress.seconds <= PATIENCE:
             return ""
         if progress.gap is None:
-            return f"{progress.evaluations:,} of {progress.total:,} rows asked"
+            return f"{progress.evaluations:,} of {progress.total:,} rows evaluated"
         return (
             f"{progress.rounds:,} rounds, {progress.evaluations:,} evaluations, "
             f"{progress.gap} so far  (Ctrl-C: stop with what is known)"
@@ -34,17 +34,17 @@ def verify_progress(quiet: bool) -> Shown:
 
 
 def learn_progress(quiet: bool) -> Shown:
-    """Shows how many rounds a chain was learned from so far."""
+    """Show how many rounds a chain was learned from so far."""
     return _shown(quiet, lambda done, _: f"{done:,} rounds")
 
 
 def explain_progress(quiet: bool) -> Shown:
-    """Shows how many of the rounds are done."""
+    """Show how many of the rounds are done."""
     return _shown(quiet, lambda done, total: f"{done:,} of {total:,} rounds")
 
 
 def repair_progress(quiet: bool) -> Shown:
-    """Shows how far a search is, and the best candidate so far."""
+    """Show the generation of a search, and the best candidate so far."""
     return _shown(
         quiet,
         lambda progress: (
@@ -55,7 +55,7 @@ def repair_progress(quiet: bool) -> Shown:
 
 
 def recheck_progress(quiet: bool) -> Shown:
-    """Shows how much of the re-run is done."""
+    """Show how much of the re-run is done."""
     return _shown(
         quiet,
         lambda done, total: (
@@ -66,36 +66,25 @@ def recheck_progress(quiet: bool) -> Shown:
 
 @contextmanager
 def _shown(quiet: bool, told: Callable[..., str]) -> Iterator[Callable[..., None] | None]:
-    """What to call with each step, which is shown in these words; None if nobody looks."""
+    """Yield a function that shows each step as a text; None without a terminal."""
     if not wanted(quiet):
         yield None
         return
-    status = _Status()
+    status: Any = None
 
     def show(*step: Any) -> None:
-        if text := told(*step):
-            status.show(text)
+        nonlocal status
+        text = told(*step)
+        if text and status is None:
+            from rich.console import Console
+
+            status = Console(stderr=True).status(text)
+            status.start()
+        elif text:
+            status.update(text)
 
     try:
         yield show
     finally:
-        status.stop()
-
-
-class _Status:
-    """A spinner with a line of text, imported and started when there is something to show."""
-
-    def __init__(self) -> None:
-        self._status: Any = None
-
-    def show(self, text: str) -> None:
-        if self._status is None:
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status(text)
-            self._status.start()
-        self._status.update(text)
-
-    def stop(self) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if status is not None:
+            status.stop()

@@ -1,16 +1,18 @@
-"""The commands `query` and `export`: a chain learned from a spec's network, or read from a file; asked, or written."""
+"""The commands `query` and `export`: check or write a chain that is learned or read from a file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from fairchain.cli.options import PATH, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import PATH, Command
 from fairchain.cli.output import must_be_writable
 from fairchain.messages import plain
 
@@ -18,72 +20,63 @@ if TYPE_CHECKING:
     from fairchain.chain import Chain
 
 SPECS = (".toml", ".json")
+VIEWS, KINDS, RULES = ["folded", "unrolled", "last"], ["product", "shared"], ["sound", "paper"]
+ESTIMATORS = ["frequency", "laplace", "good-turing"]
+# Formats of one file; "explicit" has three.
+PRINTED = ["prism", "drn", "dot", "json"]
 
 
-def learning(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for learning a chain; a chain that is read from a file needs none of them."""
-    for option in reversed(
-        [
-            click.option("--model", help="Instead of the spec's model.path."),
-            click.option(
-                "--states",
-                multiple=True,
-                help="A unit to look at: capital-gain, layer3[2], layer3:kmeans=3, lstm1:kmeans=4.",
-            ),
-            click.option(
-                "--view",
-                type=click.Choice(["folded", "unrolled", "last"]),
-                help="Of a recurrent unit: one state for all steps, one for each, or the last only [default: folded].",
-            ),
-            click.option("--kind", type=click.Choice(["product", "shared"]), default="product", show_default=True),
-            click.option(
-                "--estimator",
-                type=click.Choice(["frequency", "laplace", "good-turing"]),
-                default="frequency",
-                show_default=True,
-            ),
-            click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations."),
-            click.option(
-                "--rounds",
-                type=click.IntRange(min=1),
-                help="People shown as each group [default: 20000]; with --epsilon the most.",
-            ),
-            click.option("--epsilon", type=float, help="As many as make every transition known within epsilon."),
-            click.option("--rule", type=click.Choice(["sound", "paper"]), default="sound", show_default=True),
-            click.option("--delta", type=float, help="Of all intervals together; instead of the spec's."),
-            seed,
-            click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core."),
-        ]
-    ):
-        command = option(command)
-    return command
+# Options for learning a chain; a chain that is read from a file takes none of them.
+LEARNING: Sequence[Callable[[Command], Command]] = (
+    shared.model,
+    shared.units,
+    shared.choice("--view", VIEWS, "Steps of a recurrent unit: in one state, in one each, or the last one."),
+    shared.choice("--chain", KINDS, "States with the group, or without it.", to="kind", default="product"),
+    shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
+    shared.protected,
+    shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
+    click.option("--epsilon", type=float, help="Half width of the interval of every transition."),
+    shared.choice("--rule", RULES, "Stopping rule of --epsilon; paper is not sound.", default="sound"),
+    shared.delta,
+    shared.seed,
+    shared.workers,
+)
+
+
+def learning(command: Command) -> Command:
+    """Add the options for learning a chain to a command."""
+    return reduce(lambda made, option: option(made), reversed(LEARNING), command)
 
 
 @click.command(
     short_help="PCTL on the learned chain.",
-    epilog="""Example: fairchain query audit.toml --states capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""",
+    epilog="""Example: fairchain query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""",
 )
 @click.argument("source", type=PATH)
 @click.argument("formula")
-@click.option("--state", "start", help="Ask from this state instead of the first, for example sex=Female.")
-@click.option("--engine", type=click.Choice(["own", "storm"]), default="own", show_default=True)
+@click.option("--start", help="Start state instead of the first, for example sex=Female.")
+@shared.choice("--engine", ["own", "storm"], "Model checker.", default="own")
 @learning
-@as_json
-@quiet
+@shared.as_json
+@shared.quiet
 def query(
     source: Path, formula: str, start: str | None, engine: Any, as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Ask FORMULA of the chain of SOURCE: a spec (.toml, .json), or a chain file (.drn, .tra, .json).
+    """Check the PCTL FORMULA on the chain of SOURCE: a spec (.toml, .json), or a chain file (.drn, .tra, .json).
 
     Exit code 0, or for a formula that is true or false 0 if true, 1 if false, 3 if its bounds allow both.
     """
-    from fairchain.pctl import check, parse
+    from fairchain.pctl import check_chain, parse
 
-    parse(formula)  # a typo is said before a chain is learned for it
+    parse(formula)  # report a typo before a chain is learned
     chain = _chain(source, quiet=quiet or as_json, **options)
-    answer = check(chain, formula, engine=engine, state=start)
+    answer = check_chain(chain, formula, engine=engine, state=start)
     if as_json:
-        print(json.dumps({**answer.to_dict(), "chain": _summary(chain)}, indent=1))
+        known = {key: chain.metadata.get(key) for key in ("kind", "view", "rounds", "fidelity")}
+        unvisited = [chain.states[state] for state in sorted(chain.unvisited)]
+        known |= {"left_out": chain.metadata.get("left_out", []), "unvisited": unvisited}
+        sizes = {"states": len(chain), "transitions": len(chain.sources)}
+        print(json.dumps({**answer.to_dict(), "chain": {**sizes, **known}}, indent=1))
     else:
         print(plain(answer if quiet else f"{answer}\n{_remarks(chain, answer)}".rstrip()))
     if not isinstance(answer.value, bool):
@@ -93,38 +86,43 @@ def query(
 
 @click.command(
     short_help="The chain for other tools.",
-    epilog="Example: fairchain export audit.toml --states layer3[2] --to drn -o chain.drn",
+    epilog="Example: fairchain export audit.toml --units layer3[2] -o chain.drn",
 )
 @click.argument("source", type=PATH)
-@click.option("--to", "form", type=click.Choice(["prism", "explicit", "drn", "dot", "json"]), required=True)
-@click.option("-o", "--output", type=PATH, help="The file to write; standard output if absent (not for explicit).")
+@shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
+@shared.choice("--format", PRINTED, "Format on standard output, without --output.", to="form")
 @click.option("--intervals", is_flag=True, help="In DRN and PRISM files: bounds in place of probabilities.")
 @learning
-@quiet
-def export(source: Path, form: str, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
+@shared.quiet
+def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
-    from fairchain.chain.formats import chain_text, check_intervals, write_chain
+    from fairchain.chain.formats import chain_text, check_intervals, format_of, write_chain
 
-    check_intervals(form, intervals)
-    if output is None and form == "explicit":
-        raise click.UsageError("explicit files are three; name them with -o chain.tra")
-    if output is not None:
-        must_be_writable(output, "-o")
-        _must_not_be_read(source, output, form)
-    chain = _chain(source, quiet=quiet or output is None, **options)
+    if (output is None) == (form is None):
+        raise click.UsageError("give --output FILE, whose suffix is the format, or --format for standard output")
     if output is None:
-        print(chain_text(chain, form, intervals=intervals), end="")
+        assert form is not None
+        check_intervals(form, intervals)
+        print(chain_text(_chain(source, quiet=True, **options), form, intervals=intervals), end="")
         return
-    for path in write_chain(chain, output, form, intervals=intervals):
+    form = format_of(output, None)
+    check_intervals(form, intervals)
+    must_be_writable(output, "--output")
+    _must_not_be_read(source, output, form)
+    for path in write_chain(_chain(source, quiet=quiet, **options), output, form, intervals=intervals):
         print(path)
 
 
 def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: float | None, **options: Any) -> Chain:
-    """Learn it from a spec, or read it."""
+    """Learn the chain of a spec, or read a chain file."""
     if source.suffix.lower() not in SPECS or _holds_a_chain(source):
         from fairchain.chain.formats import read_chain
 
-        _must_not_be_learned(source, ["protected", "delta", *options])
+        context = click.get_current_context()
+        for option in context.command.params:
+            given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+            if given and option.name in ("protected", "delta", *options):
+                raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
     from fairchain.cli.progress import learn_progress
@@ -136,91 +134,60 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
     except SpecError as error:
         raise SpecError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
     with learn_progress(quiet) as progress:
-        return learn_chain(options.pop("model"), spec, progress=progress, **options)
-
-
-def _must_not_be_learned(source: Path, options: list[str]) -> None:
-    """A chain that is read was learned before, or by somebody else: options for that would be passed over."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        if option.name in options and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
+        return learn_chain(options.pop("model"), spec, states=options.pop("units"), progress=progress, **options)
 
 
 def _must_not_be_read(source: Path, output: Path, form: str) -> None:
-    from fairchain.chain.formats import files_of, form_of
+    from fairchain.chain.formats import files_of, format_of
     from fairchain.errors import ChainError
 
-    read = (source,) if source.suffix.lower() in SPECS else files_of(source, form_of(source, None))
+    read = (source,) if source.suffix.lower() in SPECS else files_of(source, format_of(source, None))
     for path in files_of(output, form):
         if any(path.resolve() == each.resolve() for each in read):
-            raise ChainError(f"{path}: is what the chain is read from; name another file with -o")
+            raise ChainError(f"{path}: is what the chain is read from; name another file with --output")
 
 
 def _holds_a_chain(path: Path) -> bool:
-    """Whether a JSON file is a chain of ours and not a spec."""
+    """Return whether a JSON file is a chain of fairchain and not a spec."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
-    from fairchain.chain.formats.files import MOST_BYTES
+    from fairchain.chain.formats.reading import MOST_BYTES
 
     with path.open("rb") as file:
         return b'"fairchain-chain"' in file.read(MOST_BYTES)
 
 
-def _summary(chain: Chain) -> dict[str, Any]:
-    return {
-        "states": len(chain),
-        "transitions": len(chain.sources),
-        "kind": chain.about.get("kind"),
-        "view": chain.about.get("view"),
-        "rounds": chain.about.get("rounds"),
-        "fidelity": chain.about.get("fidelity"),
-        "left_out": chain.about.get("left_out", []),
-        "unvisited": [chain.states[state] for state in sorted(chain.unvisited)],
-    }
-
-
-def _fidelity(chain: Chain) -> Iterator[str]:
-    """How far the chain is from the network, as it was measured; what a file says of that may be anything."""
-    from fairchain.chain.display import measured, plain
-
-    found = chain.about.get("fidelity")
-    error = measured(found, 4)
-    if not error or not isinstance(found, dict):
-        return
-    what = f"P({plain(str(found.get('label')))} | {plain(str(found.get('group')))})"
-    if chain.about.get("kind") == "shared":
-        yield (
-            f"A shared chain forgets the group: its probabilities are off by up to {error} ({what}); "
-            "do not decide on it."
-        )
-    else:
-        yield f"Fresh people differ by up to {error} ({what}): sampling error, a product chain has no other there."
-    steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
-    if steps and visits:
-        exact = chain.about.get("kind") == "product" and chain.about.get("view") == "unrolled"
-        yield (
-            f"What comes next depends on more than the state: P(state after a step) is off by up to {steps}"
-            f"{' (sampling error only)' if exact else ''}, P(ever in a state) by up to {visits}."
-        )
-
-
 def _remarks(chain: Chain, answer: Any) -> str:
-    """What a reader should know about the chain before believing the answer."""
-    from fairchain.chain.display import left_out
+    """Return the size of the chain, its distance from the network, and reasons to doubt the answer."""
+    from fairchain.chain.display import left_out, measured
+    from fairchain.chain.display import plain as printable
 
+    # The metadata of a file may be anything.
+    metadata = chain.metadata
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
-    # A file may say anything there.
-    if isinstance(chain.about.get("rounds"), int):
-        lines[0] += f", learned from {chain.about['rounds']:,} rounds as each group"
-    lines += _fidelity(chain)
+    if isinstance(metadata.get("rounds"), int):
+        lines[0] += f", learned from {metadata['rounds']:,} rounds as each group"
+    found, product = metadata.get("fidelity"), metadata.get("kind") != "shared"
+    error = measured(found, 4)
+    if error and isinstance(found, dict):
+        what = f"P({printable(str(found.get('label')))} | {printable(str(found.get('group')))})"
+        lines.append(
+            f"Fresh inputs differ by up to {error} ({what}): sampling error, the only one of a product chain there."
+            if product
+            else f"A shared chain forgets the group: its probabilities are off by up to {error} ({what}); do not "
+            "decide on it."
+        )
+        steps, visits = measured(found.get("steps"), 4), measured(found.get("visits"), 4)
+        if steps and visits:
+            exact = metadata.get("kind") == "product" and metadata.get("view") == "unrolled"
+            lines.append(
+                f"The next state depends on more than the state: P(state after a step) is off by up to {steps}"
+                f"{' (sampling error only)' if exact else ''}, P(ever in a state) by up to {visits}."
+            )
     if small := left_out(chain):
         lines.append(f"{small[0].upper()}{small[1:]}.")
-    if chain.about.get("sound") is False:
-        lines.append(
-            "NOT SOUND: the paper's rule says when to stop, and its epsilon carries no guarantee; "
-            "the bounds hold all the same."
-        )
+    if metadata.get("sound") is False:
+        lines.append("NOT SOUND: the paper's stopping rule gives epsilon no guarantee; the bounds are valid.")
     if answer.depends_on:
         lines.append(f"No evidence: the answer depends on states never seen: {', '.join(answer.depends_on[:5])}.")
     return "\n".join(lines)

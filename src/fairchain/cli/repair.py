@@ -1,4 +1,4 @@
-"""The command `repair`: a network that treats groups alike, its certificate, and what was changed."""
+"""The command `repair`: write a network that treats groups alike, its certificate and its changes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import EXIT_CODES, PATH, naming
 from fairchain.cli.output import must_be_writable
-from fairchain.errors import FairchainError, ModelError, OutputError, SpecError
+from fairchain.errors import FairchainError, OutputError
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.cli.terminal import Part
+    from fairchain.cli.terminal import Screen
     from fairchain.repairing import Repair
-    from fairchain.repairing.result import FrontPoint
     from fairchain.spec import Spec
 
 # Lines of each table on a terminal; the file beside the network has all of them.
@@ -27,41 +27,36 @@ FRONT_ROWS = 8
 
 @click.command(
     short_help="A network without the gap, with its certificate.",
-    epilog="Example: fairchain repair audit.toml -o repaired.onnx --data people.csv --label income",
+    epilog="Example: fairchain repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
-@click.option("-o", "--output", type=PATH, required=True, help="The network to write; its certificate lies beside it.")
-@click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
-@click.option("--data", type=PATH, help="Labelled rows whose accuracy is kept; half of them are kept aside.")
-@click.option("--held-out", type=PATH, help="Labelled rows for the price; then all of --data is searched on.")
-@click.option("--label", help='Their column with the true labels; by default the spec\'s, or "label".')
-@click.option(
+@shared.output("Network to write (.onnx); its certificate is written beside it.", required=True)
+@shared.model
+@shared.labelled
+@click.option("--held-out", type=PATH, help="Labelled table for the final accuracy; by default half of --labelled.")
+@shared.label
+@shared.choice(
     "--optimizer",
-    type=click.Choice(["evolution", "pso"]),
+    ["evolution", "pso"],
+    "evolution: covariance matrix adaptation; pso: the paper's particle swarm, with the paper's fitness.",
     default="evolution",
-    show_default=True,
-    help="evolution: covariance matrix adaptation; pso: the paper's particle swarm, with the paper's fitness.",
 )
-@click.option(
-    "--change",
-    type=click.Choice(["auto", "scales", "biases", "last-layer", "low-rank"]),
-    default="auto",
-    show_default=True,
-    help="What may change.",
+@shared.choice(
+    "--change", ["auto", "scales", "biases", "last-layer", "low-rank"], "Parameters that may change.", default="auto"
 )
-@click.option("--units", type=click.IntRange(min=0), default=10, show_default=True, help="Units that may change.")
-@click.option("--keep-protected", is_flag=True, default=None, help="Leave the protected features' weights alone.")
+@shared.count("--max-units", "Largest number of units that may change.", least=0, default=10, to="units")
+@click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
 @click.option("--max-accuracy-loss", type=float, help="Take the fairest network that loses no more than this.")
-@click.option("--iterations", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many.")
-@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
-@click.option("--outcome", help="Instead of the spec's.")
-@click.option("--threshold", type=float, help="Instead of the spec's.")
-@click.option("--delta", type=float, help="Probability of accepting an unfair network, at most.")
-@allow_constant
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
-@as_json
-@quiet
+@shared.count("--iterations", "Largest number of generations.", least=0, default=100)
+@shared.protected
+@shared.outcome
+@shared.threshold
+@shared.delta
+@shared.allow_constant
+@shared.seed
+@shared.workers
+@shared.as_json
+@shared.quiet
 def repair(
     spec: Path,
     output: Path,
@@ -71,6 +66,7 @@ def repair(
     threshold: float | None,
     delta: float | None,
     allow_constant: bool | None,
+    labelled: Path | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -85,10 +81,13 @@ def repair(
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
     from fairchain.spec import load_spec, revise
+    from fairchain.spec.files import files_of
 
     question = load_spec(spec)
-    _must_be_safe(output, [spec, Path(model or spec), *_named(question)])
-    try:
+    parts = (question.model, question.population, *question.described)
+    named = [Path(name) for part in parts for name in files_of(part).values()]
+    _must_be_safe(output, [spec, Path(model or spec), *named])
+    with naming(spec):
         question = revise(
             question,
             property__protected=list(protected) or None,
@@ -98,10 +97,7 @@ def repair(
             guarantee__allow_constant=allow_constant,
         )
         with repair_progress(quiet or as_json) as progress:
-            result = run_repair(model, question, progress=progress, **options)
-    except (ModelError, SpecError) as error:
-        # The other file is named already; the keys to mend stand in this one.
-        raise type(error)(f"{error} (spec: {spec})") from None
+            result = run_repair(model, question, data=labelled, progress=progress, **options)
     files, unwritten = [], None
     try:
         if result.accepted:
@@ -121,84 +117,63 @@ def repair(
     return 0 if result.accepted else 1
 
 
-def _named(question: Spec) -> list[Path]:
-    """Files that a spec names: a network, a table, texts, vectors of words."""
-    from fairchain.spec.files import files_of
-
-    parts = (question.model, question.population, *question.described)
-    return [Path(name) for part in parts for name in files_of(part).values()]
-
-
 def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
-    """Before the work: what is written must go somewhere, and must not replace what it is made from."""
+    """Refuse an output that cannot be written, or that would replace a file from which the repair is made."""
     if output.suffix.lower() != ".onnx":
-        raise FairchainError(f"{output}: -o must name an .onnx file")
-    must_be_writable(output, "-o")
+        raise FairchainError(f"{output}: --output must name an .onnx file")
+    must_be_writable(output, "--output")
     for made in (output, output.with_suffix(".json"), output.with_suffix(".txt")):
         for source in sources:
             if made.exists() and source.exists() and made.samefile(source):
                 raise FairchainError(
-                    f"{made}: would be overwritten, and the repair is made from it; give -o another name"
+                    f"{made}: would be overwritten, and the repair is made from it; give --output another name"
                 )
 
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
-    """Print a repair for people."""
+    """Print a repair: before and after, changes, the front, attempts, the guarantee."""
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import COLOURS
 
     screen = Screen()
-    name, style = (
-        ("NOT NEEDED", COLOURS[result.before.conclusion])
-        if not result.needed
-        else ("REPAIRED", "bold green")
-        if result.accepted
-        else ("NOT REPAIRED", "bold red")
-    )
-    screen.line((name, style), f": {_last(result)}")
-    if not result.needed:
-        screen.line(result.statement)
-        for note in result.notes:
-            screen.line((note, "yellow"))
-        screen.line("Nothing was written.")
-        return
-    last = "after" if result.accepted else "best tried"
-    known = {"before": result.before, last: result.after, "price": result.price}
-    screen.table([], [[key, f"{found}"] for key, found in known.items() if found is not None])
-    _show_changes(screen, result)
-    _show_front(screen, result)
-    if len(result.attempts) > 1:
+    name, style = "NOT NEEDED", COLOURS[result.before.conclusion]
+    if result.needed:
+        name, style = ("REPAIRED", "bold green") if result.accepted else ("NOT REPAIRED", "bold red")
+    told = (result.after if result.needed and result.after is not None else result.before).headline
+    if result.needed and result.after is None and result.attempts:
+        told = result.attempts[-1].why
+    screen.line((name, style), f": {told}")
+    if result.needed:
+        last = "after" if result.accepted else "best tried"
+        known = {"before": result.before, last: result.after, "price": result.price}
+        screen.table([], [[key, f"{found}"] for key, found in known.items() if found is not None])
+        _show_changes(screen, result)
+        _show_front(screen, result)
+        if len(result.attempts) > 1:
+            screen.line()
+            screen.table(
+                ["attempt", "delta", "verdict", "why"],
+                [[str(a.number), f"{a.delta:g}", a.decision, a.why] for a in result.attempts],
+            )
         screen.line()
-        screen.table(
-            ["attempt", "delta", "verdict", "why"],
-            [[str(a.number), f"{a.delta:g}", a.decision, a.why] for a in result.attempts],
-        )
-    screen.line()
-    screen.line((result.statement, "bold"))
+    screen.line((result.statement, "bold" if result.needed else ""))
     for note in result.notes:
         screen.line((note, "yellow"))
-    screen.line(
-        (
-            f"{result.optimizer}: {result.candidates:,} candidates in {result.iterations} generations, "
-            f"{result.evaluations:,} evaluations, {result.seconds:.1f} s; seed {result.seed}."
-            + (" You stopped the search; the best so far was judged." if result.stopped == "interrupted" else ""),
-            "dim",
+    if result.needed:
+        stopped = " The search was interrupted; its best candidate was judged." * (result.stopped == "interrupted")
+        cost = (
+            f"{result.candidates:,} candidates in {result.iterations} generations, {result.evaluations:,} evaluations"
         )
-    )
+        screen.line((f"{result.optimizer}: {cost}, {result.seconds:.1f} s; seed {result.seed}.{stopped}", "dim"))
     if files:
         screen.line(f"Written: {', '.join(str(file) for file in files)}")
     else:
-        screen.line("Nothing was written." + ("" if result.accepted else _advice(result, question)))
+        screen.line(
+            "Nothing was written." + (_advice(result, question) if result.needed and not result.accepted else "")
+        )
 
 
-def _last(result: Repair) -> str:
-    if result.needed and result.after is None and result.attempts:
-        return result.attempts[-1].why
-    verdict = result.after if result.after is not None and result.needed else result.before
-    return verdict.headline
-
-
-def _show_changes(screen: Any, result: Repair) -> None:
+def _show_changes(screen: Screen, result: Repair) -> None:
     moved = [a for a in result.adjustments if a.before != a.after]
     moved.sort(key=lambda a: -abs(a.after - a.before))
     if moved:
@@ -213,34 +188,33 @@ def _show_changes(screen: Any, result: Repair) -> None:
     screen.line((f"{numbers:,} numbers in {len(result.changes)} tensors: {tensors}", "dim"))
 
 
-def _show_front(screen: Any, result: Repair) -> None:
-    """What could be had for what, as the search saw it."""
+def _show_front(screen: Screen, result: Repair) -> None:
+    """Print gap and accuracy of the candidates that no other beats in both, as the search measured them."""
     from fairchain.repairing.search import spread
 
     if len(result.front) < 2:
         return
     chosen = [point for point in result.front if point.chosen]
     shown = sorted({*spread(result.front, FRONT_ROWS), *chosen}, key=lambda point: point.gap)
-    before = [] if result.original is None else [_row(result.original, "as it was")]
+    points = [(point, "<- taken" if point.chosen else "") for point in shown]
+    if result.original is not None:
+        points.append((result.original, "as it was"))
     measure = result.price.measure if result.price is not None else "accuracy or agreement"
     screen.line()
     screen.table(
-        ["gap", measure, ""],
-        [*(_row(p, "<- taken" if p.chosen else "") for p in shown), *before],
+        ["gap", measure, ""], [[f"{p.gap:.4f}", f"{p.accuracy:.4f}", (remark, "bold")] for p, remark in points]
     )
-    screen.line(("as the search saw it; --max-accuracy-loss takes another point", "dim"))
-
-
-def _row(point: FrontPoint, remark: str) -> list[Part]:
-    return [f"{point.gap:.4f}", f"{point.accuracy:.4f}", (remark, "bold")]
+    screen.line(("as measured in the search; --max-accuracy-loss takes another point", "dim"))
 
 
 def _advice(result: Repair, question: Spec) -> str:
-    """What to try next."""
+    """Return what to try next."""
     from fairchain.spec.properties import limit_of
 
     if all(point.gap >= limit_of(question) for point in result.front):
-        return " Not even the search reached the threshold: try --change low-rank, more --units, or a larger threshold."
+        return (
+            " The search did not reach the threshold: try --change low-rank, more --max-units, or a larger threshold."
+        )
     if any(attempt.decision == "UNDECIDED" for attempt in result.attempts):
         return " The judge ran out of its budget: allow more in [guarantee.budget], or a larger threshold."
-    return " Try a larger --max-accuracy-loss, more rows in --data, or another --seed."
+    return " Try a larger --max-accuracy-loss, more rows in --labelled, or another --seed."

@@ -1,7 +1,7 @@
 """Lines and tables on standard output: with colours and wrapping on a terminal, plain text in a pipe.
 
-Whatever a name holds, no character of it acts: an escape code in a spec must not rewrite a verdict. rich is
-imported for a terminal only: a program that reads our output should not wait for it.
+No character of a name acts: an escape code in a spec must not rewrite a verdict. rich is imported for a terminal only:
+a program that reads the output should not wait for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Part = str | tuple[str, str]
 
 
 class Screen:
-    """Prints lines and tables. A part of a line is text, or text with a style such as `bold red`."""
+    """Lines and tables on standard output; a part of a line is text, or text with a style such as `bold red`."""
 
     def __init__(self) -> None:
         self._console: Any = None
@@ -71,7 +71,7 @@ def _shown(part: Part) -> tuple[str, str]:
 
 
 def _columns_that_fit(rows: Sequence[Sequence[Any]], width: int, optional: Sequence[int]) -> list[int]:
-    """Without those that may be left out, one after the other, until the rest is no wider than the terminal."""
+    """Return the columns that fit the terminal: the optional ones are left out one by one until the rest fits."""
     needed = [2 + max(row[column].cell_len for row in rows) for column in range(len(rows[0]))]
     without: list[int] = []
     for column in optional:

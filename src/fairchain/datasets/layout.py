@@ -27,12 +27,13 @@ def open_text(path: Path) -> Iterator[TextIO]:
     """Open a text file, compressed or not (told by its first bytes, since users rename files)."""
     with path.open("rb") as raw:
         zipped = raw.read(2) == b"\x1f\x8b"
-    with gzip.open(path, "rt", encoding="utf-8", newline="") if zipped else _plain(path) as stream:
+    opener = gzip.open if zipped else open
+    with opener(path, "rt", encoding="utf-8", newline="") as stream:
         yield stream
 
 
 def split_rows(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
-    """Rows of stripped cells; blank lines and lines that start with '|' (census remarks) are no rows."""
+    """Yield rows of stripped cells; blank lines and lines that start with '|' (census remarks) are not rows."""
     kept = (line for line in lines if line.strip() and not line.startswith("|"))
     if separator is None:
         yield from (line.split() for line in kept)
@@ -47,12 +48,12 @@ def split_rows(lines: Iterable[str], separator: str | None) -> Iterator[list[str
 
 
 def separator_of(header: str) -> str:
-    """The separator of a CSV header: the bank data circulate with commas and with semicolons."""
+    """Return the separator of a CSV header: the bank data circulate with commas and with semicolons."""
     return ";" if header.count(";") > header.count(",") else ","
 
 
 def check_layout(source: DataSource, member: ArchiveMember, path: Path) -> None:
-    """Raise `DataError` if a file cannot stand for a member of a data set."""
+    """Raise a DataError if a file does not have the layout of a member of a data set."""
     if not path.is_file():
         raise DataError(f"data set {source.name!r}: there is no file {path}")
     try:
@@ -61,10 +62,6 @@ def check_layout(source: DataSource, member: ArchiveMember, path: Path) -> None:
         problem = f"it cannot be read ({error})"
     if problem:
         raise DataError(f"data set {source.name!r}: {path} does not look like {member.filename}: {problem}")
-
-
-def _plain(path: Path) -> TextIO:
-    return path.open(encoding="utf-8", newline="")
 
 
 def _table_problem(member: ArchiveMember, path: Path) -> str | None:
@@ -95,7 +92,7 @@ def _npy_problem(member: ArchiveMember, path: Path) -> str | None:
     try:
         shape = np.lib.format.open_memmap(path, mode="r").shape
     except Exception as error:  # a header is parsed as Python's literals are, and a strange one ends in anything
-        return f"it is no .npy file of numbers ({type(error).__name__})"
+        return f"it is not a .npy file of numbers ({type(error).__name__})"
     if len(shape) == 2 and shape[1] == member.columns:
         return None
     return f"its shape is {shape} instead of (words, {member.columns})"
@@ -109,4 +106,4 @@ def _words_problem(_: ArchiveMember, path: Path) -> str | None:
         head = [line.rstrip("\n") for line in itertools.islice(stream, _LOOKED_AT)]
     if not head:
         return "it is empty"
-    return next((f"line {number} is no word" for number, word in enumerate(head, 1) if len(word.split()) != 1), None)
+    return next((f"line {number} is not a word" for number, word in enumerate(head, 1) if len(word.split()) != 1), None)

@@ -1,19 +1,27 @@
-"""Files that the cache keeps of a data set: most as they are, comments and words as plain text."""
+"""Files that the cache keeps of a data set: most as they are, comments and words as plain text.
+
+The original of the toxicity data set is two tables, comments and single votes, with stand-ins for line breaks and tabs
+in the text. It is kept as one table: the text, the label that most raters gave it, and its split.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairchain.datasets.layout import PARQUET
+from fairchain.datasets.layout import PARQUET, open_text
 from fairchain.errors import DataError
+
+COMMENTS_HEADER = ("comment", "toxic", "split")
+LABELS = ("fine", "toxic")
+STAND_INS = ("NEWLINE_TOKEN", "TAB_TOKEN")
 
 
 def prepare(name: str, files: Sequence[Path], folder: Path) -> list[Path]:
     """Return the files to keep of a data set that came as `files`; converted ones are written to `folder`."""
     if name == "toxicity":
-        from fairchain.datasets.comments import comments_file
-
         comments, votes = files
         comments_file(comments, votes, folder / "comments.csv")
         return [folder / "comments.csv"]
@@ -43,3 +51,50 @@ def words_file(path: Path, target: Path) -> None:
     if not words or not all(isinstance(word, str) for word in words):
         raise DataError(f"{path}: not one Parquet column of words; give a text file with a word on each line")
     target.write_text("".join(f"{word}\n" for word in words), encoding="utf-8", newline="\n")
+
+
+def comments_file(comments: Path, votes: Path, target: Path) -> None:
+    """Write the table of comments: `toxic` where more than half of the raters said so, otherwise `fine`."""
+    # For each comment how many votes were cast, and how many of them said toxic.
+    counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    try:
+        for rev_id, vote in _cells(votes, "rev_id", "toxicity"):
+            tally = counted[rev_id]
+            tally[0] += 1
+            tally[1] += float(vote) > 0
+        with target.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COMMENTS_HEADER)
+            for rev_id, comment, split in _cells(comments, "rev_id", "comment", "split"):
+                if rev_id not in counted:
+                    raise DataError(f"{comments}: comment {rev_id!r} has no votes")
+                cast, against = counted[rev_id]
+                writer.writerow((plain(comment), LABELS[2 * against > cast], split))
+    except ValueError as error:
+        # A file of the user's own: bytes that are not UTF-8, a vote that is not a number.
+        raise DataError(f"{comments}, {votes}: cannot be read as comments and votes ({error})") from None
+
+
+def plain(comment: str) -> str:
+    """Return a comment on one line.
+
+    >>> plain("Hello!NEWLINE_TOKENNEWLINE_TOKEN  How are TAB_TOKENyou?")
+    'Hello! How are you?'
+    """
+    for stand_in in STAND_INS:
+        comment = comment.replace(stand_in, " ")
+    return " ".join(comment.split())
+
+
+def _cells(path: Path, *columns: str) -> Iterator[list[str]]:
+    """Yield some columns of a tab-separated table, in which a quote is just a character."""
+    with open_text(path) as stream:
+        places: list[int] = []
+        for number, line in enumerate(stream):
+            cells = line.rstrip("\r\n").split("\t")
+            if not places:
+                places = [cells.index(column) for column in columns]
+            elif len(cells) > max(places):
+                yield [cells[place] for place in places]
+            else:
+                raise DataError(f"{path}: line {number + 1} has {len(cells)} cells, fewer than the header")

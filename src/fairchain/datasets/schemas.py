@@ -7,7 +7,7 @@ order (education, months, the coded scales of credit), else by name; 'unknown', 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,20 +35,17 @@ class RawColumn:
 
 
 def _integer(source: str, low: int, high: int, *, step: int = 1) -> RawColumn:
-    def code(cell: str) -> int:
-        # Floor, not truncation: a balance of -1 lies in the step below zero.
-        return int(cell) // step
-
-    return RawColumn(source, EncodedFeature(source, "integer", low, high), code)
+    # Floor, not truncation: a balance of -1 lies in the step below zero.
+    return RawColumn(source, EncodedFeature(source, "integer", low, high), lambda cell: int(cell) // step)
 
 
-def _category(source: str, values: tuple[str, ...], *, codes: Mapping[str, str] | None = None) -> RawColumn:
-    """A category whose cells are the value names themselves, or `codes` from cell to value name."""
+def _category(source: str, values: Sequence[str], *, codes: Mapping[str, str] | None = None) -> RawColumn:
+    """Return a category whose cells are the value names themselves, or `codes` from cell to value name."""
     index = {value: position for position, value in enumerate(values)}
     known = {cell: index[value] for cell, value in codes.items()} if codes else dict(index)
     if UNKNOWN in index:
         known.setdefault("?", index[UNKNOWN])
-    return RawColumn(source, EncodedFeature(source, "category", 0, len(values) - 1, values), known.__getitem__)
+    return RawColumn(source, EncodedFeature(source, "category", 0, len(values) - 1, tuple(values)), known.__getitem__)
 
 
 def _coded(source: str, prefix: str, *values: str) -> RawColumn:
@@ -56,71 +53,49 @@ def _coded(source: str, prefix: str, *values: str) -> RawColumn:
     return _category(source, values, codes={f"{prefix}{n}": value for n, value in enumerate(values, 1)})
 
 
-_COUNTRIES = (
-    *("Cambodia", "Canada", "China", "Columbia", "Cuba", "Dominican-Republic", "Ecuador", "El-Salvador"),
-    *(
-        "England",
-        "France",
-        "Germany",
-        "Greece",
-        "Guatemala",
-        "Haiti",
-        "Holand-Netherlands",
-        "Honduras",
-        "Hong",
-    ),
-    *("Hungary", "India", "Iran", "Ireland", "Italy", "Jamaica", "Japan", "Laos", "Mexico", "Nicaragua"),
-    *("Outlying-US(Guam-USVI-etc)", "Peru", "Philippines", "Poland", "Portugal", "Puerto-Rico", "Scotland"),
-    *("South", "Taiwan", "Thailand", "Trinadad&Tobago", "United-States", "Vietnam", "Yugoslavia", UNKNOWN),
-)
-_WORKCLASSES = (
-    *("Federal-gov", "Local-gov", "Never-worked", "Private", "Self-emp-inc", "Self-emp-not-inc"),
-    *("State-gov", "Without-pay", UNKNOWN),
-)
-_SCHOOLING = (
-    *("Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad"),
-    *("Some-college", "Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school", "Doctorate"),
-)
-_MARITAL = (
-    *("Divorced", "Married-AF-spouse", "Married-civ-spouse", "Married-spouse-absent"),
-    *("Never-married", "Separated", "Widowed"),
-)
-_OCCUPATIONS = (
-    *("Adm-clerical", "Armed-Forces", "Craft-repair", "Exec-managerial", "Farming-fishing"),
-    *("Handlers-cleaners", "Machine-op-inspct", "Other-service", "Priv-house-serv", "Prof-specialty"),
-    *("Protective-serv", "Sales", "Tech-support", "Transport-moving", UNKNOWN),
-)
-_RELATIONSHIPS = ("Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife")
-_RACES = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
+_COUNTRIES = """
+    Cambodia Canada China Columbia Cuba Dominican-Republic Ecuador El-Salvador England France Germany Greece Guatemala
+    Haiti Holand-Netherlands Honduras Hong Hungary India Iran Ireland Italy Jamaica Japan Laos Mexico Nicaragua
+    Outlying-US(Guam-USVI-etc) Peru Philippines Poland Portugal Puerto-Rico Scotland South Taiwan Thailand
+    Trinadad&Tobago United-States Vietnam Yugoslavia unknown
+"""
+_WORKCLASSES = """
+    Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc State-gov Without-pay unknown
+"""
+_SCHOOLING = """
+    Preschool 1st-4th 5th-6th 7th-8th 9th 10th 11th 12th HS-grad Some-college Assoc-voc Assoc-acdm Bachelors Masters
+    Prof-school Doctorate
+"""
+_MARITAL = """
+    Divorced Married-AF-spouse Married-civ-spouse Married-spouse-absent Never-married Separated Widowed
+"""
+_OCCUPATIONS = """
+    Adm-clerical Armed-Forces Craft-repair Exec-managerial Farming-fishing Handlers-cleaners Machine-op-inspct
+    Other-service Priv-house-serv Prof-specialty Protective-serv Sales Tech-support Transport-moving unknown
+"""
+_RELATIONSHIPS = "Husband Not-in-family Other-relative Own-child Unmarried Wife"
+_RACES = "Amer-Indian-Eskimo Asian-Pac-Islander Black Other White"
 
 # The raw columns in file order; education-num repeats education as a number and is not used.
-CENSUS_HEADER = (
-    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"),
-    *(
-        "relationship",
-        "race",
-        "sex",
-        "capital-gain",
-        "capital-loss",
-        "hours-per-week",
-        "native-country",
-        "income",
-    ),
-)
+_CENSUS_NAMES = """
+    age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain
+    capital-loss hours-per-week native-country income
+"""
+CENSUS_HEADER = tuple(_CENSUS_NAMES.split())
 CENSUS = (
     _integer("age", 1, 9, step=10),
-    _category("workclass", _WORKCLASSES),
+    _category("workclass", _WORKCLASSES.split()),
     _integer("fnlwgt", 0, 39, step=20_000),
-    _category("education", _SCHOOLING),
-    _category("marital-status", _MARITAL),
-    _category("occupation", _OCCUPATIONS),
-    _category("relationship", _RELATIONSHIPS),
-    _category("race", _RACES),
+    _category("education", _SCHOOLING.split()),
+    _category("marital-status", _MARITAL.split()),
+    _category("occupation", _OCCUPATIONS.split()),
+    _category("relationship", _RELATIONSHIPS.split()),
+    _category("race", _RACES.split()),
     _category("sex", ("Female", "Male")),
     _integer("capital-gain", 0, 99, step=1_000),
     _integer("capital-loss", 0, 39, step=100),
     _integer("hours-per-week", 0, 99),
-    _category("native-country", _COUNTRIES),
+    _category("native-country", _COUNTRIES.split()),
 )
 
 _PURPOSES = {
@@ -129,23 +104,17 @@ _PURPOSES = {
     **{"A410": "other"},
 }
 _SEX_OF_STATUS = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "A95": "female"}
-_HISTORY = {
-    "A30": "no credits",
-    "A31": "all paid here",
-    "A32": "paid so far",
-    "A33": "delays",
-    "A34": "critical account",
-}
+_HISTORY = ("no credits", "all paid here", "paid so far", "delays", "critical account")
 
-CREDIT_HEADER = (
-    *("checking", "duration", "history", "purpose", "amount", "savings", "employment", "rate", "sex"),
-    *("debtors", "residence", "property", "age", "plans", "housing", "credits", "job", "liable"),
-    *("telephone", "foreign", "risk"),
-)
+_CREDIT_NAMES = """
+    checking duration history purpose amount savings employment rate sex debtors residence property age plans housing
+    credits job liable telephone foreign risk
+"""
+CREDIT_HEADER = tuple(_CREDIT_NAMES.split())
 CREDIT = (
     _coded("checking", "A1", "below 0", "0 to 199", "200 or more", "none"),
     _integer("duration", 1, 80),
-    _category("history", tuple(_HISTORY.values()), codes=_HISTORY),
+    _category("history", _HISTORY, codes={f"A3{n}": value for n, value in enumerate(_HISTORY)}),
     _category("purpose", tuple(_PURPOSES.values()), codes=_PURPOSES),
     _integer("amount", 1, 200, step=100),
     _coded("savings", "A6", "below 100", "100 to 499", "500 to 999", "1000 or more", "none or unknown"),
@@ -165,22 +134,16 @@ CREDIT = (
     _coded("foreign", "A20", "yes", "no"),
 )
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_JOBS = (
-    *("admin.", "blue-collar", "entrepreneur", "housemaid", "management", "retired", "self-employed"),
-    *("services", "student", "technician", "unemployed", UNKNOWN),
-)
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
+_JOBS = """
+    admin. blue-collar entrepreneur housemaid management retired self-employed services student technician unemployed
+    unknown
+"""
 _YES_NO = ("no", "yes")
-
-
-def _never_contacted() -> RawColumn:
-    values = ("contacted before", "never contacted")
-    return RawColumn("pdays", EncodedFeature("pdays", "category", 0, 1, values), lambda cell: int(int(cell) == -1))
-
 
 BANK = (
     _integer("age", 1, 9, step=10),
-    _category("job", _JOBS),
+    _category("job", _JOBS.split()),
     _category("marital", ("divorced", "married", "single")),
     _category("education", ("primary", "secondary", "tertiary", UNKNOWN)),
     _category("default", _YES_NO),
@@ -189,10 +152,14 @@ BANK = (
     _category("loan", _YES_NO),
     _category("contact", ("cellular", "telephone", UNKNOWN)),
     _integer("day", 1, 31),
-    _category("month", _MONTHS),
+    _category("month", _MONTHS.split()),
     _integer("duration", 0, 99, step=10),
     _integer("campaign", 1, 63),
-    _never_contacted(),
+    RawColumn(
+        "pdays",
+        EncodedFeature("pdays", "category", 0, 1, ("contacted before", "never contacted")),
+        lambda cell: int(int(cell) == -1),
+    ),
     _integer("previous", 0, 1),
     _category("poutcome", ("failure", "other", "success", UNKNOWN)),
 )

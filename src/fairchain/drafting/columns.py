@@ -10,16 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from fairchain.drafting.guesses import Guess, listed
+from fairchain.drafting.guesses import Guess
 from fairchain.drafting.signature import Input, Signature
 from fairchain.errors import DataError, ModelError
-from fairchain.messages import shown
+from fairchain.messages import listed, shown
 from fairchain.models.onnx.encoding import widths
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.schema import NA_VALUES
@@ -96,7 +96,7 @@ class Profile:
 
     @property
     def markers(self) -> list[str]:
-        """The texts that stand for a missing value."""
+        """The texts that mark a missing value."""
         return [text for text in self.texts if text in NA_VALUES]
 
     @property
@@ -139,6 +139,7 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
 
     A flat network may have been trained without the protected columns: those named, or those whose names say so.
     """
+    names: Sequence[str]
     if taken.frame:
         lost = [name for name in taken.columns if name not in columns]
         if lost:
@@ -147,63 +148,48 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
                 "give the table that it was fitted on, or rename the columns"
             )
         names = taken.columns or tuple(columns)
-        features = tuple(frame_feature(columns[name]) for name in names)
-        return [InputLayout(features, _not_taken(columns, names))]
-    matched = match_inputs(columns, taken)
-    if matched is not None:
-        return [_by_name(columns, matched)]
-    flat = taken.inputs[0] if taken.inputs else None
-    if flat is None or not flat.text:
-        return list(_flat_layouts(columns, flat.width if flat is not None else None, protected))
-    if flat.width not in (None, len(columns)):
-        return []
-    guess = Guess("feature", f"Guess: the columns fill the input {shown(flat.name)} in the order of the table.")
-    return [InputLayout(tuple(category(profile) for profile in columns.values()), (guess,))]
+        features = [frame_feature(columns[name]) for name in names]
+        codes: list[Guess] = []
+    elif (matched := match_inputs(columns, taken)) is not None:
+        names, features, codes = tuple(matched), [], []
+        for name, each in matched.items():
+            filled = each.name if each.name != name else None
+            features.append((category if each.text else feature_of)(columns[name], filled=filled))
+            codes += () if each.text else _about_codes(columns[name], features[-1])
+    else:
+        flat = taken.inputs[0] if taken.inputs else None
+        if flat is None or not flat.text:
+            return list(_flat_layouts(columns, flat.width if flat is not None else None, protected))
+        if flat.width not in (None, len(columns)):
+            return []
+        guess = Guess("feature", f"Guess: the columns fill the input {shown(flat.name)} in the order of the table.")
+        return [InputLayout(tuple(category(profile) for profile in columns.values()), (guess,))]
+    left = [name for name in columns if name not in names]
+    about = [Guess("feature", f"Columns that the model does not take: {listed(left)}.")] if left else []
+    return [InputLayout(tuple(features), (*about, *codes))]
 
 
 def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
-    """Return the input that each column fills, in the order of the inputs; None if there is no input per column."""
-    inputs = taken.inputs
-    if len(inputs) < 2 and not (inputs and inputs[0].width == 1 and _column_for(inputs[0], columns)):
-        return None
+    """Return the input that each column fills, in the order of the inputs; None if there is no input per column.
+
+    Exporters change `hours-per-week` into `hours_per_week`, so names may differ in spelling.
+    """
     found: dict[str, Input] = {}
     lost = []
-    for each in inputs:
-        name = _column_for(each, columns)
-        if name is None or name in found:
-            lost.append(each.name)
+    for each in taken.inputs:
+        similar = [each.name] if each.name in columns else [name for name in columns if plain(name) == plain(each.name)]
+        if len(similar) == 1 and similar[0] not in found:
+            found[similar[0]] = each
         else:
-            found[name] = each
+            lost.append(each.name)
+    if len(taken.inputs) < 2 and not (found and taken.inputs[0].width == 1):
+        return None
     if lost:
         raise ModelError(
             f"{taken.name}: no column of the table is called like {listed(lost)}, and the network has one input for "
             f"each column; the columns are {listed(list(columns))}: rename those that are meant"
         )
     return found
-
-
-def _column_for(each: Input, columns: Columns) -> str | None:
-    """Return the column that an input is named after; exporters change `hours-per-week` into `hours_per_week`."""
-    if each.name in columns:
-        return each.name
-    similar = [name for name in columns if plain(name) == plain(each.name)]
-    return similar[0] if len(similar) == 1 else None
-
-
-def _by_name(columns: Columns, matched: Mapping[str, Input]) -> InputLayout:
-    features: list[Feature] = []
-    guesses = [*_not_taken(columns, tuple(matched))]
-    for name, each in matched.items():
-        filled = each.name if each.name != name else None
-        features.append((category if each.text else feature_of)(columns[name], filled=filled))
-        if not each.text:
-            guesses += _about_codes(columns[name], features[-1])
-    return InputLayout(tuple(features), tuple(guesses))
-
-
-def _not_taken(columns: Columns, names: Sequence[str]) -> tuple[Guess, ...]:
-    left = [name for name in columns if name not in names]
-    return (Guess("feature", f"Columns that the model does not take: {listed(left)}."),) if left else ()
 
 
 def _flat_layouts(columns: Columns, width: int | None, protected: Sequence[str]) -> Iterator[InputLayout]:
@@ -228,18 +214,14 @@ def _flat_layouts(columns: Columns, width: int | None, protected: Sequence[str])
                 )
                 if features and width in (None, sum(widths(features))) and features not in seen:
                     seen.append(features)
-                    yield InputLayout(features, tuple(_about_flat(columns, order, features)))
-
-
-def _about_flat(columns: Columns, names: Sequence[str], features: Sequence[Feature]) -> Iterator[Guess]:
-    in_order = [name for name in columns if name in names] == list(names)
-    order = "the columns of the table" if in_order else "one kind of columns first"
-    yield Guess("feature", f"Guess: the inputs, which the network does not name, are {order}, in this order.")
-    left = [name for name in columns if name not in names]
-    if left:
-        yield Guess("feature", f"Guess: no inputs, since the network takes fewer values: {listed(left)}.")
-    for name, feature in zip(names, features, strict=True):
-        yield from _about_codes(columns[name], feature)
+                    what = "the columns of the table" if order == names else "one kind of columns first"
+                    about = [f"Guess: the inputs, which the network does not name, are {what}, in this order."]
+                    left = [name for name in columns if name not in order]
+                    if left:
+                        about.append(f"Guess: not inputs, since the network takes fewer values: {listed(left)}.")
+                    codes = (_about_codes(columns[n], f) for n, f in zip(order, features, strict=True))
+                    guesses = (*(Guess("feature", text) for text in about), *chain.from_iterable(codes))
+                    yield InputLayout(features, guesses)
 
 
 def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
@@ -247,10 +229,8 @@ def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
     if not isinstance(feature, CategoryFeature) or (len(feature.values) < 2 and feature.codes is not None):
         return
     key = f"feature.{feature.name}"
-    if feature.one_hot:
-        yield Guess(key, "Guess: the network has one input for each value, in sorted order.")
-    else:
-        yield Guess(key, "Guess: the network takes a number, and the values are 0, 1, ... in sorted order.")
+    takes = "has one input for each value, in" if feature.one_hot else "takes a number, and the values are 0, 1, ... in"
+    yield Guess(key, f"Guess: the network {takes} sorted order.")
     gone = [text for text in profile.markers if text not in feature.values]
     if gone:
         yield Guess(key, f"Guess: {listed(gone)} is a missing value.")
@@ -310,6 +290,6 @@ def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:
     wide = f" ({spread} with one input for each value of a text column)" if texts else ""
     return ModelError(
         f"{taken.name}: takes {taken.inputs[0].width} values and the table has {len(columns)} columns {besides}"
-        f"to fill them{wide}: {listed(list(columns))}; leave out what is no input with --ignore (ignore=[...]), "
+        f"to fill them{wide}: {listed(list(columns))}; leave out other columns with --ignore (ignore=[...]), "
         "name the label with --label (label=...), or give a table with the columns that the network was trained on"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,13 @@ from fairchain.drafting.columns import (
     misfit,
 )
 from fairchain.drafting.groups import candidates, with_groups
-from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre, listed
+from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre
 from fairchain.drafting.labels import find_label, find_outcome, output_readings
 from fairchain.drafting.signature import Signature, open_model, signature_of
 from fairchain.drafting.trials import EncodingTrial, about_agreement, about_codes, best_encoding, spec_of
 from fairchain.drafting.write import TABLES
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import many, near, shown
+from fairchain.messages import listed, many, near, shown
 from fairchain.models import Limits
 from fairchain.models.load import PYTHON
 from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
@@ -134,13 +134,29 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
     trial = best_encoding(raw, opened, possible, readings, rows)
     outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
-    model_path, about_path = _model_path(model, options)
+    model_path: str | None = UNSAVED
+    about_path: tuple[Guess, ...] = ()
+    if options.prediction is not None:
+        model_path = None
+    elif model is None:
+        about_path = (Guess("model.path", "No model was given; name its file here."),)
+    elif isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
+        model_path = str(os.fspath(model))
+    else:
+        saved = "The model was given in Python; save the result of fairchain.to_onnx as this file."
+        about_path = (Guess("model.path", saved),)
     checks = (*about_agreement(trial, label), *about_codes(trial))
     told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *checks, *about_outcome)
 
     protected, features, min_size, dropped, about_groups = _protected(raw, typed, trial, rows, options)
     rows_are, about_rows = _rows_are(features, protected, options)
-    told += (*about_groups, *about_rows, *_about_dropped(raw, features, dropped))
+    told += (*about_groups, *about_rows)
+    if dropped:
+        lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
+        where = f" ({listed(lacking)})" if lacking else ""
+        text = f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. "
+        remedy = "To keep them, state missing = ... in the [[feature]]."
+        told += (Guess("population.drop_missing", text + remedy, loud=dropped > raw.count / 2),)
     uniform = rows_are == "uniform"
     if uniform:
         told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
@@ -194,18 +210,6 @@ def _label_and_layouts(
     raise misfit({name: profile for name, profile in columns.items() if name != label}, taken, label)
 
 
-def _model_path(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:
-    """Return the path of the model in the spec, and a note if it has no file."""
-    if options.prediction is not None:
-        return None, ()
-    if model is None:
-        return UNSAVED, (Guess("model.path", "No model was given; name its file here."),)
-    if isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
-        return str(os.fspath(model)), ()
-    saved = "The model was given in Python; save the result of fairchain.to_onnx as this file."
-    return UNSAVED, (Guess("model.path", saved),)
-
-
 def _protected(
     raw: RawTable, typed: bool, trial: EncodingTrial, rows: Table, options: DraftOptions
 ) -> tuple[tuple[str, ...], tuple[Feature, ...], float | None, int, tuple[Guess, ...]]:
@@ -230,29 +234,22 @@ def _protected(
             problem = problem or error
             continue
         also = [name for name in like_protected([*names, *others]) if name not in protected]
-        about = (*_about_protected(protected, also, options), *(_about_unseen(name, options) for name in besides))
-        return protected, grouped, min_size, dropped, (*told, *about)
+        why = "" if options.protected else f"Guess: {shown(protected[0])}, by its name."
+        why += f" Also likely: {', '.join(map(shown, also))}." if also else ""
+        if why:
+            told += (Guess("property.protected", why.strip()),)
+        if options.reading != "uniform":
+            text = "The model does not take this column; it only defines the groups."
+            told += tuple(Guess(f"feature.{name}", text) for name in besides)
+        for name in besides if options.reading == "uniform" else ():
+            text = (
+                f"The model does not take {shown(name)}, and no uniformly drawn input depends on it: there can be no "
+                "gap. Compare the rows instead: --as sample or --as population."
+            )
+            told += (Guess("population", text, loud=True),)
+        return protected, grouped, min_size, dropped, told
     assert problem is not None
     raise problem
-
-
-def _about_protected(protected: Sequence[str], also: Sequence[str], options: DraftOptions) -> Iterator[Guess]:
-    text = "" if options.protected else f"Guess: {shown(protected[0])}, by its name."
-    if also:
-        text += f" Also likely: {', '.join(map(shown, also))}."
-    if text:
-        yield Guess("property.protected", text.strip())
-
-
-def _about_unseen(name: str, options: DraftOptions) -> Guess:
-    if options.reading == "uniform":
-        return Guess(
-            "population",
-            f"The model does not take {shown(name)}, and no uniformly drawn input depends on it: there can be no gap. "
-            "Compare the rows instead: --as sample or --as population.",
-            loud=True,
-        )
-    return Guess(f"feature.{name}", "The model does not take this column; it only defines the groups.")
 
 
 def _rows_are(
@@ -278,16 +275,3 @@ def _rows_are(
         return "sample", (Guess("population.as", text, loud=True),)
     text = f'{cut}, so the verdict is about these rows alone. {own}, and write as = "sample" to speak about the source.'
     return "population", (Guess("population.as", text),)
-
-
-def _about_dropped(raw: RawTable, features: Sequence[Feature], dropped: int) -> Iterator[Guess]:
-    if not dropped:
-        return
-    lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
-    where = f" ({listed(lacking)})" if lacking else ""
-    yield Guess(
-        "population.drop_missing",
-        f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. To keep them, state "
-        "missing = ... in the [[feature]].",
-        loud=dropped > raw.count / 2,
-    )

@@ -1,4 +1,4 @@
-"""Groups to compare: the features that a law may protect, and ranges of them that have enough rows.
+"""Groups to compare: features that may be protected, and ranges of them that have enough rows.
 
 A category has one group for each value. Numbers are put into ranges whose ends are round, in the user's own units,
 with neighbours joined until each has enough rows.
@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.drafting.columns import PROTECTED_WORDS, like_protected, words_of
-from fairchain.drafting.guesses import Guess, listed
+from fairchain.drafting.guesses import Guess
 from fairchain.errors import SpecError
-from fairchain.messages import near, shown
+from fairchain.messages import listed, near, shown
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
 from fairchain.spec.schema import GroupExpr
 from fairchain.tables.columns import number_text
@@ -25,6 +25,8 @@ ENOUGH = 30
 # Up to so many different whole numbers each is a group of its own; numbered categories are many more.
 FEW_VALUES, MANY_VALUES = 12, 100
 MOST_RANGES = 10
+VALUES = "Groups: one for each value that occurs; join or rename them as your question needs."
+RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
 
 
 class NobodyProtectedError(SpecError):
@@ -80,7 +82,8 @@ def with_groups(
             continue
         grouped[place], members[feature.name] = made, member
         if made.groups:
-            guesses.append(Guess(f"feature.{feature.name}.groups", _about_groups(made)))
+            values_only = not any(isinstance(each, tuple) for each in made.groups.values())
+            guesses.append(Guess(f"feature.{feature.name}.groups", VALUES if values_only else RANGES))
         if feature.name in protected:
             total *= len(made.groups) or (len(made.values) if isinstance(made, CategoryFeature) else 1)
     _, counts = np.unique(np.stack([members[name] for name in protected]), axis=1, return_counts=True)
@@ -113,24 +116,16 @@ def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArr
     starts = np.array(_starts(column, whole))
     ends = [*(starts[1:] - 1 if whole else starts[1:]), feature.high]
     starts[0] = feature.low
-    made = [(_number(low, whole), _number(high, whole)) for low, high in zip(starts, ends, strict=True)]
-    groups = {_range_name(low, high, whole): (low, high) if low < high else low for low, high in made}
+    groups = {}
+    for start, end in zip(starts, ends, strict=True):
+        low, high = (int(start), int(end)) if whole else (float(start), float(end))
+        to = f"{'-' if whole and low >= 0 else ' to '}{number_text(high)}" if low < high else ""
+        groups[f"{number_text(low)}{to}"] = (low, high) if low < high else low
     return replace(feature, groups=groups), np.searchsorted(starts, column, side="right") - 1
 
 
-def _number(value: float, whole: bool) -> float:
-    return int(value) if whole else float(value)
-
-
-def _range_name(low: float, high: float, whole: bool) -> str:
-    if low == high:
-        return number_text(low)
-    dash = "-" if whole and low >= 0 else " to "
-    return f"{number_text(low)}{dash}{number_text(high)}"
-
-
 def _starts(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Return where the ranges begin: round numbers, or quantiles where round ones would leave a single range."""
+    """Return the starts of the ranges: round numbers, or quantiles where round ones would leave a single range."""
     enough = min(ENOUGH, max(1, len(column) // 4))
     rough, fine = _round_edges(float(column.min()), float(column.max()), whole), _quantiles(column, whole)
     for edges, least in ((rough, enough), (fine, enough), (fine, 1)):
@@ -182,9 +177,3 @@ def _joined(edges: Sequence[float], column: NDArray[np.float64], enough: int) ->
     if len(kept) > 1 and rows + int(counts[-1]) < enough:
         kept.pop()
     return kept
-
-
-def _about_groups(feature: Feature) -> str:
-    if all(not isinstance(members, tuple) for members in feature.groups.values()):
-        return "Groups: one for each value that occurs; join or rename them as your question needs."
-    return f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."

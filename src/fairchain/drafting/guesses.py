@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fairchain.messages import MOST_LISTED, shown
 from fairchain.models import Limits
 from fairchain.spec import Spec
 from fairchain.spec.schema import Decision
@@ -65,9 +63,3 @@ class Draft:
     def warnings(self) -> tuple[str, ...]:
         """Notes that must be read before a verdict is used."""
         return tuple(guess.text for guess in self.guesses if guess.loud)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names in quotes, at most a dozen."""
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return ", ".join(shown(name) for name in names[:MOST_LISTED]) + more

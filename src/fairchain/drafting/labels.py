@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from fairchain.drafting.columns import Columns, Profile, like_protected, match_inputs, plain
-from fairchain.drafting.guesses import Guess, listed
+from fairchain.drafting.guesses import Guess
 from fairchain.drafting.signature import Class, Signature
 from fairchain.errors import DataError
-from fairchain.messages import near, shown
+from fairchain.messages import listed, near, shown
 from fairchain.spec import ModelSpec
 from fairchain.spec.schema import NA_VALUES, Decision
 from fairchain.tables.columns import plain_text
@@ -53,66 +54,61 @@ def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | 
     """Return the column that seems to hold the true labels, and the reason; None if there is none."""
     inputs = (match_inputs(columns, taken) if taken.inputs else None) or dict.fromkeys(taken.columns)
     rest = [name for name in columns if name not in inputs and not like_protected([name])]
-    able = {name: columns[name] for name in rest if _few(columns[name])}
-    named = like_label(able)
-    known = {str(each) for each in taken.classes}
-    same = [name for name, profile in able.items() if known and {*profile.counts} - {*NA_VALUES} == known]
+    able: dict[str, set[str]] = {}
+    for name in rest:
+        with suppress(DataError):  # a column that cannot be read, and may not be needed
+            able[name] = {*columns[name].counts} - {*NA_VALUES}
+    able = {name: labels for name, labels in able.items() if 2 <= len(labels) <= FEW_LABELS}
+    # The name that is most like that of a label, the last of equals.
+    ranked = [(LABEL_NAMES.index(plain(name)), -place) for place, name in enumerate(able) if plain(name) in LABEL_NAMES]
+    same = [name for name, labels in able.items() if labels == {str(each) for each in taken.classes}]
     width = taken.inputs[0].width if len(taken.inputs) == 1 else None
     over = rest if inputs else list(columns)[-1:] if width == len(columns) - 1 else []
-    if named is not None:
-        found, why = named, "by its name"
+    if ranked:
+        found, why = list(able)[-min(ranked)[1]], "by its name"
     elif len(same) == 1:
         found, why = same[0], "since it holds the model's labels"
     elif len(over) == 1 and over[0] in able:
-        found, why = over[0], "since it is no input"
+        found, why = over[0], "since the model does not take it"
     else:
         return None, None
     return found, Guess("population.label", f"Guess: column {shown(found)} has the true labels, {why}.")
-
-
-def like_label(names: Iterable[str]) -> str | None:
-    """Return the name that is most like that of a label, the last of equals; None if none is."""
-    ranked = [(plain(name), -place, name) for place, name in enumerate(names) if plain(name) in LABEL_NAMES]
-    return min(ranked, key=lambda each: (LABEL_NAMES.index(each[0]), each[1]))[2] if ranked else None
-
-
-def _few(profile: Profile) -> bool:
-    """Return whether a column can hold labels."""
-    try:
-        return 2 <= len(set(profile.counts) - {*NA_VALUES}) <= FEW_LABELS
-    except DataError:  # a column that cannot be read, and may not be needed
-        return False
 
 
 def output_readings(
     taken: Signature, truth: Profile | None, decision: Decision | None = None, output: str | None = None
 ) -> list[OutputReading]:
     """Return the possible meanings of the model's output, the likeliest first; the first that works is taken."""
-    names = _label_names(truth)
+    names: tuple[str, ...] = ()
+    if truth is not None:
+        names = tuple(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
+        if not 2 <= len(names) <= MOST_LABELS:
+            raise _not_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
     base = ModelSpec(labels=("0", "1"), decision=decision, output=output)
-    scores = taken.answers if not taken.labels else None
     if taken.classes:
         return [_by_classes(base, taken, names, truth)]
-    if scores is not None and scores > 1:
-        found = [_by_scores(base, scores, names, truth)]
+    scores = taken.answers if not taken.labels else None
+    places = tuple(map(str, range(scores or 0)))
+    if scores is not None and scores > 1 and set(names) <= set(places):
+        why = "The table calls its labels 0, 1, ... too." if names else "Neither network nor table name the labels."
+        found = [OutputReading(replace(base, labels=places), (Guess("model.labels", why),))]
+    elif scores is not None and scores > 1 and len(names) != scores:
+        raise _not_labels(truth, f"{len(names)} labels ({listed(names)}) and the network gives {scores} scores")
+    elif not names:
+        why = "Guess: two labels; neither model nor table name them."
+        found = [OutputReading(base, (Guess("model.labels", why),))]
+    elif names == tuple(map(str, range(len(names)))):
+        found = [OutputReading(replace(base, labels=names))]
     else:
-        found = [_sorted(base, names)]
-        if scores is None and names and all(name.lstrip("-").isdigit() for name in names):
-            # The network may return the whole numbers of the table.
-            found.insert(0, OutputReading(replace(base, labels=names, codes=_codes([int(name) for name in names]))))
+        guess = Guess("model.labels", "Guess: the model has the labels of the table in sorted order.")
+        found = [OutputReading(replace(base, labels=names), (guess,), free=True)]
+    if scores is None and names and all(name.lstrip("-").isdigit() for name in names):
+        # The network may return the whole numbers of the table.
+        found.insert(0, OutputReading(replace(base, labels=names, codes=_codes([int(name) for name in names]))))
     return [each for reading in found for each in _with_decision(reading, taken)]
 
 
-def _label_names(truth: Profile | None) -> tuple[str, ...]:
-    if truth is None:
-        return ()
-    names = list(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
-    if not 2 <= len(names) <= MOST_LABELS:
-        raise _not_these_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
-    return tuple(names)
-
-
-def _not_these_labels(truth: Profile | None, what: str) -> DataError:
+def _not_labels(truth: Profile | None, what: str) -> DataError:
     assert truth is not None
     return DataError(
         f"{truth.table.source}: column {shown(truth.name)} holds {what}; name the column with the true labels: "
@@ -130,7 +126,7 @@ def _by_classes(base: ModelSpec, taken: Signature, names: tuple[str, ...], truth
         texts = codes is not None and isinstance(codes[0], str)
         return OutputReading(replace(base, labels=called, codes=None if texts else codes))
     if len(names) != len(called):
-        raise _not_these_labels(truth, f"the labels {listed(names)} and the model knows {listed(called)}")
+        raise _not_labels(truth, f"the labels {listed(names)} and the model knows {listed(called)}")
     guess = f"Guess: what the model calls {listed(called)} is {listed(names)} in the table, in this order."
     return OutputReading(replace(base, labels=names, codes=codes), (Guess("model.labels", guess),), free=True)
 
@@ -139,40 +135,19 @@ def _codes(classes: Sequence[Class]) -> tuple[Class, ...] | None:
     return None if list(classes) == list(range(len(classes))) else tuple(classes)
 
 
-def _by_scores(base: ModelSpec, count: int, names: tuple[str, ...], truth: Profile | None) -> OutputReading:
-    """Return the labels of a network with one score for each, in an order that it does not state."""
-    places = tuple(map(str, range(count)))
-    if set(names) <= set(places):
-        why = "The table calls its labels 0, 1, ... too." if names else "Neither network nor table name the labels."
-        return OutputReading(replace(base, labels=places), (Guess("model.labels", why),))
-    if len(names) != count:
-        raise _not_these_labels(truth, f"{len(names)} labels ({listed(names)}) and the network gives {count} scores")
-    return _sorted(base, names)
-
-
-def _sorted(base: ModelSpec, names: tuple[str, ...]) -> OutputReading:
-    if not names:
-        return OutputReading(base, (Guess("model.labels", "Guess: two labels; neither model nor table name them."),))
-    if names == tuple(map(str, range(len(names)))):
-        return OutputReading(replace(base, labels=names))
-    guess = Guess("model.labels", "Guess: the model has the labels of the table in sorted order.")
-    return OutputReading(replace(base, labels=names), (guess,), free=True)
-
-
 def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReading]:
     """Return the reading with what the output means: given, visible in the network, or several to try."""
+    sigmoid, one = taken.maker == "Sigmoid", taken.answers == 1
     if reading.model.decision is not None:
         return [OutputReading(reading.model, reading.guesses, reading.free, given=True)]
-    if taken.labels:
+    if taken.labels or (taken.answers is not None and not one and not sigmoid):
         return [reading]
-    if taken.answers is not None and taken.answers > 1:
-        if taken.maker != "Sigmoid":
-            return [reading]
-        return [reading.decided("argmax", f"Guess: the largest of the {taken.answers} outputs is the class.")]
-    if taken.answers == 1 and taken.maker == "Sigmoid":
+    if sigmoid and one:
         return [reading.decided("probability", "The network ends in a Sigmoid.")]
+    if sigmoid and taken.answers is not None:
+        return [reading.decided("argmax", f"Guess: the largest of the {taken.answers} outputs is the class.")]
     column = OutputReading(replace(reading.model, decision="logit"), reading.guesses, reading.free)
-    if taken.answers == 1:
+    if one:
         return [column]
     return [reading, column] if len(reading.model.labels) == 2 else [reading]
 
@@ -183,15 +158,15 @@ def find_outcome(labels: Sequence[str], outcome: str | None) -> tuple[str | None
         if outcome not in labels:
             raise DataError(f"outcome: {shown(outcome)} is none of the labels ({near(outcome, labels)})")
         return outcome, ()
-    named = favourable(labels)
+    chosen = named = favourable(labels)
     if len(labels) == 2:
         chosen = named or labels[1]
         why = "by its name" if named else "the second label"
         text = f"Guess: {shown(chosen)}, {why}. For a difference either label will do, for a ratio not."
     elif named is not None:
-        chosen, text = named, f"Guess: {shown(named)} is the favourable outcome, by its name."
+        text = f"Guess: {shown(named)} is the favourable outcome, by its name."
     else:
-        return None, (Guess("property.outcome", "Every label is compared; no name shows a favourable outcome."),)
+        text = "Every label is compared; no name shows a favourable outcome."
     return chosen, (Guess("property.outcome", text),)
 
 

@@ -7,7 +7,6 @@ width. A plain function shows nothing. A file is checked as untrusted input befo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -20,7 +19,7 @@ from fairchain.models.adapters.from_sklearn import is_estimator
 from fairchain.models.adapters.from_torch import is_module
 from fairchain.models.frames import FrameModel
 from fairchain.models.load import PYTHON, import_named
-from fairchain.models.onnx.file_checks import check_bytes, read_network
+from fairchain.models.onnx.file_checks import Network, check_bytes, read_network
 from fairchain.models.onnx.padding import RECURRENT
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Difference, IntegerFeature, ModelSpec, Spec
@@ -77,17 +76,17 @@ class Signature:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """Model that was read once: the checked bytes of an ONNX network, or else an object or a path to convert."""
+    """Model that was read once: a checked ONNX network, or else an object or a path to convert."""
 
     source: Any
-    network: bytes | None
+    network: Network | None
     name: str
     limits: Limits | None
 
     def load(self, spec: Spec) -> Model:
         """Return the model with the inputs and labels of this spec."""
         if self.network is not None:
-            return OnnxModel.from_bytes(self.network, self.name, spec, self.limits)
+            return OnnxModel.from_bytes(self.network.content, self.name, spec, self.limits)
         # The caller named this model; a name from a spec file never comes here.
         return load_model(self.source, spec, self.limits, allow_python=True)
 
@@ -105,19 +104,19 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
             raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
         name = str(path)
         if path.suffix.lower() == ".onnx":
-            network = read_network(path, limits or Limits()).content
+            network = read_network(path, limits or Limits())
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
         name = "ONNX network in memory"
-        network = check_bytes(Path(name), bytes(source), limits or Limits()).content
+        network = check_bytes(Path(name), bytes(source), limits or Limits())
     opened = OpenedModel(source, network, name, limits)
     runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
     if not runs and Path(name).suffix.lower() not in _CONVERTED:
         # Neither a network nor code: this raises the error for such a file or object.
-        asked = Difference(protected=("x",), threshold=0.1)
+        placeholder = Difference(protected=("x",), threshold=0.1)
         model_spec, features = ModelSpec(labels=("0", "1")), (IntegerFeature(name="x", low=0, high=1),)
-        opened.load(Spec(model=model_spec, described=features, property=asked))
+        opened.load(Spec(model=model_spec, described=features, property=placeholder))
     return opened
 
 
@@ -125,44 +124,31 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     """Return what is visible of a model; `output` names the output to read where there are several."""
     model = opened.source
     if opened.network is not None:
-        return _of_network(opened.network, opened.name, output)
+        return _of_network(opened.network, output)
     if opened.name:
         return Signature(opened.name)
     if is_keras(model):
-        return Signature("Keras model", inputs=_flat(_keras_width(model)))
+        shape = getattr(model, "input_shape", None)
+        sizes = shape[1:] if isinstance(shape, tuple) else ()
+        return Signature("Keras model", inputs=_flat(prod(sizes) if sizes and None not in sizes else None))
     if is_module(model):
-        return Signature("torch module", inputs=_flat(_torch_width(model)))
-    if is_estimator(model):
-        return _of_estimator(model)
-    return Signature("function", frame=isinstance(model, FrameModel))
+        first = next((part for part in model.modules() if hasattr(part, "weight")), None)
+        return Signature("torch module", inputs=_flat(getattr(first, "in_features", None)))
+    if not is_estimator(model):
+        return Signature("function", frame=isinstance(model, FrameModel))
+    columns, classes = getattr(model, "feature_names_in_", ()), getattr(model, "classes_", ())
+    return Signature(
+        f"scikit-learn {type(model).__name__}",
+        inputs=() if len(columns) else _flat(getattr(model, "n_features_in_", None)),
+        columns=tuple(map(str, columns)),
+        frame=len(columns) > 0,
+        classes=tuple(_class(each) for each in getattr(classes, "tolist", lambda: ())()),
+        labels=True if len(classes) else None,
+    )
 
 
 def _flat(width: Any) -> tuple[Input, ...]:
     return (Input("input", False, width),) if isinstance(width, int) else ()
-
-
-def _keras_width(model: Any) -> int | None:
-    shape = getattr(model, "input_shape", None)
-    sizes = shape[1:] if isinstance(shape, tuple) else ()
-    return prod(sizes) if sizes and all(isinstance(size, int) for size in sizes) else None
-
-
-def _torch_width(module: Any) -> Any:
-    first = next((part for part in module.modules() if hasattr(part, "weight")), None)
-    return getattr(first, "in_features", None)
-
-
-def _of_estimator(estimator: Any) -> Signature:
-    columns = tuple(str(name) for name in getattr(estimator, "feature_names_in_", ()))
-    classes = getattr(estimator, "classes_", ())
-    return Signature(
-        f"scikit-learn {type(estimator).__name__}",
-        inputs=() if columns else _flat(getattr(estimator, "n_features_in_", None)),
-        columns=columns,
-        frame=bool(columns),
-        classes=tuple(_class(each) for each in getattr(classes, "tolist", lambda: ())()),
-        labels=True if len(classes) else None,
-    )
 
 
 def _class(value: Any) -> Class:
@@ -172,35 +158,29 @@ def _class(value: Any) -> Class:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def _of_network(content: bytes, name: str, output: str | None) -> Signature:
-    from onnx import ModelProto
-
-    graph = ModelProto.FromString(content).graph
+def _of_network(network: Network, output: str | None) -> Signature:
+    name, graph = str(network.path), network.model.graph
     constants = {tensor.name for tensor in graph.initializer}
     values = [value for value in graph.input if value.name not in constants]
     if not values:
         raise ModelError(f"{name}: the network has no inputs; export it again")
-    if any(_is_sequence(value) for value in values) and any(node.op_type in RECURRENT for node in graph.node):
+    # A sequence has an axis of no fixed size besides that of the rows.
+    axes = [value.type.tensor_type.shape.dim for value in values]
+    sequence = any(sum(not axis.HasField("dim_value") for axis in each) > 1 for each in axes)
+    if sequence and any(node.op_type in RECURRENT for node in graph.node):
         raise ModelError(
-            f"{name}: reads sequences of any length, which no row of a table is; write a spec about texts by hand, as "
-            "docs/text.md shows"
+            f"{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by "
+            "hand, as docs/text.md shows"
         )
     chosen = _chosen(graph, name, output)
-    nodes = {each: node for node in graph.node for each in node.output}
     return Signature(
         name,
         inputs=tuple(Input(value.name, value.type.tensor_type.elem_type == _STRING, _width(value)) for value in values),
-        classes=_classes(graph, nodes, chosen.name),
+        classes=_classes(graph, chosen.name),
         labels=chosen.type.tensor_type.elem_type not in _REALS,
         answers=_width(chosen),
-        maker=nodes[chosen.name].op_type if chosen.name in nodes else "",
+        maker=network.makers.get(chosen.name, ""),
     )
-
-
-def _is_sequence(value: Any) -> bool:
-    """Return whether an axis besides that of the rows has no fixed size."""
-    axes = value.type.tensor_type.shape.dim
-    return len(axes) > 1 and sum(not axis.HasField("dim_value") for axis in axes) > 1
 
 
 def _width(value: Any) -> int | None:
@@ -229,25 +209,19 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
     )
 
 
-def _classes(graph: Any, nodes: dict[str, Any], output: str) -> tuple[Class, ...]:
+def _classes(graph: Any, output: str) -> tuple[Class, ...]:
     """Return the labels that the classifier nearest to the output states."""
     from onnx import numpy_helper
 
+    nodes = {each: node for node in graph.node for each in node.output}
     constants = {tensor.name: tensor for tensor in graph.initializer}
-    for node in _upstream(nodes, output):
+    waiting = [output]
+    for node in (nodes[name] for name in waiting if name in nodes):
         for attribute in node.attribute:
             found = attribute.strings or attribute.ints
             if attribute.name.startswith("classlabels_") and found:
                 return tuple(each if isinstance(each, int) else each.decode(errors="replace") for each in found)
         if node.op_type == "ArrayFeatureExtractor" and node.input[0] in constants:
             return tuple(map(_class, numpy_helper.to_array(constants[node.input[0]]).reshape(-1).tolist()))
+        waiting += [each for each in dict.fromkeys(node.input) if each not in waiting]
     return ()
-
-
-def _upstream(nodes: dict[str, Any], output: str) -> Iterator[Any]:
-    """Yield the operators behind an output, the nearest first."""
-    waiting = [output]
-    for name in waiting:
-        if name in nodes:
-            yield nodes[name]
-            waiting += [each for each in dict.fromkeys(nodes[name].input) if each not in waiting]

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.drafting.columns import InputLayout
-from fairchain.drafting.guesses import Guess, listed
+from fairchain.drafting.guesses import Guess
 from fairchain.drafting.labels import OutputReading
 from fairchain.drafting.signature import OpenedModel
 from fairchain.errors import DataError, InputError, ModelError
-from fairchain.messages import shown
+from fairchain.messages import listed, shown
 from fairchain.models import Model
 from fairchain.spec import CategoryFeature, Difference, Spec
 from fairchain.spec.schema import Population
@@ -79,8 +79,8 @@ def balanced(confusion: NDArray[np.int64]) -> float:
 
 def spec_of(layout: InputLayout, reading: OutputReading, population: Population) -> Spec:
     """Return a spec that suffices to load a model; its property is a placeholder."""
-    asked = Difference(protected=(layout.features[0].name,), threshold=0.1)
-    return Spec(model=reading.model, described=layout.features, property=asked, population=population)
+    placeholder = Difference(protected=(layout.features[0].name,), threshold=0.1)
+    return Spec(model=reading.model, described=layout.features, property=placeholder, population=population)
 
 
 def best_encoding(
@@ -112,20 +112,30 @@ def best_encoding(
 def _tried(
     table: RawTable, model: OpenedModel | None, layout: InputLayout, reading: OutputReading, population: Population
 ) -> EncodingTrial:
-    people = encode_rows(table, spec_of(layout, reading, population))
-    rows = _spread(len(people.values), MOST_ROWS)
-    answers = None if people.recorded is None else people.recorded[rows].astype(np.int64)
+    rows = encode_rows(table, spec_of(layout, reading, population))
+    spread = _spread(len(rows.values), MOST_ROWS)
+    answers = None if rows.recorded is None else rows.recorded[spread].astype(np.int64)
     loaded = None
     if model is not None:
         if reading.model.decision == "logit" and not reading.given:
-            reading = _logit_or_probability(model, layout, reading, population, people.values[rows])
+            # A column of scores: one below 0 or above 1 shows that they are logits.
+            logits = False
+            for cut, outside in ((1.0, 1), (-float(np.finfo(np.float32).tiny), 0)):
+                tried = OutputReading(msgspec.structs.replace(reading.model, decision_threshold=cut))
+                answers = _predicted(model.load(spec_of(layout, tried, population)), rows.values[spread])
+                logits = logits or bool((answers == outside).any())
+            reading = (
+                reading.decided("logit", "Some scores are below 0 or above 1, so they are not probabilities.")
+                if logits
+                else reading.decided("probability", "Guess: all scores are between 0 and 1: probabilities.")
+            )
         loaded = model.load(spec_of(layout, reading, population))
-        answers = _predicted(loaded, people.values[rows])
-    truth = None if people.truth is None else people.truth.astype(np.int64)
+        answers = _predicted(loaded, rows.values[spread])
+    truth = None if rows.truth is None else rows.truth.astype(np.int64)
     counts = None
     if truth is not None and answers is not None:
-        counts = _confusion(truth[rows], answers, len(reading.model.labels))
-    return EncodingTrial(layout, reading, people.values, truth, people.dropped, counts, loaded)
+        counts = _confusion(truth[spread], answers, len(reading.model.labels))
+    return EncodingTrial(layout, reading, rows.values, truth, rows.dropped, counts, loaded)
 
 
 def _confusion(truth: NDArray[np.int64], answers: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
@@ -134,28 +144,13 @@ def _confusion(truth: NDArray[np.int64], answers: NDArray[np.int64], labels: int
 
 
 def _spread(count: int, most: int) -> NDArray[np.int64]:
-    """Return rows spread over the whole table."""
+    """Return the indices of rows spread over the whole table."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _predicted(model: Model, values: NDArray[np.float64]) -> NDArray[np.int64]:
     parts = [model.predict(part.astype(model.dtype)) for part in np.array_split(values, len(values) // 4096 + 1)]
     return np.concatenate(parts).astype(np.int64)
-
-
-def _logit_or_probability(
-    model: OpenedModel,
-    layout: InputLayout,
-    reading: OutputReading,
-    population: Population,
-    values: NDArray[np.float64],
-) -> OutputReading:
-    """Return whether one column of scores is a logit or a probability: a score below 0 or above 1 decides."""
-    for cut, outside in ((1.0, 1), (-float(np.finfo(np.float32).tiny), 0)):
-        tried = OutputReading(msgspec.structs.replace(reading.model, decision_threshold=cut))
-        if (_predicted(model.load(spec_of(layout, tried, population)), values) == outside).any():
-            return reading.decided("logit", "Some scores lie below 0 or above 1, so they are no probabilities.")
-    return reading.decided("probability", "Guess: all scores lie between 0 and 1, so they are probabilities.")
 
 
 def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:

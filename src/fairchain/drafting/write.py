@@ -81,16 +81,12 @@ def _fields(part: Any, folder: str | Path | None = None) -> dict[str, Any]:
         if entry is not None and (name not in usual or usual[name] != entry)
     }
     if "path" in kept and folder is not None:
-        kept["path"] = _seen_from(Path(folder), kept["path"])
+        try:
+            path = Path(os.path.relpath(os.path.realpath(kept["path"]), os.path.realpath(folder)))
+        except ValueError:  # on another drive
+            path = Path(kept["path"]).absolute()
+        kept["path"] = path.as_posix()
     return kept
-
-
-def _seen_from(folder: Path, path: str) -> str:
-    """Return a path relative to the folder, with links resolved; an absolute one on another drive."""
-    try:
-        return Path(os.path.relpath(os.path.realpath(path), os.path.realpath(folder))).as_posix()
-    except ValueError:
-        return Path(path).absolute().as_posix()
 
 
 def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
@@ -112,25 +108,19 @@ def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
 def _feature(draft: Draft, feature: Any) -> Iterator[str]:
     for text in draft.about(f"feature.{feature.name}"):
         yield from comment(text)
-    for name, entry in _ordered(_fields(feature)).items():
+    fields = _fields(feature)
+    # Name and kind first, groups last.
+    for name, entry in sorted(fields.items(), key=lambda item: {"name": 0, "kind": 1, "groups": 3}.get(item[0], 2)):
         for text in draft.about(f"feature.{feature.name}.{name}"):
             yield from comment(text)
         yield f"{key(name)} = {value(entry)}"
-
-
-def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with name and kind first, groups last."""
-    first = {name: fields[name] for name in ("name", "kind") if name in fields}
-    last = {name: fields[name] for name in ("groups",) if name in fields}
-    return first | {name: entry for name, entry in fields.items() if name not in (*first, *last)} | last
 
 
 def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:
     """Write the file atomically; an existing file is kept unless `force` is true."""
     path = Path(path)
     must_be_free(path, force=force)
-    text = write_spec(draft, path.parent)
-    place({path: text.encode()})
+    place({path: write_spec(draft, path.parent).encode()})
 
 
 def must_be_free(path: Path, *, force: bool = False) -> None:
@@ -140,7 +130,7 @@ def must_be_free(path: Path, *, force: bool = False) -> None:
     if path.is_dir() or not path.parent.is_dir():
         raise SpecError(f"{path}: cannot be written; name a file in a folder that exists")
     if path.exists() and not force:
-        raise SpecError(f"{path}: exists already; give another name with -o, or --force to overwrite it")
+        raise SpecError(f"{path}: exists already; give another name with --output, or --force to overwrite it")
 
 
 def value(item: Any) -> str:
@@ -152,7 +142,8 @@ def value(item: Any) -> str:
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, str):
-        return '"' + "".join(_letter(letter) for letter in item) + '"'
+        letters = (c if c.isprintable() and c not in _SHORT else _SHORT.get(c, f"\\U{ord(c):08X}") for c in item)
+        return f'"{"".join(letters)}"'
     if isinstance(item, int | float):
         return repr(item)
     if isinstance(item, Mapping):
@@ -165,12 +156,6 @@ def value(item: Any) -> str:
 def key(name: str) -> str:
     """Return a key, in quotes if it needs them."""
     return name if _BARE.fullmatch(name) else value(name)
-
-
-def _letter(letter: str) -> str:
-    if letter in _SHORT:
-        return _SHORT[letter]
-    return letter if letter.isprintable() else f"\\U{ord(letter):08X}"
 
 
 def comment(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Why two groups are treated differently: how much of the gap goes through each feature and each neuron."""
+"""Explaining: the effect of every feature and every neuron on the gap between two groups."""
 
 from fairchain.explaining.explainer import explain
 from fairchain.explaining.result import Explanation, Influence

@@ -1,35 +1,41 @@
-"""What is explained: a network that can be looked into and cut, the people it is shown, and their groups."""
+"""What an explanation needs besides the case: a network that can be cut, and inputs drawn for every group by itself.
+
+Of a table a round shows one row of each group, drawn with replacement; where individuals are compared, every row is
+shown as every group instead. The results are about these rows, also where they are a sample of a larger population.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from fairchain.errors import ModelError, SpecError
-from fairchain.explaining.row_population import RowPopulation
-from fairchain.models import Limits, OnnxModel
+from fairchain.errors import DataError, ModelError, SpecError
+from fairchain.models import OnnxModel
+from fairchain.populations import Population, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
-from fairchain.prepare import Case, gather, read_question
-from fairchain.spec import Group, Individual, Marginals, Ratio, Spec, Table
-from fairchain.spec.seeds import Seed
-from fairchain.tables import TableRows, encode_rows, read_table
+from fairchain.prepare import Case, group_population
+from fairchain.spec import Group, Individual, Spec, Table
+from fairchain.spec.subgroups import subgroups_of_groups
+from fairchain.statements import rows_phrase
+from fairchain.tables import TableRows
 
-# Chunks of people, far from those that verdicts and chains are counted on: a pilot, the people, and the donors whose
-# activations are lent to them, each of a group that is drawn too.
-PEOPLE, PILOT, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
+Values = NDArray[np.floating]
+# Addresses of chunks, far from those that verdicts and chains draw: the counted inputs, a pilot, and the donors whose
+# activations replace those of the inputs, with the group of each donor.
+INPUTS, PILOT, DONORS, DONOR_GROUPS = (2**42 + part * 2**40 for part in range(4))
 # Rounds in a chunk: fewer where there are many groups, so that a chunk fits into memory.
 CHUNK, MOST_ROWS, FEWEST = 4096, 2**16, 256
 
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """Two groups, as numbers, and the label whose probabilities are compared; None for any change of the decision."""
+    """Two groups, by number, and the label whose rates are compared.
+
+    `changes`: decisions that differ are counted in either direction; with `any_label` for every label.
+    """
 
     more: int
     less: int
@@ -38,7 +44,7 @@ class ComparedPair:
     any_label: bool = False
 
     def values(self, labels: NDArray[np.integer]) -> NDArray[np.int8]:
-        """What a round counts, -1, 0 or 1, from the labels of the two groups, (2, rounds); its mean is the gap."""
+        """Return the value of each round, -1, 0 or 1, from the labels, (2, rounds); the mean is the gap."""
         if self.any_label:
             changes: NDArray[np.int8] = (labels[0] != labels[1]).astype(np.int8)
             return changes
@@ -49,109 +55,166 @@ class ComparedPair:
 
 @dataclass(frozen=True, eq=False)
 class EffectContext:
-    """The network, the people, and the groups that are compared.
+    """A case whose network can be cut, with the population and the groups that are explained.
 
-    `shares` are those of each group among all people, `rows` the people of a table if one was given.
+    Parameters
+    ----------
+    case, model
+        The case, and its network.
+    population, groups
+        The population draws for every group; of a table it draws rows, and groups without rows are left out.
+    shares
+        (groups,): probability of each group among these groups; equal where it is unknown.
+    rows
+        Rows in which witnesses are searched.
     """
 
-    spec: Spec
+    case: Case
     model: OnnxModel
-    population: Any
+    population: Population
     groups: tuple[Group, ...]
     shares: NDArray[np.float64]
     rows: TableRows | None
-    seed: Seed
+
+    @property
+    def spec(self) -> Spec:
+        """The question."""
+        return self.case.spec
 
     @property
     def chunk(self) -> int:
-        """Rounds in a chunk: a matter of the question alone, never of the workers."""
+        """Rounds in a chunk: it depends on the question alone, not on the workers."""
         return max(FEWEST, min(CHUNK, MOST_ROWS // len(self.groups)))
 
     @property
     def outcomes(self) -> tuple[int, ...]:
-        """The labels that are looked at; of two labels one is enough for a difference."""
-        labels, asked = self.spec.model.labels, self.spec.property
-        if asked.outcome is not None:
-            return (labels.index(asked.outcome),)
-        one = len(labels) == 2 and not isinstance(asked, Ratio | Individual)
-        return (1,) if one else tuple(range(len(labels)))
+        """The labels that are counted: those of the comparison, or all where any change of a decision counts."""
+        return self.case.comparison.outcomes or tuple(range(len(self.spec.model.labels)))
 
-    def people(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
-        """The people of a chunk as each group in turn; each array is valid until the next."""
-        rounds = self.population.rounds(self.seed.value, chunk, count)
+    def inputs(self, chunk: int, count: int) -> Iterator[NDArray[np.floating]]:
+        """Yield the inputs of a chunk as each group in turn; each array is valid until the next."""
+        rounds = self.population.rounds(self.case.seed.value, chunk, count)
         for group in range(len(self.groups)):
             yield rounds.show(group)
 
     def donors(self, chunk: int, count: int) -> NDArray[np.floating]:
-        """One more person for each round of a chunk, of any group: as likely as its share of all people."""
-        words = Address(self.seed.value, DONOR_GROUPS + chunk).halfwords(2 * count)
+        """Draw one more input for each round of a chunk, of a random group by the groups' shares."""
+        words = Address(self.case.seed.value, DONOR_GROUPS + chunk).halfwords(2 * count)
         edges = np.cumsum(self.shares)[:-1]
         group = np.searchsorted(edges, unit_reals(words[:count], words[count:]), side="right")
-        chosen: NDArray[np.floating] | None = None
-        for number, people in enumerate(self.people(DONORS + chunk, count)):
-            chosen = people.copy() if chosen is None else chosen
-            chosen[group == number] = people[group == number]
-        assert chosen is not None
+        shown = self.inputs(DONORS + chunk, count)
+        chosen = next(shown).copy()
+        for number, inputs in enumerate(shown, start=1):
+            chosen[group == number] = inputs[group == number]
         return chosen
 
 
-def context_of(
-    model: Any,
-    spec: Spec | str | Path,
-    *,
-    table: Any = None,
-    population: Callable[..., Any] | None = None,
-    seed: int | None = None,
-    delta: float | None = None,
-    limits: Limits | None = None,
-) -> EffectContext:
-    """Prepare what is explained; a table that the population is not about is used for witnesses only."""
-    question = read_question(spec, guarantee__seed=seed, guarantee__delta=delta)
-    own = isinstance(question.population, Table | Marginals)
-    _must_be_possible(question, table)
-    case = gather(model, question, table=table if own else None, population=population, limits=limits, draw="groups")
-    return context_from(case, None if own or table is None else _rows_of_witnesses(case.spec, table))
+def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
+    """Return the context of a case; `witnesses` are rows to search witnesses in, by default those of the case."""
+    check_explainable(case.spec)
+    model = case.model
+    if not isinstance(model, OnnxModel):
+        assert model is not None
+        raise ModelError(f"{model.name}: only a network that onnxruntime runs can be explained; {model.note}")
+    population: Population
+    if isinstance(case.spec.population, Table):
+        population = rows = RowPopulation(case, model.dtype)
+        groups = rows.groups
+    else:
+        population, groups = group_population(case), case.groups
+    known = population.shares()
+    total = float(sum(known)) if known is not None else 0.0
+    shares = np.array(known, float) / total if total else np.full(len(groups), 1 / len(groups))
+    return EffectContext(case, model, population, groups, shares, case.rows if witnesses is None else witnesses)
 
 
-def context_from(case: Case, witnesses: TableRows | None = None) -> EffectContext:
-    """Return what is explained about a case that draws for groups.
-
-    Parameters
-    ----------
-    case
-        As `gather` or `case_of` return it with `draw="groups"`.
-    witnesses
-        Rows to look for witnesses in; by default those of the case.
-    """
-    asked, loaded = case.spec, case.model
-    _must_be_possible(asked, None)
-    if not isinstance(loaded, OnnxModel):
-        assert loaded is not None
-        raise ModelError(f"{loaded.name}: only a network that onnxruntime runs can be looked into; {loaded.note}")
-    drawn = RowPopulation(case, loaded.dtype) if isinstance(asked.population, Table) else case.population
-    groups = drawn.groups if isinstance(drawn, RowPopulation) else case.groups
-    rows = case.rows if witnesses is None else witnesses
-    return EffectContext(asked, loaded, drawn, groups, _shares(drawn, len(groups)), rows, case.seed)
-
-
-def _must_be_possible(spec: Spec, table: Any) -> None:
+def check_explainable(spec: Spec) -> None:
+    """Raise a SpecError where there is no network, or where true labels are needed and unknown."""
     if getattr(spec.population, "prediction", None) is not None:
         raise SpecError("population.prediction: recorded decisions have no network that could be explained; remove it")
-    if table is not None and spec.text is not None:
-        raise SpecError("a table of people was given, and the network reads texts; leave --data (table=...) out")
     parity = getattr(spec.property, "criterion", "demographic_parity") == "demographic_parity"
     if not parity and not isinstance(spec.population, Table):
         raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')
 
 
-def _rows_of_witnesses(spec: Spec, table: Any) -> TableRows:
-    """Return rows of a table that the population is not about; those with missing values are left out."""
-    population = Table(reading="population", drop_missing=True)
-    return encode_rows(read_table(table), msgspec.structs.replace(spec, population=population))
+class RowPopulation(Population):
+    """The rows of a table, with equal weight in each group; groups without rows are left out.
+
+    Parameters
+    ----------
+    case
+        About the rows of a table.
+    dtype
+        Of the feature values.
+    """
+
+    def __init__(self, case: Case, dtype: DTypeLike) -> None:
+        spec, rows = case.spec, case.rows
+        assert rows is not None
+        assert case.concerned is not None
+        assert case.members is not None
+        labelled = _with_true_label(rows, spec)
+        masks = case.members & labelled
+        sizes = masks.sum(axis=1)
+        kept = np.flatnonzero(sizes).tolist()
+        if len(kept) < 2:
+            raise DataError(f"{rows.source}: {len(kept)} groups have at least 1 row, and two are needed")
+        self.groups: tuple[Group, ...] = tuple(case.groups[number] for number in kept)
+        self._sizes = tuple(float(sizes[number]) for number in kept)
+        super().__init__(subgroups_of_groups(self.groups), rows.values.shape[1], dtype)
+        values = rows.values.astype(dtype)
+        phrase = rows_phrase(len(rows.values), rows.source, exact=True, given=spec.property.given)
+        if isinstance(spec.property, Individual):
+            concerned = values[case.concerned & labelled]
+            self._tables = [_shown_as(concerned, spec, group, rows.source) for group in self.groups]
+            self._phrase = f"{phrase}, each as every group"
+        else:
+            self._tables = [values[masks[number]] for number in kept]
+            self._phrase = f"{phrase}, those of a group with equal weight"
+
+    def __str__(self) -> str:
+        return self._phrase
+
+    def shares(self) -> tuple[float, ...]:
+        """Return the number of rows of each group."""
+        return self._sizes
+
+    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
+        """Draw `count` rounds at an address: a place between 0 and 1 for each round, the same for all groups."""
+        words = address.halfwords(2 * count)
+        places = unit_reals(words[:count], words[count:])
+
+        def show(subgroup: int) -> Values:
+            table = self._tables[subgroup]
+            chosen: Values = table[(places * len(table)).astype(np.int64)]
+            return chosen
+
+        return Rounds(show)
 
 
-def _shares(population: Any, groups: int) -> NDArray[np.float64]:
-    """The share of each group among all people of the groups; where it is not known, all the same."""
-    shares = population.shares()
-    total = float(sum(shares)) if shares is not None else 0.0
-    return np.array(shares, float) / total if total else np.full(groups, 1 / groups)
+def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
+    """Return all rows with the protected features of a group."""
+    names = [feature.name for feature in spec.features]
+    shown = values.copy()
+    for protected, domain in zip(spec.property.protected, group.domains, strict=True):
+        if domain.size != 1:
+            raise DataError(
+                f'{source}: group "{group.name}" has several values, and a row can be shown with one only; '
+                f'give "{protected}" groups of single values'
+            )
+        shown[:, names.index(protected)] = domain.low
+    return shown
+
+
+def _with_true_label(rows: TableRows, spec: Spec) -> NDArray[np.bool_]:
+    """Return (rows,): whether a row has the true label that the criterion conditions on; True where it has none."""
+    criterion = getattr(spec.property, "criterion", "demographic_parity")
+    if criterion == "demographic_parity":
+        return np.ones(len(rows.values), bool)
+    if criterion != "equal_opportunity" or spec.property.outcome is None or rows.truth is None:
+        raise SpecError(
+            f'property.criterion: "{criterion}" compares several true labels at once; to explain one of them write '
+            'criterion = "equal_opportunity" and outcome = "..."'
+        )
+    labelled: NDArray[np.bool_] = rows.truth == spec.model.labels.index(spec.property.outcome)
+    return labelled

@@ -1,6 +1,7 @@
 """From counts to intervals: of effects on the gap, and of the paper's sensitivity (docs/mathematics.md, "Explaining").
 
-Each family of intervals, effects and sensitivities, holds together with probability 1 - delta.
+Each family of intervals, effects and sensitivities, holds jointly with probability 1 - delta. Also how far the two
+measures rank the units alike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.effect_counts import MOST_PAIRED, STEPS, Look
+from fairchain.explaining.effect_counts import MOST_PAIRED, STEPS, EffectCounts
+from fairchain.explaining.result import Agreement
 from fairchain.statistics import Interval, Tally
 from fairchain.statistics.e_values import growth, log_wealth
 from fairchain.statistics.intervals import bisect, largest_above, probability_any_time
@@ -21,10 +23,12 @@ Counts = NDArray[np.int64]
 # At the end of a range there is nothing left to lose, and no stake: bisection starts, and stays, this far inside.
 INSIDE, NEAREST = 1e-9, 1e-12
 SIGNS = np.array([-1.0, 0.0, 1.0])
+# Units whose rankings are compared, and the difference below which two values are a tie by rounding.
+TOP, SAME = 10, 1e-12
 
 
 def mean_bounds(counts: Counts, values: Floats, low_level: float, high_level: float) -> tuple[Floats, Floats]:
-    """Bounds of means of rounds that take some `values`, from (..., values) counts.
+    """Return bounds of means of rounds that take some `values`, from (..., values) counts.
 
     They hold at every time; each fails with probability at most its level.
     """
@@ -32,79 +36,73 @@ def mean_bounds(counts: Counts, values: Floats, low_level: float, high_level: fl
     middle = np.clip(counts @ values / np.maximum(counts.sum(axis=-1), 1), least + INSIDE, most - INSIDE)
 
     def too_small(mean: Floats) -> NDArray[np.bool_]:
-        return log_wealth(counts, growth(values - mean[..., None], np.maximum(mean - least, NEAREST))) >= -math.log(
-            low_level
-        )
+        wealth = log_wealth(counts, growth(values - mean[..., None], np.maximum(mean - least, NEAREST)))
+        return wealth >= -math.log(low_level)
 
     def too_large(mean: Floats) -> NDArray[np.bool_]:
-        return log_wealth(counts, growth(mean[..., None] - values, np.maximum(most - mean, NEAREST))) >= -math.log(
-            high_level
-        )
+        wealth = log_wealth(counts, growth(mean[..., None] - values, np.maximum(most - mean, NEAREST)))
+        return wealth >= -math.log(high_level)
 
     low = bisect(too_small, middle, np.full(middle.shape, least))
     high = bisect(too_large, middle, np.full(middle.shape, most))
     return low, high
 
 
-def effects(look: Look, delta: float) -> tuple[Interval, ...]:
-    """For each unit by how much the gap g of the pair shrinks when it becomes g': g - |g'|.
+def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
+    """Return for each unit by how much the gap g of the pair shrinks when it becomes g': g - |g'|.
 
-    That is the smaller one of g - g' and g + g', both means of rounds. Below, only the one that is smaller can fail;
-    above, either can.
+    That is the smaller one of g - g' and g + g', both means of rounds. Of the lower bounds only that of the smaller
+    mean can fail; of the upper bounds either can.
     """
-    units, values = len(look.minus), STEPS.astype(float)
-    both = np.stack([look.minus, look.plus])
+    units, values = len(counts.minus), STEPS.astype(float)
+    both = np.stack([counts.minus, counts.plus])
     low, high = mean_bounds(both, values, delta / (2 * units), delta / (4 * units))
-    estimate = (both @ values / look.rounds).min(axis=0)
+    estimate = (both @ values / counts.rounds).min(axis=0)
     return tuple(
         Interval(float(e), float(a), float(b))
         for e, a, b in zip(estimate, low.min(axis=0), high.min(axis=0), strict=True)
     )
 
 
-def remaining(look: Look) -> Floats:
-    """The gap of the pair under each intervention, as estimated."""
-    left: Floats = (look.plus - look.minus) @ STEPS / (2 * look.rounds)
-    return left
+def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
+    """Return the gap of the pair as it is; each bound takes a third of delta, and `largest_gap` the last third."""
+    low, high = mean_bounds(counts.now, SIGNS, delta / 3, delta / 3)
+    return Interval(float(counts.now @ SIGNS / counts.rounds), float(low), float(high))
 
 
-def gap_of_pair(look: Look, delta: float) -> Interval:
-    """The gap of the pair as it is; each bound takes a third of delta, and the last is that of `largest_gap`."""
-    low, high = mean_bounds(look.now, SIGNS, delta / 3, delta / 3)
-    return Interval(float(look.now @ SIGNS / look.rounds), float(low), float(high))
+def largest_gap(counts: EffectCounts, pair: Interval, delta: float) -> Interval:
+    """Return the largest gap over all pairs of groups and outcomes.
 
-
-def largest_gap(look: Look, pair: Interval, delta: float) -> Interval:
-    """The largest gap over all pairs of groups and outcomes.
-
-    From below by the pair, which was chosen before these rounds; from above by the bound of every pair, of which only
-    the largest gap's own can fail.
+    The lower bound is that of the pair, which was chosen before these rounds; the upper bound is the largest over all
+    pairs, of which only that of the largest gap can fail.
     """
-    groups = look.together.shape[1]
-    tally = Tally.of_batch(look.rounds, look.together, range(groups), groups)
+    groups = counts.together.shape[1]
+    tally = Tally.of_batch(counts.rounds, counts.together, range(groups), groups)
     high = largest_above(tally, np.ones(tally.both.shape, bool), math.log(3 / delta))
     return Interval(float(tally.gaps.max()), max(pair.low, 0.0), max(high, pair.high))
 
 
-def sensitivities(look: Look, sizes: Sequence[int], shares: Floats, delta: float) -> tuple[Interval, ...]:
-    """The paper's sensitivity of each unit, whose states stand one after another in the counts.
+def sensitivities(counts: EffectCounts, sizes: Sequence[int], shares: Floats, delta: float) -> tuple[Interval, ...]:
+    """Return the paper's sensitivity of each unit; `sizes` are the numbers of states, one unit after another.
 
     It is the sum over states of P(state and label) times the largest difference of P(state | group) between groups.
     Of each state's share of delta one half goes to the first factor, and the other half to the second.
     """
     level = delta / sum(sizes)
-    low, high = probability_any_time(look.joint, np.full(look.joint.shape, look.rounds), level / (2 * len(shares)))
-    joint = np.stack([look.joint @ shares / look.rounds, low @ shares, np.minimum(high @ shares, 1.0)])
-    ends = joint * np.stack(spreads(look.states, look.rounds, level / 2))
+    low, high = probability_any_time(
+        counts.joint, np.full(counts.joint.shape, counts.rounds), level / (2 * len(shares))
+    )
+    joint = np.stack([counts.joint @ shares / counts.rounds, low @ shares, np.minimum(high @ shares, 1.0)])
+    ends = joint * np.stack(spreads(counts.states, counts.rounds, level / 2))
     totals = np.add.reduceat(ends, np.cumsum([0, *sizes[:-1]]), axis=1)
     return tuple(Interval(*map(float, total)) for total in totals.T)
 
 
 def spreads(together: Counts, rounds: int, level: float) -> tuple[Floats, Floats, Floats]:
-    """The largest difference of P(state | group) between two groups, with bounds, from (states, groups, groups) counts.
+    """Return the largest difference of P(state | group) between two groups: estimate, lower and upper bound, (states,).
 
-    A pair of groups bounds it from above at `level / 2`, and only the widest pair's own bound can fail; from below all
-    pairs share the other half.
+    The counts are (states, groups, groups). Each pair of groups has an upper bound at `level / 2`, of which only that
+    of the widest pair can fail; the lower bounds of all pairs share the other half.
     """
     own = together.diagonal(axis1=1, axis2=2)
     estimate = (own.max(axis=1) - own.min(axis=1)) / rounds
@@ -121,10 +119,10 @@ def spreads(together: Counts, rounds: int, level: float) -> tuple[Floats, Floats
 
 
 def _front(only: Counts, groups: int) -> Counts:
-    """(pairs, 2): how often only the first of two groups, and only the second, was in a state.
+    """Return (pairs, 2): how often only the first of two groups, and only the second, was in a state.
 
-    Only pairs that no other surpasses, with more of the first and less of the second: bounds grow with the first
-    and fall with the second, so the largest are among these.
+    The pairs are those that no other dominates with more of the first and less of the second: bounds grow with the
+    first and fall with the second, so the largest bounds are among these.
     """
     off = ~np.eye(groups, dtype=bool)
     pairs = np.unique(np.stack([only[off], only.T[off]], axis=1), axis=0)
@@ -133,3 +131,36 @@ def _front(only: Counts, groups: int) -> Counts:
     kept = np.concatenate([[True], pairs[1:, 1] < least[:-1]])
     chosen: Counts = pairs[kept]
     return chosen
+
+
+def agreement(first: Sequence[float], second: Sequence[float], top: int = TOP) -> Agreement:
+    """Return how far two measures of the same units agree: Kendall's tau-b, Spearman's rho, and the common leaders.
+
+    >>> agreement([3, 2, 1], [30, 20, 10], top=2)
+    Agreement(kendall=1.0, spearman=1.0, top=2, common=2)
+    """
+    both = np.asarray([first, second], float)
+    top = min(top, both.shape[1])
+    leading = [set(np.argsort(-values, kind="stable")[:top].tolist()) for values in both]
+    return Agreement(_kendall(*both), _correlation(*map(_ranks, both)), top, len(leading[0] & leading[1]))
+
+
+def _kendall(one: Floats, other: Floats) -> float | None:
+    """Return concordant minus discordant pairs, relative to the pairs without ties; None if all tie."""
+    signs = [np.sign(np.where(np.abs(d := v[:, None] - v) > SAME, d, 0)).astype(np.int8) for v in (one, other)]
+    alike = int((signs[0] * signs[1]).sum(dtype=np.int64))
+    untied = [int(np.abs(sign).sum(dtype=np.int64)) for sign in signs]
+    return alike / math.sqrt(untied[0] * untied[1]) if all(untied) else None
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return ranks; equal values share their mean rank."""
+    _, place, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[place]
+
+
+def _correlation(one: Floats, other: Floats) -> float | None:
+    one, other = one - one.mean(), other - other.mean()
+    scale = float(np.sqrt((one @ one) * (other @ other)))
+    return float(one @ other) / scale if scale else None

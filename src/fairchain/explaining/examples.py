@@ -1,6 +1,6 @@
-"""People to look at: shown as two groups, the same in everything else, and decided differently.
+"""Counterfactual pairs to read: inputs shown as two groups, equal in everything else, and decided differently.
 
-Rows of a table come first if there is one; then people who were drawn, the nearest to a row of it first.
+Rows of a table come first if there is one; then drawn inputs, the nearest to a row of it first.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.explaining.context import PEOPLE, ComparedPair, EffectContext
+from fairchain.explaining.context import INPUTS, ComparedPair, EffectContext
 from fairchain.explaining.result import Example
 from fairchain.spec import CategoryFeature, Group, domain_of
 from fairchain.text import lexicon_of
@@ -16,41 +16,40 @@ from fairchain.verification.witnesses import unprotected
 
 Values = NDArray[np.floating]
 MOST, SEARCH = 5, 4096
-# Rows of a table that are looked at, and drawn people whose nearest row is looked for.
+# Rows of a table that are searched, and drawn inputs whose nearest row is searched.
 MOST_ROWS, MOST_DRAWN = 100_000, 200
 
 
-def examples(case: EffectContext, question: ComparedPair) -> tuple[Example, ...]:
-    """A few people who are decided differently as the two groups of the question."""
-    found = _real(case, question) if case.rows is not None else []
+def examples(context: EffectContext, pair: ComparedPair) -> tuple[Example, ...]:
+    """Return a few inputs that are decided differently as the two groups of the pair."""
+    found = _real(context, pair)
     if len(found) < MOST:
-        found += _drawn(case, question, MOST - len(found))
+        found += _drawn(context, pair, MOST - len(found))
     return tuple(found)
 
 
-def _real(case: EffectContext, question: ComparedPair) -> list[Example]:
-    """Rows of the table that are decided differently as one group and as the other."""
-    assert case.rows is not None
-    values = case.rows.values[:MOST_ROWS]
-    if np.isnan(values).any():  # a feature whose frequencies are stated is not in the table
+def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
+    """Return rows of the table that are decided differently as one group and as the other."""
+    # A feature whose frequencies are stated is missing in the table.
+    if context.rows is None or np.isnan(context.rows.values[:MOST_ROWS]).any():
         return []
-    pair = [case.groups[question.more], case.groups[question.less]]
-    shown = [_as(case, values, group) for group in pair]
-    # A row that is in neither group would be changed on both sides, and nobody real would be left.
+    values = context.rows.values[:MOST_ROWS]
+    shown = [_as(context, values, context.groups[group]) for group in (pair.more, pair.less)]
+    # A row of neither group would be changed on both sides, and no real row would remain.
     real = np.flatnonzero((shown[0] == values).all(axis=1) | (shown[1] == values).all(axis=1))
-    people = np.stack([one[real] for one in shown]).astype(case.model.dtype)
-    labels = _labels(case, people)
+    inputs = np.stack([one[real] for one in shown]).astype(context.model.dtype)
+    labels, flips = _flips(context, pair, inputs)
     return [
-        _example(case, question, people[:, row], labels[:, row], int(case.rows.numbers[real[row]]), 0.0)
-        for row in _flips(question, labels)[:MOST].tolist()
+        _example(context, pair, inputs[0, row], labels[:, row], int(context.rows.numbers[real[row]]), 0.0)
+        for row in flips[:MOST].tolist()
     ]
 
 
-def _as(case: EffectContext, values: Values, group: Group) -> Values:
-    """Everybody as a group: with their own protected values if these belong to it, else with its middle one."""
-    names = [feature.name for feature in case.spec.features]
+def _as(context: EffectContext, values: Values, group: Group) -> Values:
+    """Return all rows as a group: with their own protected values if these belong to it, else with its middle one."""
+    names = [feature.name for feature in context.spec.features]
     shown = values.copy()
-    for protected, domain in zip(case.spec.property.protected, group.domains, strict=True):
+    for protected, domain in zip(context.spec.property.protected, group.domains, strict=True):
         column = shown[:, names.index(protected)]
         middle = (domain.low + domain.high) / 2 if domain.real else (domain.low + domain.high) // 2
         middle = domain.points[len(domain.points) // 2] if domain.points else middle
@@ -58,74 +57,63 @@ def _as(case: EffectContext, values: Values, group: Group) -> Values:
     return shown
 
 
-def _drawn(case: EffectContext, question: ComparedPair, most: int) -> list[Example]:
-    """People of the first rounds; two groups may show different people, and these are left out."""
-    shown = [people.copy() for people in case.people(PEOPLE, min(SEARCH, case.chunk))]
-    people = np.stack([shown[question.more], shown[question.less]])
-    labels = _labels(case, people)
-    protected = case.spec.property.protected
-    columns = [place for place, feature in enumerate(case.spec.features) if feature.name not in protected]
-    if case.spec.text is not None:
-        # One text with the terms of each group in it, or texts that have nothing to do with each other.
-        same = np.full(people.shape[1], getattr(case.population, "swapped", False))
+def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> list[Example]:
+    """Return inputs of the first rounds; rounds that show two groups different inputs are left out."""
+    shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(SEARCH, context.chunk))]
+    inputs = np.stack([shown[pair.more], shown[pair.less]])
+    spec, rows = context.spec, context.rows
+    columns = [place for place, each in enumerate(spec.features) if each.name not in spec.property.protected]
+    if spec.text is not None:
+        # One text with the terms of each group in it, or two unrelated texts.
+        same = np.full(inputs.shape[1], getattr(context.population, "swapped", False))
     else:
-        same = (people[0][:, columns] == people[1][:, columns]).all(axis=1)
-    flips = _flips(question, labels)
+        same = (inputs[0][:, columns] == inputs[1][:, columns]).all(axis=1)
+    labels, flips = _flips(context, pair, inputs)
     flips = flips[same[flips]]
-    rows = case.rows
     columns = [] if rows is None else [place for place in columns if not np.isnan(rows.values[0, place])]
     if rows is None or not columns:
-        return [_example(case, question, people[:, row], labels[:, row]) for row in flips[:most].tolist()]
-    near = [(*_nearest(case, people[0, row], columns), row) for row in flips[:MOST_DRAWN].tolist()]
+        return [_example(context, pair, inputs[0, row], labels[:, row]) for row in flips[:most].tolist()]
+    near = [(*_nearest(context, inputs[0, row], columns), row) for row in flips[:MOST_DRAWN].tolist()]
     return [
-        _example(case, question, people[:, row], labels[:, row], int(rows.numbers[place]), distance)
+        _example(context, pair, inputs[0, row], labels[:, row], int(rows.numbers[place]), distance)
         for distance, place, row in sorted(near)[:most]
     ]
 
 
-def _nearest(case: EffectContext, person: Values, columns: list[int]) -> tuple[float, int]:
-    """How far the nearest row of the table is, as a share of each feature's range on average, and which it is."""
-    assert case.rows is not None
-    rows = case.rows.values[:MOST_ROWS]
+def _nearest(context: EffectContext, one: Values, columns: list[int]) -> tuple[float, int]:
+    """Return the distance to the nearest row, the mean over features relative to their ranges, and its place."""
+    assert context.rows is not None
+    rows = context.rows.values[:MOST_ROWS]
     total = np.zeros(len(rows))
     for column in columns:
-        feature, domain = case.spec.features[column], domain_of(case.spec.features[column])
-        off = np.abs(rows[:, column] - person[column])
+        feature, domain = context.spec.features[column], domain_of(context.spec.features[column])
+        off = np.abs(rows[:, column] - one[column])
         total += off > 0 if isinstance(feature, CategoryFeature) else off / max(domain.high - domain.low, 1e-12)
     place = int(total.argmin())
     return float(total[place] / len(columns)), place
 
 
-def _flips(question: ComparedPair, labels: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Who is decided differently: first those who go the way of the gap."""
-    values = question.values(labels)
-    return np.concatenate([np.flatnonzero(values > 0), np.flatnonzero(values < 0)])
-
-
-def _labels(case: EffectContext, people: NDArray[np.floating]) -> NDArray[np.integer]:
-    """(2, rows): the classes of the same people as two groups."""
-    return np.stack([case.model.predict(one) for one in people])
-
-
-def _in_words(case: EffectContext, person: Values) -> dict[str, str | float]:
-    """Somebody besides the protected features, or a text as the first group has it."""
-    text = case.spec.text
-    return unprotected(case.spec, person) if text is None else {text.name: lexicon_of(text).text(person.tolist())}
+def _flips(context: EffectContext, pair: ComparedPair, inputs: Values) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+    """Return the labels, (2, rows), and the rows decided differently, first those in the direction of the gap."""
+    labels = np.stack([context.model.predict(one) for one in inputs])
+    values = pair.values(labels)
+    return labels, np.concatenate([np.flatnonzero(values > 0), np.flatnonzero(values < 0)])
 
 
 def _example(
-    case: EffectContext,
-    question: ComparedPair,
-    person: Values,
+    context: EffectContext,
+    pair: ComparedPair,
+    one: Values,
     labels: NDArray[np.integer],
     row: int | None = None,
     distance: float | None = None,
 ) -> Example:
-    names, classes = case.groups, case.spec.model.labels
+    """Return a witness: the input besides its protected features, or a text as the first group has it."""
+    spec, text = context.spec, context.spec.text
     return Example(
-        (names[question.more].name, names[question.less].name),
-        (classes[int(labels[0])], classes[int(labels[1])]),
-        _in_words(case, person[0]),
+        (context.groups[pair.more].name, context.groups[pair.less].name),
+        (spec.model.labels[int(labels[0])], spec.model.labels[int(labels[1])]),
+        unprotected(spec, one) if text is None else {text.name: lexicon_of(text).text(one.tolist())},
         row,
         distance,
     )

@@ -1,4 +1,4 @@
-"""The front door: a pilot chooses the pair of groups and fits the states, fresh rounds are counted, bounds follow."""
+"""The entry point: a pilot selects the pair of groups and fits the states, fresh rounds are counted, bounds follow."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.explaining.context import PILOT, ComparedPair, EffectContext, context_of
-from fairchain.explaining.effect_bounds import effects, gap_of_pair, largest_gap, remaining, sensitivities
-from fairchain.explaining.effect_counts import EffectCounter, Look
+from fairchain.explaining.context import PILOT, ComparedPair, EffectContext, check_explainable, context_of
+from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, sensitivities
+from fairchain.explaining.effect_counts import STEPS, EffectCounter, EffectCounts
 from fairchain.explaining.examples import examples
-from fairchain.explaining.ranking import agreement
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
-from fairchain.explaining.units import METHODS, Choice, Target, targets_of, wishes_of
+from fairchain.explaining.units import METHODS, Choice, Target, requested_units, targets_of
 from fairchain.explaining.words import word_effects
 from fairchain.models import Limits
 from fairchain.models.inspect.activations import HiddenLayer, Probe
-from fairchain.spec import Individual, Ratio, Spec, Table
+from fairchain.prepare import Case, gather, read_question
+from fairchain.spec import Individual, Marginals, Ratio, Spec, Table
 from fairchain.spec.properties import kind_of
 from fairchain.statements import scope
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally, count_together
+from fairchain.tables import encode_rows, read_table
 from fairchain.verification.record import Pair
 from fairchain.verification.sampler import default_workers, thread_pool
 
 ROUNDS, PILOT_ROUNDS = 20_000, 4096
-# Rounds in which every group is intervened on, for the largest gap that would be left.
-EVERYBODY = 1024
+# Rounds in which every group is intervened on, for the largest gap that remains.
+ALL_GROUPS = 1024
 MOST_ROUNDS = 10**9
 
 
@@ -50,26 +52,26 @@ def explain(
     limits: Limits | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Say which features and neurons the gap between two groups goes through, and how much of it.
+    """Return the effect of every feature and neuron on the gap between two groups.
 
     Parameters
     ----------
     model, spec, population, seed, workers, limits
         As for `verify`; the network must be one that onnxruntime runs.
     units
-        What to look at: "features", "neurons", `capital-gain`, `layer3`, `layer3[2]`; by default everything.
+        Units to intervene on: "features", "neurons", `capital-gain`, `layer3`, `layer3[2]`; by default all.
     rounds
-        People shown to the network, as each group and with each unit intervened on.
+        Inputs that are evaluated as each group and with each unit intervened on.
     method
-        "resample": the unit gets the value that it has for somebody of any group. "mean": it is held at its mean, a
-        category at its most frequent value. By default neurons are resampled, and features too unless they are drawn
-        independently of the group, when they are held.
+        "resample": the unit gets the value that it has for another input, of any group. "mean": it is held at its mean,
+        a category at its most frequent value. By default neurons are resampled, and features are held where they are
+        drawn independently of the group and resampled elsewhere.
     table
-        Rows to look for witnesses in; of a spec about a table, in place of its own.
+        Rows to search witnesses in; of a spec about a table, in place of its own.
     delta
         Instead of the spec's: the probability that some interval of effects misses, and that of sensitivities.
     progress
-        Called with rounds done and wanted.
+        Called with the number of rounds done and requested.
 
     Examples
     --------
@@ -78,61 +80,80 @@ def explain(
     >>> found.pair.outcome, len(found.units)
     ('good', 4)
     """
-    context = context_of(model, spec, table=table, population=population, seed=seed, delta=delta, limits=limits)
-    return explain_context(context, units=units, rounds=rounds, method=method, workers=workers, progress=progress)
+    question = read_question(spec, guarantee__seed=seed, guarantee__delta=delta)
+    check_explainable(question)
+    if table is not None and question.text is not None:
+        raise SpecError("table: the network reads texts, in which a table has no rows; leave --rows (table=...) out")
+    own = isinstance(question.population, Table | Marginals)
+    case = gather(model, question, table=table if own else None, population=population, limits=limits)
+    witnesses = None if own else table
+    return explain_case(
+        case, table=witnesses, units=units, rounds=rounds, method=method, workers=workers, progress=progress
+    )
 
 
-def explain_context(
-    case: EffectContext,
+def explain_case(
+    case: Case,
     *,
+    table: Any = None,
     units: Sequence[str] | None = None,
     rounds: int = ROUNDS,
     method: Choice = "default",
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Explain what `context_of` or `context_from` prepared; the parameters are those of `explain`."""
+    """Explain a case as `prepare` makes it.
+
+    Parameters
+    ----------
+    case
+        Its model must be a network that onnxruntime runs.
+    table
+        Rows to search witnesses in, where the case has none.
+    units, rounds, method, workers, progress
+        As for `explain`.
+    """
     start = time.perf_counter()
     if method not in METHODS:
-        raise SpecError(f'method: there is no "{method}"; there is {", ".join(METHODS)}')
+        raise SpecError(f'method: unknown name "{method}"; expected one of {", ".join(METHODS)}')
     if not 1 <= rounds <= MOST_ROUNDS:
         raise SpecError(f"rounds: found {rounds}; give 1 to {MOST_ROUNDS:,}")
-    wishes, layers = wishes_of(case, units)
-    probe = Probe(case.model, case.spec, [wish.tensor for wish in wishes if wish.tensor is not None])
-    question = _question(case)
-    targets = targets_of(case, wishes, layers, method, *_pilot(case, probe))
-    counter = EffectCounter(case, question, targets, probe)
-    look = _count(counter, case, rounds, workers or default_workers(), progress)
-    return _assemble(case, question, targets, layers, look, method, start)
+    witnesses = None
+    if table is not None:
+        complete = Table(reading="population", drop_missing=True)
+        witnesses = encode_rows(read_table(table), msgspec.structs.replace(case.spec, population=complete))
+    context = context_of(case, witnesses)
+    requests, layers = requested_units(context, units)
+    probe = Probe(context.model, case.spec, [request.tensor for request in requests if request.tensor is not None])
+    pair = _widest_pair(context)
+    pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT, context.chunk)])
+    targets = targets_of(context, requests, layers, method, pilot, probe(pilot)[1])
+    counter = EffectCounter(context, pair, targets, probe)
+    counts = _count(counter, context.chunk, rounds, workers or default_workers(), progress)
+    return _assemble(context, pair, targets, layers, counts, method, start)
 
 
-def _question(case: EffectContext) -> ComparedPair:
-    """The widest pair of groups and its outcome, on a pilot; the rounds that follow know nothing of these people."""
+def _widest_pair(context: EffectContext) -> ComparedPair:
+    """Return the pair of groups with the largest gap on a pilot, whose inputs the counted rounds do not use."""
     labels = np.concatenate(
         [
-            np.stack([case.model.predict(people) for people in case.people(PILOT + chunk, count)])
-            for chunk, count in enumerate(_sizes(PILOT_ROUNDS, case.chunk))
+            np.stack([context.model.predict(inputs) for inputs in context.inputs(PILOT + chunk, count)])
+            for chunk, count in enumerate(_sizes(PILOT_ROUNDS, context.chunk))
         ],
         axis=1,
     )
-    groups, asked = len(case.groups), case.spec.property
-    tally = Tally.of_batch(labels.shape[1], count_together(labels, case.outcomes), range(groups), groups)
+    groups, question, outcomes = len(context.groups), context.spec.property, context.outcomes
+    tally = Tally.of_batch(labels.shape[1], count_together(labels, outcomes), range(groups), groups)
     compared = np.broadcast_to(~np.eye(groups, dtype=bool), tally.only.shape)
-    if not isinstance(asked, Individual):
-        payoff = RATIO if isinstance(asked, Ratio) else DIFFERENCE
+    if not isinstance(question, Individual):
+        payoff = RATIO if isinstance(question, Ratio) else DIFFERENCE
         more, less, outcome = payoff.widest(tally, compared)
-        return ComparedPair(more, less, case.outcomes[outcome])
+        return ComparedPair(more, less, outcomes[outcome])
     flips = tally.only + tally.only.swapaxes(1, 2)
-    flips = flips if asked.outcome is not None else flips.sum(axis=0, keepdims=True)
+    flips = flips if question.outcome is not None else flips.sum(axis=0, keepdims=True)
     _, one, other = map(int, np.unravel_index(int(np.where(compared[:1], flips, -1).argmax()), flips.shape))
     outcome = int(tally.gaps[:, one, other].argmax())
-    return ComparedPair(one, other, case.outcomes[outcome], changes=True, any_label=asked.outcome is None)
-
-
-def _pilot(case: EffectContext, probe: Probe) -> tuple[NDArray[np.floating], dict[str, NDArray[np.floating]]]:
-    """People of all groups, one group after another, and what the network has inside for them."""
-    people = np.concatenate([shown.copy() for shown in case.people(PILOT, case.chunk)])
-    return people, probe(people)[1]
+    return ComparedPair(one, other, outcomes[outcome], changes=True, any_label=question.outcome is None)
 
 
 def _sizes(rounds: int, chunk: int) -> list[int]:
@@ -140,16 +161,17 @@ def _sizes(rounds: int, chunk: int) -> list[int]:
 
 
 def _count(
-    counter: EffectCounter, case: EffectContext, rounds: int, workers: int, progress: Callable[[int, int], None] | None
-) -> Look:
-    """All rounds, chunk by chunk on the workers, added up in their order."""
-    # The first rounds stand in a chunk of their own, so that few of them ask for every group.
-    sizes = [min(EVERYBODY, case.chunk, rounds), *_sizes(rounds - min(EVERYBODY, case.chunk, rounds), case.chunk)]
+    counter: EffectCounter, chunk: int, rounds: int, workers: int, progress: Callable[[int, int], None] | None
+) -> EffectCounts:
+    """Count all rounds, chunk by chunk on the workers, and add the counts in the order of the chunks."""
+    # The first rounds have a chunk of their own, so that only few of them intervene on every group.
+    first = min(ALL_GROUPS, chunk, rounds)
+    sizes = [first, *_sizes(rounds - first, chunk)]
 
-    def work(chunk: int) -> Look:
-        return counter.look(chunk, sizes[chunk], everybody=not chunk)
+    def work(number: int) -> EffectCounts:
+        return counter.count(number, sizes[number], all_groups=number == 0)
 
-    total: Look | None = None
+    total: EffectCounts | None = None
     with thread_pool(workers) as pool:
         for part in (pool.map if pool else map)(work, range(len(sizes))):
             total = part if total is None else total + part
@@ -160,62 +182,62 @@ def _count(
 
 
 def _assemble(
-    case: EffectContext,
-    question: ComparedPair,
+    context: EffectContext,
+    pair: ComparedPair,
     targets: Sequence[Target],
     layers: Sequence[HiddenLayer],
-    look: Look,
+    counts: EffectCounts,
     method: str,
     start: float,
 ) -> Explanation:
-    """Every number with its interval, the units in order."""
-    spec, delta = case.spec, case.spec.guarantee.delta
-    gap = gap_of_pair(look, delta)
-    units = _influences(targets, look, case.shares, delta)
-    words = word_effects(case, question, look.rounds)
-    names = [group.name for group in case.groups]
-    ordered = tuple(sorted(units, key=lambda unit: -unit.effect.estimate))
+    """Return all numbers with their intervals, the units by falling effect."""
+    spec, seed, delta = context.spec, context.case.seed, context.spec.guarantee.delta
+    gap = gap_of_pair(counts, delta)
+    units = _influences(targets, counts, context.shares, delta)
+    words = word_effects(context, pair, counts.rounds)
+    names = [group.name for group in context.groups]
     return Explanation(
-        pair=Pair(names[question.more], names[question.less], spec.model.labels[question.label]),
+        pair=Pair(names[pair.more], names[pair.less], spec.model.labels[pair.label]),
         gap=gap,
-        largest=gap if question.changes else largest_gap(look, gap, delta),
+        largest=gap if pair.changes else largest_gap(counts, gap, delta),
         threshold=spec.property.threshold,
         kind=kind_of(spec),
         inputs=spec.inputs,
-        units=ordered,
+        units=tuple(sorted(units, key=lambda unit: -unit.effect.estimate)),
         layers=_totals(units, layers),
         agreement=agreement([u.effect.estimate for u in units], [u.sensitivity.estimate for u in units]),
-        witnesses=examples(case, question),
+        witnesses=examples(context, pair),
         words=words,
         method=method,
-        rounds=look.rounds,
-        seed=case.seed.value,
-        seed_origin=case.seed.origin,
+        rounds=counts.rounds,
+        seed=seed.value,
+        seed_origin=seed.origin,
         delta=delta,
-        evaluations=look.evaluations,
+        evaluations=counts.evaluations,
         seconds=time.perf_counter() - start,
-        population=str(case.population),
-        model_sha256=case.model.sha256,
+        population=str(context.population),
+        model_sha256=context.model.sha256,
         statement=(
             f"Each of the {len(units)} effects lies in its interval, all of them together with probability at least "
-            f"1 - {delta:g}, under {case.population}; so do, on their own, the sensitivities"
+            f"1 - {delta:g}, under {context.population}; so do, on their own, the sensitivities"
             f"{' and the words' if words else ''}."
         ),
-        scope=scope(case.model.sha256, case.seed.value, case.seed.origin),
-        notes=_notes(case),
+        scope=scope(context.model.sha256, seed.value, seed.origin),
+        notes=_notes(context),
     )
 
 
 def _influences(
-    targets: Sequence[Target], look: Look, shares: NDArray[np.float64], delta: float
+    targets: Sequence[Target], counts: EffectCounts, shares: NDArray[np.float64], delta: float
 ) -> tuple[Influence, ...]:
-    sensitive = sensitivities(look, [target.states for target in targets], shares, delta)
+    sensitive = sensitivities(counts, [target.states for target in targets], shares, delta)
     largest: dict[str, float] = {}
     for target, found in zip(targets, sensitive, strict=True):
         largest[target.kind] = max(largest.get(target.kind, 0.0), found.estimate)
-    # All rounds say how often each group gets an outcome; what an intervention adds is known from fewer.
-    rates = look.together.diagonal(axis1=1, axis2=2) / look.rounds + look.shift / look.shift_rounds
+    # All rounds give the rate of each outcome in each group; the change by an intervention comes from fewer.
+    rates = counts.together.diagonal(axis1=1, axis2=2) / counts.rounds + counts.shift / counts.shift_rounds
     spread = (rates.max(axis=2) - rates.min(axis=2)).max(axis=1)
+    remaining = (counts.plus - counts.minus) @ STEPS / (2 * counts.rounds)
     return tuple(
         Influence(
             name=target.name,
@@ -229,38 +251,43 @@ def _influences(
             effect=effect,
             remaining=float(left),
             max_gap=float(widest),
-            changed=float(changed) / (2 * look.rounds),
+            changed=float(changed) / (2 * counts.rounds),
             sensitivity=found,
             share=found.estimate / largest[target.kind] if largest[target.kind] else 0.0,
         )
         for target, effect, left, widest, changed, found in zip(
-            targets, effects(look, delta), remaining(look), spread, look.changed, sensitive, strict=True
+            targets, effects(counts, delta), remaining, spread, counts.changed, sensitive, strict=True
         )
     )
 
 
 def _totals(units: Sequence[Influence], layers: Sequence[HiddenLayer]) -> tuple[LayerTotal, ...]:
-    """Sums over layers, in the order of the network; sums of bounds hold where all the bounds do."""
+    """Return sums over layers, in the order of the network; a sum of bounds holds where all the bounds do."""
     operators = {layer.name: layer.operator for layer in layers}
     return tuple(
-        LayerTotal(name, operators.get(name, ""), len(part), _sum(part, "effect"), _sum(part, "sensitivity"))
+        LayerTotal(
+            name,
+            operators.get(name, ""),
+            len(part),
+            _sum([unit.effect for unit in part]),
+            _sum([unit.sensitivity for unit in part]),
+        )
         for name, members in groupby(units, key=lambda unit: unit.layer)
         for part in [list(members)]
     )
 
 
-def _sum(units: Sequence[Influence], measure: str) -> Interval:
-    each = [getattr(unit, measure) for unit in units]
-    return Interval(*(sum(getattr(interval, end) for interval in each) for end in ("estimate", "low", "high")))
+def _sum(each: Sequence[Interval]) -> Interval:
+    return Interval(sum(i.estimate for i in each), sum(i.low for i in each), sum(i.high for i in each))
 
 
-def _notes(case: EffectContext) -> tuple[str, ...]:
-    """What a reader should know besides."""
-    notes = [case.model.note] if case.model.note else []
-    if isinstance(case.spec.population, Table) and case.spec.population.reading == "sample":
-        notes.append("All numbers are about these rows, not about where they come from.")
-    if isinstance(case.spec.property, Ratio):
+def _notes(context: EffectContext) -> tuple[str, ...]:
+    """Return sentences that a reader should know besides."""
+    spec, notes = context.spec, [context.model.note] if context.model.note else []
+    if isinstance(spec.population, Table) and spec.population.reading == "sample":
+        notes.append("All numbers are about these rows, not about the population they come from.")
+    if isinstance(spec.property, Ratio):
         notes.append("The pair is the one with the smallest ratio; gap and effects are differences of probabilities.")
-    if getattr(case.spec.property, "compare", "groups") != "groups":
-        notes.append("Groups are compared with each other here, not with everybody.")
+    if getattr(spec.property, "compare", "groups") != "groups":
+        notes.append("Groups are compared with each other here, not with the overall population.")
     return tuple(notes)

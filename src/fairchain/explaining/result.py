@@ -1,4 +1,4 @@
-"""What `explain` says: every feature and every neuron with how much it has to do with the gap, and people to look at.
+"""The result of `explain`: the effect of every feature and every neuron on the gap, and counterfactual pairs.
 
 Frozen and made of plain numbers, so that a terminal, a notebook, a report and a repair can all read it.
 """
@@ -6,7 +6,6 @@ Frozen and made of plain numbers, so that a terminal, a notebook, a report and a
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
 from typing import Literal
 
 from fairchain.records import Record
@@ -16,29 +15,30 @@ from fairchain.verification.record import Pair, Witness
 Kind = Literal["feature", "neuron", "cell", "word"]
 Method = Literal["resample", "mean"]
 Measure = Literal["effect", "sensitivity"]
-INPUTS = "inputs"
+# The layer of the features.
+INPUT_LAYER = "inputs"
 
 
 class Influence(Record, frozen=True):
-    """One unit and how much it has to do with the gap.
+    """A unit and its effect on the gap.
 
     Parameters
     ----------
     name, layer, place
-        `layer2[5]`, the layer it stands in (`inputs` for a feature), and its number there (of a feature: in the spec).
+        `layer2[5]`, its layer (`inputs` for a feature), and its number there (of a feature: in the spec).
     tensor
         The layer's tensor in the ONNX file; none for a feature.
     method, held_at, held_as
-        What is done to the unit: it gets its value for somebody else, or is held at this one (of a category the number
-        of its value), which is called so.
+        The intervention: the unit gets its value for another input, or is held at this value (of a category the number
+        of the value), which the spec calls `held_as`.
     effect
-        How much smaller the gap of the pair would be, if the unit were intervened on.
+        By how much the intervention reduces the gap of the pair.
     remaining
-        The gap of the pair that would be left; negative if the other group of the pair were then better off.
+        The gap of the pair under the intervention; negative if the other group then has the higher rate.
     max_gap
-        The largest gap over all pairs and outcomes that would be left.
+        The largest gap over all pairs and outcomes under the intervention.
     changed
-        The share of the pair's decisions that the intervention changes at all.
+        The share of the pair's decisions that the intervention changes.
     sensitivity, share
         The paper's measure, and the same divided by the largest of its kind, as in the paper's figure.
     """
@@ -60,7 +60,7 @@ class Influence(Record, frozen=True):
 
 
 class LayerTotal(Record, frozen=True):
-    """The units of a layer taken together: sums, whose intervals hold with all the others."""
+    """Sums over the units of a layer; their intervals hold jointly with all others."""
 
     name: str
     operator: str
@@ -70,9 +70,9 @@ class LayerTotal(Record, frozen=True):
 
 
 class Agreement(Record, frozen=True):
-    """How far the two measures order the units alike: 1 the same order, 0 unrelated, -1 the reverse; None if all tie.
+    """Agreement of the two rankings of units: 1 the same order, 0 unrelated, -1 the reverse; None if all tie.
 
-    `common` is how many units are among the `top` first of both.
+    `common` is the number of units among the `top` first of both.
     """
 
     kendall: float | None
@@ -82,7 +82,7 @@ class Agreement(Record, frozen=True):
 
 
 class WordEffect(Record, frozen=True):
-    """A word of texts: how much leaving it out lowers the share of texts that get the outcome."""
+    """A word of texts, and by how much removing it lowers the share of its texts with the outcome."""
 
     word: str
     texts: int
@@ -90,10 +90,10 @@ class WordEffect(Record, frozen=True):
 
 
 class Example(Witness, frozen=True):
-    """A witness, and if a table was given how near to a real person: its row (the first is 1) and distance.
+    """A witness and, if a table was given, the nearest row of it (the first is 1) with its distance.
 
-    Distance 0 is the row itself, with nothing but the protected features changed; else by how much of its range each
-    feature is off on average, a category that differs counting as the whole of it.
+    Distance 0 is the row itself, with only the protected features changed; otherwise the mean difference of the
+    features relative to their ranges, where a category that differs counts as the whole range.
     """
 
     row: int | None = None
@@ -101,12 +101,12 @@ class Example(Witness, frozen=True):
 
 
 class Explanation(Record, frozen=True, kw_only=True):
-    """Why two groups are treated differently: the units in order of their effect on the gap.
+    """The units in order of their effect on the gap between two groups.
 
-    `gap` is that of `pair`, which was chosen on a pilot sample (for individual discrimination the share of `inputs`,
-    people or texts, that are decided differently as the two); `largest` is over all pairs and outcomes. All intervals
-    of effects hold together with probability 1 - delta; so do those of sensitivities, those of words, and the two of
-    the gap.
+    `gap` is that of `pair`, which was selected on a pilot sample (for individual discrimination the share of `inputs`,
+    individuals or texts, whose decision differs between the two); `largest` is over all pairs and outcomes. All
+    intervals of effects hold jointly with probability 1 - delta; so do those of sensitivities, those of words, and the
+    two of the gap.
     """
 
     pair: Pair
@@ -140,29 +140,28 @@ class Explanation(Record, frozen=True, kw_only=True):
 
     @property
     def fair(self) -> bool:
-        """Whether no gap is above the threshold, as far as these rounds show; only differences are judged here."""
+        """Whether these rounds show that no gap is above the threshold; only differences are judged here."""
         return self.kind == "difference" and self.largest.high <= self.threshold
 
     @property
     def headline(self) -> str:
-        """What is explained, in a line."""
+        """The gap that is explained, in one line."""
         pair = self.pair
         if self.kind == "individual":
             return f"The share of {self.inputs} decided differently as {pair.more} and as {pair.less} is {self.gap:.4f}"
         return f"{pair.more} gets {pair.outcome} more often than {pair.less}: the gap is {self.gap:.4f}"
 
     def ranked(self, by: Measure = "effect", *, layer: str | None = None) -> tuple[Influence, ...]:
-        """The units, of one layer if it is given (`inputs` for the features), the most influential first."""
+        """Return the units, of one layer if it is given (`inputs` for the features), the most influential first."""
         chosen = [unit for unit in self.units if layer is None or unit.layer == layer]
-        key: Callable[[Influence], float] = lambda unit: -getattr(unit, by).estimate  # noqa: E731
-        return tuple(sorted(chosen, key=key))
+        return tuple(sorted(chosen, key=lambda unit: -getattr(unit, by).estimate))
 
     def __str__(self) -> str:
         first = self.units[0] if self.units else None
         return self.headline if first is None else f"{self.headline}; first {first.name}, effect {first.effect:.4f}"
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
+        """Return a small table for notebooks."""
         rows = "".join(
             f"<tr><td>{html.escape(unit.name)}</td><td>{unit.effect:.4f}</td><td>{unit.share:.2f}</td></tr>"
             for unit in self.units[:20]

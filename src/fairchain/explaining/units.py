@@ -1,7 +1,8 @@
-"""The units that are explained: features that are not protected, and the neurons of hidden layers.
+"""The units that are explained: unprotected features, neurons of hidden layers, and cells of recurrent layers.
 
 A unit has states for the paper's measure, fitted on the pilot and then frozen, and an intervention for ours: it is
-held at one value, or gets the value that it has for somebody else.
+held at one value, or gets the value that it has for another input. Inside a recurrent operator nothing can be
+intervened on; what leaves it can: the last hidden state, or what an operator that keeps units apart makes of all steps.
 """
 
 from __future__ import annotations
@@ -9,35 +10,49 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.chain.discretize import Discretizer
-from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_wish
+from fairchain.chain.state_units import StateRequest, StateUnit, fit_units, parse_request
 from fairchain.errors import ModelError
 from fairchain.explaining.context import EffectContext
-from fairchain.explaining.recurrent_units import cell_layers
-from fairchain.explaining.result import INPUTS, Kind, Method
+from fairchain.explaining.result import INPUT_LAYER, Kind, Method
+from fairchain.models import OnnxModel
+from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import HiddenLayer, layers_of
+from fairchain.models.inspect.recurrent import RecurrentLayer, steps_of
 from fairchain.models.onnx.padding import RECURRENT
 from fairchain.spec import CategoryFeature, IntegerFeature, Marginals, RealFeature, Spec, Uniform, domain_of
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
 
 Choice = Literal["default", "resample", "mean"]
 METHODS: tuple[Choice, ...] = ("default", "resample", "mean")
 FEATURES, NEURONS = "features", "neurons"
 MOST_UNITS = 2048
-# Activations that are never negative, nor zero: on and off are told apart at their middle.
+# Activations that are always positive: on and off are separated at their middle.
 MIDDLE = {"Sigmoid": 0.5, "HardSigmoid": 0.5, "Softplus": float(np.log(2))}
+
+# Operators that move units about, choose among steps or sum up over them, and never mix one unit with another.
+KEEPS_UNITS = frozenset(
+    """
+    Cast Concat Dropout Flatten Gather GatherElements GatherND Identity ReduceMax ReduceMean ReduceSum Reshape Slice
+    Split Squeeze Transpose Unsqueeze
+    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
+)
+FEW = 5
 
 
 @dataclass(frozen=True)
 class Target:
-    """A unit: where it stands, its states, and what is done to it.
+    """A unit: its place in the network, its states, and the intervention on it.
 
     `column` is the number of the feature, or of the neuron in its layer; `hold` is the value it is held at, and
-    `called` how that is said.
+    `called` that value in the words of the spec.
     """
 
     name: str
@@ -52,31 +67,33 @@ class Target:
 
     @property
     def states(self) -> int:
-        """How many states it has."""
+        """The number of states."""
         return len(self.unit.discretizer.names)
 
-    def state(self, people: NDArray[np.floating], hidden: Mapping[str, NDArray[np.floating]]) -> NDArray[np.integer]:
-        """The state of each person."""
+    def state(self, inputs: NDArray[np.floating], hidden: Mapping[str, NDArray[np.floating]]) -> NDArray[np.integer]:
+        """Return the state of each input, (rows,)."""
         edges = self.unit.discretizer.edges
         if edges is None or len(edges) != 1 or self.unit.discretizer.method == "values":
-            return self.unit.states(people, hidden)
+            return self.unit.states(inputs, hidden)
         # One comparison is a tenth of a search.
-        values = people if self.tensor is None else hidden[self.tensor]
+        values = inputs if self.tensor is None else hidden[self.tensor]
         above: NDArray[np.bool_] = values[:, self.column] >= _at_least(edges[0], values.dtype)
         return above.view(np.uint8)
 
 
 def _at_least(edge: float, dtype: np.dtype[Any]) -> np.floating:
-    """The smallest number of a type that is not below the edge: the one just above zero is zero in single precision."""
+    """Return the smallest number of a type that is not below the edge, which rounding may put below it."""
     rounded: np.floating = np.float64(edge).astype(dtype)
     above: np.floating = np.nextafter(rounded, dtype.type(np.inf))
     return rounded if rounded >= np.float64(edge) else above
 
 
-def wishes_of(case: EffectContext, units: Sequence[str] | None) -> tuple[list[StateRequest], tuple[HiddenLayer, ...]]:
-    """The units that are asked for, every feature and every neuron by default, and all hidden layers."""
-    spec = case.spec
-    layers = (*cell_layers(case.model, spec), *layers_of(case.model, spec))
+def requested_units(
+    context: EffectContext, units: Sequence[str] | None
+) -> tuple[list[StateRequest], tuple[HiddenLayer, ...]]:
+    """Return the requested units, by default every feature and every neuron, and all hidden layers."""
+    spec, name = context.spec, context.model.name
+    layers = (*cell_layers(context.model, spec), *layers_of(context.model, spec))
     texts: list[str] = []
     for text in units if units is not None else (FEATURES, NEURONS):
         if text == FEATURES:
@@ -85,99 +102,92 @@ def wishes_of(case: EffectContext, units: Sequence[str] | None) -> tuple[list[St
             texts += [layer.name for layer in layers]
         else:
             texts.append(text)
-    found = [wish for text in dict.fromkeys(texts) for wish in _single(parse_wish(text, spec), layers, case)]
+    found: dict[tuple[int | None, str | None, int | None], StateRequest] = {}
+    for text in dict.fromkeys(texts):
+        for request in _single(parse_request(text, spec), layers, context):
+            found[request.feature, request.tensor, request.unit] = request
     if not found:
-        raise ModelError(f"{case.model.name}: there is no unit to explain: no feature but protected ones, no layer")
+        raise ModelError(f"{name}: has neither an unprotected feature nor a hidden layer; there is nothing to explain")
     if len(found) > MOST_UNITS:
         raise ModelError(
-            f"{case.model.name}: {len(found):,} units, more than {MOST_UNITS:,}; name some of them, for example "
+            f"{name}: {len(found):,} units, more than {MOST_UNITS:,}; name some of them, for example "
             f"--units {FEATURES} --units {layers[-1].name}"
         )
-    return list({(wish.feature, wish.tensor, wish.unit): wish for wish in found}.values()), layers
+    return list(found.values()), layers
 
 
 def _explainable(spec: Spec, feature: object) -> bool:
-    """Whether it is a feature that can be held at a value, and that makes no group."""
+    """Return whether a feature can be held at a value and is not protected."""
     if not isinstance(feature, CategoryFeature | IntegerFeature | RealFeature) or not feature.model_input:
         return False
     return feature.name not in spec.property.protected
 
 
-def _single(wish: StateRequest, layers: Sequence[HiddenLayer], case: EffectContext) -> list[StateRequest]:
-    """A feature or a neuron as it is, a whole layer as its units; layers by the names of their tensors."""
-    if wish.feature is not None:
-        if not _explainable(case.spec, case.spec.features[wish.feature]):
-            raise ModelError(f"{wish.text}: is protected, or no number or category that the network is shown")
-        return [wish]
-    layer = next((layer for layer in layers if wish.tensor in (layer.name, layer.tensor)), None)
+def _single(request: StateRequest, layers: Sequence[HiddenLayer], context: EffectContext) -> list[StateRequest]:
+    """Return a feature or a neuron as it is, a whole layer as its units; layers by the names of their tensors."""
+    if request.feature is not None:
+        if not _explainable(context.spec, context.spec.features[request.feature]):
+            raise ModelError(f"{request.text}: is protected, or not a number or category that the network reads")
+        return [request]
+    layer = next((layer for layer in layers if request.tensor in (layer.name, layer.tensor)), None)
     if layer is None:
         raise ModelError(
-            f'{case.model.name}: there is no feature or hidden layer "{wish.tensor}"; there is '
-            f"{FEATURES}, {', '.join(layer.name for layer in layers) or 'no hidden layer'}"
+            f'{context.model.name}: unknown feature or hidden layer "{request.tensor}"; expected '
+            f"{', '.join([FEATURES, *(layer.name for layer in layers)])}"
         )
-    if wish.unit is not None and wish.unit >= layer.width:
-        raise ModelError(f'{wish.text}: "{layer.name}" has {layer.width} units, numbered from 0')
-    how = wish.text.removeprefix(wish.name)
-    units = range(layer.width) if wish.unit is None else [wish.unit]
-    return [replace(wish, text=f"{layer.name}[{unit}]{how}", tensor=layer.tensor, unit=unit) for unit in units]
+    if request.unit is not None and request.unit >= layer.width:
+        raise ModelError(f'{request.text}: "{layer.name}" has {layer.width} units, numbered from 0')
+    how = request.text.removeprefix(request.name)
+    units = range(layer.width) if request.unit is None else [request.unit]
+    return [replace(request, text=f"{layer.name}[{unit}]{how}", tensor=layer.tensor, unit=unit) for unit in units]
 
 
 def targets_of(
-    case: EffectContext,
-    wishes: Sequence[StateRequest],
+    context: EffectContext,
+    requests: Sequence[StateRequest],
     layers: Sequence[HiddenLayer],
     method: Choice,
-    people: NDArray[np.floating],
+    inputs: NDArray[np.floating],
     hidden: Mapping[str, NDArray[np.floating]],
 ) -> tuple[Target, ...]:
-    """The units with states and values to be held at, from a pilot: (groups * rounds) rows, group by group."""
-    by_tensor = {layer.tensor: layer for layer in layers}
+    """Return the units with states and values to hold, from a pilot: (groups * rounds) rows, group by group."""
+    spec, by_tensor = context.spec, {layer.tensor: layer for layer in layers}
     widths = {layer.tensor: layer.width for layer in layers}
-    weights = np.repeat(case.shares, len(people) // len(case.shares))
+    weights = np.repeat(context.shares, len(inputs) // len(context.shares))
     weights = weights / weights.sum()
     # Not a matrix product: its last digits depend on the machine's number of threads.
     means = {name: np.einsum("r,ru->u", weights, values, dtype=np.float64) for name, values in hidden.items()}
+    # Resampling removes the dependence of a feature on the group; where there is none, it would change nothing.
+    independent = isinstance(spec.population, Uniform | Marginals)
     targets = []
-    for wish, unit in zip(wishes, fit_units(wishes, case.spec, people, hidden, widths), strict=True):
-        if wish.feature is not None:
-            hold = _typical(case.spec, wish.feature, people[:, wish.feature], weights)
-            way: Method = _for_features(case.spec) if method == "default" else method
-            called = _called(case.spec, wish.feature, hold)
-            targets.append(Target(wish.name, INPUTS, "feature", None, wish.feature, way, unit, hold, called))
+    for request, unit in zip(requests, fit_units(requests, spec, inputs, hidden, widths), strict=True):
+        if request.feature is not None:
+            feature, column = spec.features[request.feature], request.feature
+            hold = _typical(spec, column, inputs[:, column], weights)
+            called = str(feature.values[int(hold)]) if isinstance(feature, CategoryFeature) else f"{hold:.4g}"
+            applied: Method = ("mean" if independent else "resample") if method == "default" else method
+            targets.append(Target(request.name, INPUT_LAYER, "feature", None, column, applied, unit, hold, called))
             continue
-        assert wish.tensor is not None
-        assert wish.unit is not None
-        layer = by_tensor[wish.tensor]
-        way = "resample" if method == "default" else method
-        hold = float(means[layer.tensor][wish.unit])
+        assert request.tensor is not None
+        assert request.unit is not None
+        layer = by_tensor[request.tensor]
+        hold = float(means[layer.tensor][request.unit])
         kind: Kind = "cell" if layer.operator in RECURRENT else "neuron"
-        divided = _divided(unit, layer.operator)
-        targets.append(Target(wish.name, layer.name, kind, layer.tensor, wish.unit, way, divided, hold, f"{hold:.4g}"))
+        applied = "resample" if method == "default" else method
+        divided, called = unit, f"{hold:.4g}"
+        if unit.discretizer.method == "sign" and layer.operator in MIDDLE:
+            middle = Discretizer(unit.discretizer.names, "bins", (MIDDLE[layer.operator],))
+            divided = replace(unit, discretizer=middle)
+        targets.append(
+            Target(request.name, layer.name, kind, layer.tensor, request.unit, applied, divided, hold, called)
+        )
     return tuple(targets)
 
 
-def _for_features(spec: Spec) -> Method:
-    """Resampling takes away what a feature has to do with the group; where that is nothing, it would change nothing."""
-    return "mean" if isinstance(spec.population, Uniform | Marginals) else "resample"
-
-
-def _called(spec: Spec, place: int, value: float) -> str:
-    """A feature's value in the words of the spec."""
-    feature = spec.features[place]
-    return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:.4g}"
-
-
-def _divided(unit: StateUnit, operator: str) -> StateUnit:
-    """On and off of an activation that is always positive are told apart at its middle."""
-    if unit.discretizer.method != "sign" or operator not in MIDDLE:
-        return unit
-    return replace(unit, discretizer=Discretizer(unit.discretizer.names, "bins", (MIDDLE[operator],)))
-
-
 def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDArray[np.float64]) -> float:
-    """The mean of a number, rounded if the feature is whole; of a category the most frequent value.
+    """Return the mean of a number, rounded if the feature is an integer; of a category the most frequent value.
 
-    Where everything is uniform these are known: the middle, and the first of equals.
+    Of uniform features these are known: the middle, and the first of equally frequent values.
     """
     feature = spec.features[place]
     if isinstance(spec.population, Uniform) and spec.property.given is None:
@@ -190,3 +200,56 @@ def _typical(spec: Spec, place: int, column: NDArray[np.floating], weights: NDAr
         return float(np.bincount(column.astype(np.intp), weights).argmax())
     mean = float(weights @ column.astype(np.float64))
     return float(round(mean)) if isinstance(feature, IntegerFeature) else mean
+
+
+def cell_layers(model: OnnxModel, spec: Spec) -> tuple[HiddenLayer, ...]:
+    """Return for every recurrent layer the tensor that the network reads of it, if it has a row for each input."""
+    graph = model.network.model.graph
+    found = []
+    for layer in steps_of(model):
+        tensor = _read_tensor(model, spec, layer, _leaving(graph, layer))
+        if tensor is not None:
+            found.append(HiddenLayer(layer.name, tensor, layer.operator, layer.units))
+    return tuple(found)
+
+
+def _leaving(graph: GraphProto, layer: RecurrentLayer) -> list[str]:
+    """Return tensors that operators which keep units apart make of the layer's output, in the order of the graph."""
+    operators = [node for node in graph.node if node.op_type in RECURRENT and not node.domain]
+    node = operators[int(layer.name.removeprefix(layer.operator.lower())) - 1]
+    # The third output is the cell state, which the network may read too, but not in place of the hidden one.
+    reached = {name for name in node.output[:2] if name}
+    found = []
+    for other in graph.node:
+        if other.op_type in KEEPS_UNITS and other.input and other.input[0] in reached:
+            reached.update(name for name in other.output if name)
+            found += [name for name in other.output if name]
+    return found
+
+
+def _read_tensor(model: OnnxModel, spec: Spec, layer: RecurrentLayer, names: Sequence[str]) -> str | None:
+    """Return the first of these tensors that has the layer's units for each input, in the order of the inputs."""
+    if not names:
+        return None
+    # A number of rows that differs from the number of units.
+    rows = FEW + (layer.units == FEW)
+    inputs = random_inputs(spec.described, rows).astype(model.dtype)
+    shown = model.with_outputs(names)
+    together = _tensors(shown, inputs, names)
+    alone = [_tensors(shown, inputs[row : row + 1], names) for row in range(rows)]
+    for place, name in enumerate(names):
+        whole, single = together[place], [each[place] for each in alone]
+        if whole.shape != (rows, layer.units) or any(each.shape != (1, layer.units) for each in single):
+            continue
+        # Rows may have another order there, for instance by the length of the texts.
+        if np.allclose(whole, np.concatenate(single), rtol=1e-3, atol=1e-5):
+            return name
+    return None
+
+
+def _tensors(shown: OnnxModel, inputs: NDArray[Any], names: Sequence[str]) -> list[NDArray[Any]]:
+    try:
+        return shown.run(inputs, names)
+    except ModelError:
+        # A tensor that does not exist for a single input cannot be intervened on.
+        return [np.empty(0) for _ in names]

@@ -1,4 +1,4 @@
-"""What is asked about: a model of any kind, loaded as untrusted input, that turns feature values into class numbers."""
+"""Models of any kind, loaded as untrusted input, that turn feature values into class numbers."""
 
 from fairchain.models.base import Model, describe_input
 from fairchain.models.frames import as_frames

@@ -1,7 +1,7 @@
-"""What every kind of model does alike: what is promised of one, and the questions that are asked before it is used.
+"""What all models have in common: their protocol, and the checks before a model is used.
 
-A model turns feature values into class numbers. A network that onnxruntime runs is an `OnnxModel`; anything that
-Python must be asked for is a `FunctionModel`.
+A model turns feature values into class numbers. A network that onnxruntime runs is an `OnnxModel`; Python code is a
+`FunctionModel`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from fairchain.errors import ModelError
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError
 from fairchain.models.onnx.text_inputs import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
-from fairchain.system.user_code import first_line as first_line  # noqa: PLC0414  # for those who import it from here
 
 Answer = NDArray[Any]
 # Every [[feature]] of a spec. If one of them is a text, a row of values is a text and nothing else: its word ids.
 Described = Sequence[Feature | TextFeature]
 
-# Sizes of the batches that are asked twice, and the seconds for one of them after which no larger one is asked.
-ASKED_TWICE = (16, 64, 250, 1000)
+# Sizes of the batches that are evaluated twice, and the seconds for one of them after which no larger one follows.
+EVALUATED_TWICE = (16, 64, 250, 1000)
 SLOW = 0.25
 # Sizes of the batches in which rows must have the same answer: alone, odd, and as large as those of a run. If the
 # graph proves that rows are independent, the first ones suffice.
@@ -36,32 +35,27 @@ ROUNDING = 1e-5
 
 
 class MisfitError(ModelError):
-    """What the spec says of the decision does not fit the network's outputs."""
+    """The spec's decision does not fit the network's outputs."""
 
 
 class Model(Protocol):
-    """What can be asked for decisions.
-
-    `name` is for messages. `sha256` is the hash of the network, or "" where there are no bytes to hash. `certifiable`
-    says whether somebody else can ask the very same network again: true of ONNX bytes, also of those converted in
-    memory, false of Python code. `note` says in one sentence what the caller should know, or is "".
-    """
+    """Decides about rows of feature values."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """What messages call it."""
 
     @property
     def sha256(self) -> str:
-        """Of the network's bytes."""
+        """The hash of the network's bytes, "" without bytes to hash."""
 
     @property
     def certifiable(self) -> bool:
-        """Whether a certificate about it can be checked."""
+        """Whether others can evaluate the same network again: ONNX bytes, also converted ones, but not Python code."""
 
     @property
     def note(self) -> str:
-        """What the caller should know about it."""
+        """What the caller should know about it, in one sentence, or ""."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -71,9 +65,9 @@ class Model(Protocol):
         """Raise a ModelError unless it was loaded for the same features and the same meaning of outputs."""
 
     def predict(self, values: NDArray[Any], /) -> Labels:
-        """The class number of each row of feature values in the user's units, categories as their index.
+        """Return the class number of each row of feature values in the user's units, categories as their index.
 
-        Of a text a row is its word ids.
+        A row of a text is its word ids.
         """
 
 
@@ -100,6 +94,10 @@ def check_rows_apart(
     their own copies. Sizes after one that takes longer than `slow` seconds are left out.
     """
     rows = _varied(features, max(sizes)).astype(dtype)
+    dependent = ModelError(
+        f"{name}: the answer for one input depends on the others in its batch, or is random; make it ready for "
+        "inference: a free batch dimension first, no operator across it, and no random numbers"
+    )
     shuffle = np.random.Generator(np.random.Philox(2)).permutation(len(rows))
     known = ask(rows[: sizes[0]])
     for size in sizes:
@@ -114,21 +112,14 @@ def check_rows_apart(
             # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
             return
         if not all(same_answers(*pair) for pair in pairs):
-            raise _dependent(name)
+            raise dependent
         known = answers
         if clock() - start > slow:
             break
     for row in range(int(sizes[0] == 1), min(len(known), 3)):
         copies = ask(np.repeat(rows[row : row + 1], sizes[0], axis=0))
         if not all(same_answers(known[row : row + 1], copies[place : place + 1]) for place in {0, len(copies) - 1}):
-            raise _dependent(name)
-
-
-def _dependent(name: str) -> ModelError:
-    return ModelError(
-        f"{name}: the answer for one input depends on the others in its batch, or on chance; make it ready for "
-        "inference: a free batch dimension first, no operator across it, and no random numbers"
-    )
+            raise dependent
 
 
 def _varied(features: Described, count: int) -> NDArray[Any]:
@@ -146,52 +137,48 @@ def _varied(features: Described, count: int) -> NDArray[Any]:
 
 
 def text_of(features: Described) -> TextFeature | None:
-    """The text among the features, if there is one."""
+    """Return the text among the features, if there is one."""
     return next((feature for feature in features if isinstance(feature, TextFeature)), None)
 
 
-def check_no_dice(
+def check_deterministic(
     name: str,
     features: Described,
     ask: Callable[[NDArray[Any]], Answer],
     clock: Callable[[], float] = perf_counter,
 ) -> None:
-    """Refuse a model that answers the same people differently when it is asked again, or at another place.
+    """Refuse a model that answers the same inputs differently when they are evaluated again, or at another place.
 
-    Up to 1000 people are asked twice, and one of them is asked as often at once; fewer if the model is slow. Labels
-    must be equal, and scores but for rounding. If a share p of all answers is changed at random, it goes unnoticed
-    with probability (1 - 2p(1 - p))^1000 if there are two labels: 2e-9 for p = 1%.
+    Up to 1000 inputs are evaluated twice, and one of them as often at once; fewer if the model is slow. Labels must be
+    equal, and scores but for rounding. If a share p of all answers is changed at random, it goes unnoticed with
+    probability (1 - 2p(1 - p))^1000 if there are two labels: 2e-9 for p = 1%.
     """
-    for count in ASKED_TWICE:
-        people = random_inputs(features, count, seed=1)
+    for count in EVALUATED_TWICE:
+        inputs = random_inputs(features, count, seed=1)
         start = clock()
         try:
-            first, second = ask(people), ask(people)
-            alike = ask(np.repeat(people[-1:], count, axis=0))
+            first, second = ask(inputs), ask(inputs)
+            alike = ask(np.repeat(inputs[-1:], count, axis=0))
         except (ModelError, NoDecisionError):
-            # These people need not exist: whether it fails on those who do is seen when they are asked.
+            # Random rows need not exist. Whether the model fails on those that do shows when they are evaluated.
             return
-        changed = max(_changed(first, second), _changed(alike, np.repeat(alike[:1], count, axis=0)))
+        changed = 0
+        for one, other in ((first, second), (alike, np.repeat(alike[:1], count, axis=0))):
+            same = np.zeros(one.shape, np.bool_)
+            if one.shape == other.shape and one.dtype == other.dtype:
+                same = np.asarray(one == other)
+                if one.dtype.kind == "f":
+                    largest = np.max(np.abs(one), where=np.isfinite(one), initial=0.0)
+                    same = np.isclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True)
+            changed = max(changed, int(np.count_nonzero(~same.reshape(len(one), -1).all(axis=1))))
         if changed:
             raise ModelError(
-                f"{name}: depends on chance: {changed:,} of {count:,} answers differ for the same people; make it "
+                f"{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it "
                 "ready for inference: evaluation mode, no dropout, and no random numbers unless their seed follows "
                 "from the row alone"
             )
         if clock() - start > 3 * SLOW:
             return
-
-
-def _changed(one: Answer, other: Answer) -> int:
-    """How many rows have another answer."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return len(one)
-    if one.dtype.kind == "f":
-        largest = np.max(np.abs(one), where=np.isfinite(one), initial=0.0)
-        same = np.isclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True)
-    else:
-        same = one == other
-    return int(np.count_nonzero(~same.reshape(len(one), -1).all(axis=1)))
 
 
 def same_answers(one: Answer, other: Answer) -> bool:
@@ -225,40 +212,36 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
 
 
 def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any]:
-    """Feature values to compare two models on: uniform over the ranges, the two ends of all ranges first.
+    """Draw feature values to compare two models on: uniform over the ranges, the two ends of all ranges first.
 
-    Texts are words by chance, as many as by chance; a text of one word and a full one come first.
+    Texts are random words, a random number of them; a text of one word and a full one come first.
     """
     random = np.random.Generator(np.random.Philox(seed))
     text = text_of(features)
     if text is not None:
-        return _random_texts(text, count, random)
-    people = np.empty((count, len(features)))
+        from fairchain.text import lexicon_of
+
+        lexicon = lexicon_of(text)
+        lengths = 1 + np.floor(text.length * random.random(count))
+        lengths[:2] = np.array([1, text.length])[:count]
+        words = 1 + np.floor(len(lexicon) * random.random((count, text.length)))
+        padding = padding_word(text, lexicon)
+        # No text contains the word for padding.
+        words[words == padding] = padding % len(lexicon) + 1
+        return np.where(np.arange(text.length) < lengths[:, None], words, 0).astype(np.int32)
+    inputs = np.empty((count, len(features)))
     for column, domain in enumerate(domain_of(feature) for feature in features if not isinstance(feature, TextFeature)):
         drawn = random.random(count)
         if domain.real:
-            people[:, column] = domain.low + (domain.high - domain.low) * drawn
+            inputs[:, column] = domain.low + (domain.high - domain.low) * drawn
         else:
-            people[:, column] = domain.low + np.floor(domain.size * drawn)
-        people[:2, column] = np.array([domain.low, domain.high])[:count]
-    return people
-
-
-def _random_texts(text: TextFeature, count: int, random: np.random.Generator) -> NDArray[np.int32]:
-    from fairchain.text import lexicon_of
-
-    lexicon = lexicon_of(text)
-    lengths = 1 + np.floor(text.length * random.random(count))
-    lengths[:2] = np.array([1, text.length])[:count]
-    words = 1 + np.floor(len(lexicon) * random.random((count, text.length)))
-    padding = padding_word(text, lexicon)
-    # No text has the word that stands for padding in it.
-    words[words == padding] = padding % len(lexicon) + 1
-    return np.where(np.arange(text.length) < lengths[:, None], words, 0).astype(np.int32)
+            inputs[:, column] = domain.low + np.floor(domain.size * drawn)
+        inputs[:2, column] = np.array([domain.low, domain.high])[:count]
+    return inputs
 
 
 def describe_input(features: Described, row: NDArray[Any]) -> str:
-    """One input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
+    """Describe one input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)
     if text is not None:
         from fairchain.text import lexicon_of

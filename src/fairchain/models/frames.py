@@ -1,7 +1,7 @@
 """Feature values as a pandas frame, for models that were made for frames.
 
-The frame speaks as a table does: a column for each feature under the table's name for it, whole numbers as whole
-numbers, categories by the words that the table has for them. pandas is imported when the first frame is made.
+The frame has a column for each feature under the table's name for it, whole numbers as whole numbers, categories by the
+words of the table. pandas is imported when the first frame is made.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class FrameModel:
 
 
 def as_frames(function: Callable[[Any], Any]) -> FrameModel:
-    """Say that a function wants a pandas frame in place of an array.
+    """Declare that a function takes a pandas frame in place of an array.
 
     Parameters
     ----------
     function
         Called with a frame that has one column for each feature of the spec, in its order, named by the feature's
-        `column`, or else its name. A category stands there by its name (or its `cells`), or its code if the spec has
+        `column`, or else its name. A category is given by its name (or its `aliases`), or its code if the spec has
         `codes`; a number in the user's own units, unless the spec says what the network gets in its place. It
         returns for each row a label, a score, or a score for each label.
 
     Examples
     --------
-    >>> def granted(people):
-    ...     return people["hours"] >= 40
+    >>> def granted(applicants):
+    ...     return applicants["hours"] >= 40
     >>> model = as_frames(granted)
     """
     if not callable(function):
@@ -51,17 +51,15 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
 
 
 def column_name(feature: Feature) -> str:
-    """What a frame calls this feature."""
+    """Return what a frame calls this feature."""
     return feature.column or feature.name
 
 
 def is_text(feature: Feature) -> bool:
-    """Whether the feature stands in a frame as texts."""
-    return isinstance(feature, CategoryFeature) and feature.codes is None and not _whole_words(feature)
-
-
-def _whole_words(feature: CategoryFeature) -> bool:
-    return all(isinstance(word, int) for word in words(feature))
+    """Whether the feature is a column of texts in a frame."""
+    if not isinstance(feature, CategoryFeature) or feature.codes is not None:
+        return False
+    return not all(isinstance(word, int) for word in words(feature))
 
 
 def check_columns(name: str, features: Sequence[Feature]) -> None:
@@ -79,27 +77,24 @@ def check_columns(name: str, features: Sequence[Feature]) -> None:
 
 
 def make_frame(features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()) -> Any:
-    """These people as a pandas frame, with all features or with these columns only."""
+    """Return these rows as a pandas frame, with all features or with these columns only."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        raise ModelError("a model that takes frames needs pandas; install it: pip install pandas") from None
     made = {
         column_name(feature): column_values(feature, values[:, place])
         for place, feature in enumerate(features)
         if feature.model_input and (not columns or column_name(feature) in columns)
     }
-    return _pandas().DataFrame(made, columns=list(columns) or None)
+    return pandas.DataFrame(made, columns=list(columns) or None)
 
 
 def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any]:
-    """One column of the frame."""
+    """Return one column of the frame."""
+    if is_text(feature):
+        return np.ascontiguousarray(encode(feature, column, text=True)[:, 0])
     if isinstance(feature, CategoryFeature) and feature.codes is None:
-        if not _whole_words(feature):
-            return np.ascontiguousarray(encode(feature, column, text=True)[:, 0])
         return np.array(words(feature), np.int64)[column.astype(np.intp)]
     numbers = encode(feature, column)[:, 0]
     return numbers.astype(np.int64 if is_whole(feature) else np.float64)
-
-
-def _pandas() -> Any:
-    try:
-        return import_module("pandas")
-    except ImportError:
-        raise ModelError("a model that takes frames needs pandas; install it: pip install pandas") from None

@@ -1,15 +1,13 @@
-"""One front door for models: files by their suffix, objects by what they are, Python code by its name.
+"""Loading of models: files by their suffix, objects by their type, Python code by its name.
 
-Packages of other people's models are recognised through `sys.modules`: whoever hands over a torch module has
-imported torch already, and nobody else pays for it. Files are untrusted; objects and `python:` names are the
-caller's own code.
+Models of other packages are recognised through `sys.modules`: a caller with a torch module has imported torch already,
+and no other caller imports it. Files are untrusted; objects and `python:` names are the caller's own code.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
@@ -26,8 +24,18 @@ from fairchain.system.user_code import user_code
 
 PYTHON = "python:"
 READ = ".onnx (ONNX), .keras (Keras 3), .json (SOCRATES)"
-PICKLED = {".pkl", ".pickle", ".joblib", ".sav", ".dill", ".cloudpickle"}
-STATES = {".pt", ".pth", ".bin", ".ckpt"}
+# Why files with these suffixes are not read.
+NOT_READ = {
+    ".pkl .pickle .joblib .sav .dill .cloudpickle": (
+        "a pickle can run any code when it is opened, so it is not; export the model to ONNX (skl2onnx for "
+        "scikit-learn), or load it yourself in Python and give the object to fairchain.verify"
+    ),
+    ".pt .pth .bin .ckpt": (
+        "holds the weights of a torch module without the module; export the module to ONNX, or give "
+        f"{PYTHON}package.module:name as the model and this file as its weights"
+    ),
+    ".h5 .hdf5": "the old file format of Keras is not read; save the model again as .keras, or export it to ONNX",
+}
 
 
 def load_model(
@@ -38,7 +46,7 @@ def load_model(
     allow_python: bool = False,
     weights: str | Path | None = None,
 ) -> Model:
-    """Whatever somebody calls a model, as something that can be asked for decisions.
+    """Load a model of any kind, so that it can be evaluated.
 
     Parameters
     ----------
@@ -51,7 +59,7 @@ def load_model(
     limits
         What an untrusted file may ask for.
     allow_python
-        Whether `python:` names are imported, which runs code. Never true of a name that stands in a spec file.
+        Whether `python:` names are imported, which runs code. Never true for a name in a spec file.
     weights
         A torch state dict to load into the module that `source` is, names, or makes without arguments.
 
@@ -75,21 +83,17 @@ def load_model(
         if not allow_python:
             raise _python_refused(str(text))
         source = import_named(str(text))
+    # Not by getattr: an object may run code of its own when it is asked for a name.
+    name = f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
     # Models of other packages run while they are read; what they raise is handled there, but for attempts to exit.
-    with user_code(_called(source), "failed while it was loaded with", exits_only=True):
+    with user_code(name, "failed while it was loaded with", exits_only=True):
         if weights is not None:
             source = _with_weights(source, weights, limits)
         return _from_object(source, spec, limits)
 
 
-def _called(source: Any) -> str:
-    """Return what messages call an object: by its own name, or by its type."""
-    # Not by getattr: an object may run code of its own when it is asked for a name.
-    return f"function {source.__qualname__}" if type(source) is FunctionType else type(source).__name__
-
-
 def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
-    """The ONNX network that stands for a model, so that it can be saved, verified as a file, and certified.
+    """Convert a model to an ONNX network, so that it can be saved, verified as a file, and certified.
 
     Parameters
     ----------
@@ -132,23 +136,9 @@ def _from_file(path: Path, spec: Spec, limits: Limits | None) -> Model:
         from fairchain.models.adapters.from_keras import from_keras_file
 
         return from_keras_file(path, spec, limits)
-    raise ModelError(f"{path}: {_why_not(suffix)}")
-
-
-def _why_not(suffix: str) -> str:
-    if suffix in PICKLED:
-        return (
-            "a pickle can run any code when it is opened, so it is not; export the model to ONNX (skl2onnx for "
-            "scikit-learn), or load it yourself in Python and give the object to fairchain.verify"
-        )
-    if suffix in STATES:
-        return (
-            "holds the weights of a torch module without the module; export the module to ONNX, or give "
-            f"{PYTHON}package.module:name as the model and this file as its weights"
-        )
-    if suffix in (".h5", ".hdf5"):
-        return "the old file format of Keras is not read; save the model again as .keras, or export it to ONNX"
-    return f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
+    why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), "")
+    why = why or f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
+    raise ModelError(f"{path}: {why}")
 
 
 def _python_refused(name: str) -> ModelError:
@@ -159,7 +149,7 @@ def _python_refused(name: str) -> ModelError:
 
 
 def import_named(name: str) -> Any:
-    """What `python:package.module:name` stands for, looked for in the working directory too."""
+    """Import the object named by `python:package.module:name`, from the working directory too."""
     module_name, colon, attribute = name.removeprefix(PYTHON).partition(":")
     if not module_name or not colon or not attribute:
         raise ModelError(f"{name}: write {PYTHON}package.module:name, for example {PYTHON}my_model:predict")
@@ -184,7 +174,7 @@ def import_named(name: str) -> Any:
 
 
 def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> Any:
-    """A copy of the module, or what a class or function makes, with these weights loaded."""
+    """Return a copy of the module, or what a class or function makes, with these weights loaded."""
     from fairchain.models.adapters.from_torch import is_module, load_state
 
     if is_module(source):
@@ -193,7 +183,7 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
     with user_code(name, "cannot be called without arguments to make the module that the weights belong to:"):
         made = source() if callable(source) else None
     if not is_module(made):
-        raise ModelError(f"{name}: weights belong to a torch module, and this is or makes none")
+        raise ModelError(f"{name}: weights belong to a torch module, and this neither is nor makes one")
     return load_state(made, weights, limits)
 
 
@@ -206,9 +196,16 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None) -> Model:
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
         return OnnxModel.from_bytes(bytes(source), "ONNX network in memory", spec, limits)
-    for recognise, load in _kinds():
-        if recognise(source):
-            return load(source, spec, limits)
+    from fairchain.models.adapters.from_keras import from_keras, is_keras
+    from fairchain.models.adapters.from_sklearn import from_sklearn, is_estimator
+    from fairchain.models.adapters.from_torch import from_torch, is_module
+
+    if is_keras(source):  # which may be a torch module too
+        return from_keras(source, spec, limits)
+    if is_module(source):
+        return from_torch(source, spec, limits)
+    if is_estimator(source):
+        return from_sklearn(source, spec, limits)
     if isinstance(source, type):
         raise ModelError(f"{source.__qualname__}: is a class, not a model; give an instance of it, or its weights")
     if isinstance(source, FrameModel) or callable(source):
@@ -216,15 +213,6 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None) -> Model:
 
         return from_function(source, spec)
     raise ModelError(
-        f"{type(source).__name__}: is no model that is known; give a file ({READ}), a model of torch, scikit-learn or "
-        "Keras, or a function, for example model.predict"
+        f"cannot use an object of type {type(source).__name__} as a model; give a file ({READ}), a model of torch, "
+        "scikit-learn or Keras, or a function, for example model.predict"
     )
-
-
-def _kinds() -> list[tuple[Callable[[Any], bool], Callable[[Any, Spec, Limits | None], Model]]]:
-    """How each package's models are recognised and loaded; a Keras model may be a torch module too."""
-    from fairchain.models.adapters.from_keras import from_keras, is_keras
-    from fairchain.models.adapters.from_sklearn import from_sklearn, is_estimator
-    from fairchain.models.adapters.from_torch import from_torch, is_module
-
-    return [(is_keras, from_keras), (is_module, from_torch), (is_estimator, from_sklearn)]

@@ -7,6 +7,7 @@ stream, which only ever goes on.
 from __future__ import annotations
 
 import hashlib
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 BLOCK = 2**20
 MOST_LINE = 2**20
+# Seconds between two looks at signals while a stream has nothing to read.
+PAUSE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +79,22 @@ class LineSource:
     def _read(self, size: int | None = None) -> bytes:
         """What is there, at most so much: a stream is not waited for until a block is full."""
         try:
+            self._wait()
             read1: Callable[[int], bytes] = getattr(self._file, "read1", self._file.read)
             return read1(BLOCK if size is None else size)
         except OSError as error:
             raise DataError(f"{self.name}: cannot be read ({error.strerror})") from None
+
+    def _wait(self) -> None:
+        """Wait until a stream has something to read or has ended.
+
+        Python looks for signals between its instructions, and a system call that waits ends early only for a signal
+        that comes during it. One that comes just before would be noticed after the wait, so no wait is long.
+        """
+        if self.regular or sys.platform == "win32" or not _has_number(self._file):
+            return
+        while not select.select([self._file], [], [], PAUSE)[0]:
+            pass
 
     def skip(self, size: int, sha256: str) -> tuple[Place, bytes]:
         """Pass over what was counted before: the place behind it, and its first block.
@@ -126,3 +141,11 @@ class LineSource:
         self.unfinished = bool(rest) and keep_unfinished
         if rest and not keep_unfinished:
             yield rest
+
+
+def _has_number(file: BinaryIO) -> bool:
+    """Return whether a stream is one of the operating system, which a process can wait for."""
+    try:
+        return file.fileno() >= 0
+    except OSError:
+        return False

@@ -1,8 +1,8 @@
-"""Questions to Markov chains: PCTL, long-run shares, expected steps and gaps between groups, with bounds."""
+"""Queries of Markov chains: PCTL, long-run shares, expected steps and gaps between groups, with bounds."""
 
 from fairchain.pctl.answer import Quantity, QueryAnswer
-from fairchain.pctl.checker import check
+from fairchain.pctl.checker import check_chain
 from fairchain.pctl.formula import Formula
 from fairchain.pctl.parser import parse
 
-__all__ = ["Formula", "Quantity", "QueryAnswer", "check", "parse"]
+__all__ = ["Formula", "Quantity", "QueryAnswer", "check_chain", "parse"]

@@ -1,4 +1,4 @@
-"""What the checker answers: a number or true or false, with its bounds and what it rests on."""
+"""The answer to a query: a number or a truth value, with bounds and the states without evidence that it depends on."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Quantity:
         return f"{self.value:.6g} [{self.low:.6g}, {self.high:.6g}]"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite number is the text "inf"."""
+        """Return plain JSON values; an infinite number is the text "inf"."""
         return {"value": _plain(self.value), "low": _plain(self.low), "high": _plain(self.high)}
 
 
 @dataclass(frozen=True, eq=False)
 class QueryAnswer:
-    """The answer to a question about a chain.
+    """The answer to a query about a chain.
 
     Parameters
     ----------
     formula, state
-        What was asked, and of which state.
+        The query, and the state that it starts from.
     value
         A number, or True or False, for the chain's probabilities as they are.
     low, high
@@ -53,11 +53,11 @@ class QueryAnswer:
     values, bounds
         The same for all states, in the order of the chain's.
     quantity
-        The number that was compared, if the question was `P>=p` or the like.
+        The number that was compared, if the query is `P>=p` or the like.
     groups
         For a gap, the probability of each group.
     depends_on
-        States that were never seen, but whose rows were used: what is made up there is in the value.
+        States that were never seen, but whose made-up rows the value depends on.
     engine
         The engine that computed the value; bounds are always our own.
     """
@@ -81,7 +81,7 @@ class QueryAnswer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader has to know besides."""
+        """Notes for a reader of the answer."""
         if not self.depends_on:
             return ()
         count, named = len(self.depends_on), ", ".join(self.depends_on[:MOST_NAMED])
@@ -100,10 +100,10 @@ class QueryAnswer:
         word = "undecided" if self.undecided else str(self.value).lower()
         if self.quantity is None or not isinstance(self.formula, Measure):
             return f"{word}, {str(self.value).lower()} for the estimate" if self.undecided else word
-        return f"{word}: {self.quantity} against {self.formula.asked}"
+        return f"{word}: {self.quantity} against {self.formula.comparison}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite number is the text "inf"."""
+        """Return plain JSON values; an infinite number is the text "inf"."""
         return {
             "formula": str(self.formula),
             "state": self.state,
@@ -120,7 +120,7 @@ class QueryAnswer:
 
 
 def plain(value: Any) -> float | bool:
-    """A number or truth value of numpy as Python's own."""
+    """Return a number or truth value of numpy as one of Python."""
     return bool(value) if isinstance(value, bool | np.bool_) else float(value)
 
 

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl.answer import Quantity, QueryAnswer, plain
-from fairchain.pctl.formula import Formula, Gap, Measure, Probability
+from fairchain.pctl.formula import (
+    Eventually,
+    ExpectedSteps,
+    Formula,
+    GapQuery,
+    LongRun,
+    Measure,
+    Next,
+    Probability,
+    Until,
+)
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.group_gaps import entered, groups_of, widest
-from fairchain.pctl.interval_bounds import Between, Bounds, Sat, decided
+from fairchain.pctl.interval_bounds import Between, Bounds, decided
 from fairchain.pctl.label_names import check_labels, state_number
 from fairchain.pctl.lexer import quoted
 from fairchain.pctl.parser import parse
 from fairchain.pctl.point_values import Points, satisfies
-from fairchain.pctl.unseen_states import used_rows
 
 EngineName = Literal["own", "storm"]
 
 
 class Engine(Protocol):
-    """Computes values: our own engine, or Storm."""
+    """Computes values: "own" (`Points`), or Storm."""
 
     def holds(self, formula: Formula) -> Mask:
-        """(states,): where a formula is true."""
+        """Return (states,): where a formula is true."""
 
     def measure(self, formula: Measure) -> Floats:
-        """(states,): the number that a measure stands for."""
+        """Return (states,): the number of a measure."""
 
 
-def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", state: str | None = None) -> QueryAnswer:
-    """Ask a chain a question (docs/queries.md).
+def check_chain(
+    chain: Chain, formula: str | Formula, *, engine: EngineName = "own", state: str | None = None
+) -> QueryAnswer:
+    """Check a PCTL formula on a chain, or compute its number (docs/queries.md).
 
     Parameters
     ----------
@@ -45,13 +55,13 @@ def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", s
     engine
         "own", or "storm" for values by Storm, which needs `pip install fairchain[storm]`.
     state
-        The state to ask about; the initial one if it is not given.
+        The state to start from instead of the initial one.
 
     Raises
     ------
     QueryError
-        If the formula cannot be read, names a label or a state that does not exist, or asks about a state of which
-        nothing was ever seen.
+        If the formula cannot be read, names a label or a state that does not exist, or starts from a state that was
+        never visited.
 
     >>> from fairchain.chain import Chain
     >>> import numpy as np
@@ -60,20 +70,47 @@ def check(chain: Chain, formula: str | Formula, *, engine: EngineName = "own", s
     ...     sources=np.array([0, 0, 0, 1, 2]), targets=np.array([0, 1, 2, 1, 2]),
     ...     probabilities=np.array([0.5, 0.25, 0.25, 1.0, 1.0]), labels={"heads": frozenset({1})},
     ... )
-    >>> print(check(coin, 'P=? [ F "heads" ]'))
+    >>> print(check_chain(coin, 'P=? [ F "heads" ]'))
     0.5
-    >>> print(check(coin, 'P>=0.2 [ X "heads" ]', state="toss"))
+    >>> print(check_chain(coin, 'P>=0.2 [ X "heads" ]', state="toss"))
     true: 0.25 against >=0.2
     """
-    asked = parse(formula if isinstance(formula, str) else str(formula))
-    check_labels(chain, asked)
+    query = parse(str(formula))
+    check_labels(chain, query)
     start = chain.initial if state is None else state_number(chain, state)
-    points = Points.of(chain)
-    bounds = Bounds.of(points) if chain.has_intervals else None
-    query = _Query(points, _engine(engine, points), bounds, engine, start)
-    if isinstance(asked, Gap):
-        return query.gap(asked)
-    return query.measure(asked) if isinstance(asked, Measure) else query.truth(asked)
+    points = Points(chain)
+    values = _engine(engine, points)
+    bounds = Bounds(points) if chain.has_intervals else None
+    origin = np.arange(len(chain)) == start
+    groups: dict[str, Quantity] = {}
+    quantity = None
+    found: Floats | Mask
+    if not isinstance(query, Measure):
+        found = values.holds(query)
+        between = None if bounds is None else _including(found, bounds.holds(query))
+    else:
+        if isinstance(query, GapQuery):
+            found, between, groups, origin = _gap(query, points, values, bounds)
+        else:
+            found, between = _measured(query, values, bounds)
+        if query.bound is not None:
+            quantity = Quantity(*(float(each[start]) for each in (found, *(between or ()))))
+            found, numbers = satisfies(found, query), between
+            between = None if numbers is None else _including(found, decided(numbers, query))
+    low, high = (None, None) if between is None else (plain(each[start]) for each in between)
+    return QueryAnswer(
+        formula=query,
+        state=chain.states[start],
+        value=plain(found[start]),
+        low=low,
+        high=high,
+        values=found,
+        bounds=None if between is None else (between.low, between.high),
+        quantity=quantity,
+        groups=groups,
+        depends_on=_unvisited(points, query, origin),
+        engine=engine,
+    )
 
 
 def _engine(name: str, points: Points) -> Engine:
@@ -82,107 +119,82 @@ def _engine(name: str, points: Points) -> Engine:
     if name == "storm":
         from fairchain.pctl.storm import Storm
 
-        return Storm.of(points)
-    raise QueryError(f'no engine "{name}"; there is own, and storm')
+        return Storm(points)
+    raise QueryError(f'unknown engine "{name}"; expected own or storm')
 
 
-@dataclass(frozen=True, eq=False)
-class _Query:
-    """A chain with its engine and bounds, and the state of the query."""
-
-    points: Points
-    values: Engine
-    bounds: Bounds | None
-    engine: str
-    start: int
-
-    def truth(self, asked: Formula) -> QueryAnswer:
-        """Whether a formula holds."""
-        found = self.values.holds(asked)
-        return self._answer(asked, found, None if self.bounds is None else _holding(found, self.bounds.holds(asked)))
-
-    def measure(self, asked: Measure) -> QueryAnswer:
-        """A number, or how it compares."""
-        numbers = self.values.measure(asked)
-        between = None if self.bounds is None else _around(numbers, self.bounds.measure(asked))
-        return self._compared(asked, numbers, between)
-
-    def gap(self, asked: Gap) -> QueryAnswer:
-        """How far apart groups are: one number for the whole chain, the same in every state."""
-        groups = groups_of(self.points.chain, asked)
-        entries = [entered(self.points, states) for states in groups.values()]
-        path = Probability(None, asked.path)
-        numbers = self.values.measure(path)
-        means = np.array([entry @ numbers for entry in entries])
-        quantities = [Quantity(float(mean)) for mean in means]
-        gap = np.full(len(numbers), means.max() - means.min())
-        between = None
-        if self.bounds is not None:
-            around = _around(numbers, self.bounds.measure(path))
-            low = np.array([around.low[states].min() for states in groups.values()])
-            high = np.array([around.high[states].max() for states in groups.values()])
-            quantities = [Quantity(*map(float, triple)) for triple in zip(means, low, high, strict=True)]
-            least, most = widest(low, high)
-            between = Between(np.full_like(gap, least), np.full_like(gap, most))
-        start = np.any([entry > 0 for entry in entries], axis=0)
-        answer = self._compared(asked, gap, between, start)
-        return replace(answer, groups=dict(zip(groups, quantities, strict=True)))
-
-    def _compared(
-        self, asked: Measure, numbers: Floats, between: Between | None, start: Mask | None = None
-    ) -> QueryAnswer:
-        if asked.bound is None:
-            return self._answer(asked, numbers, between, start)
-        found = satisfies(numbers, asked)
-        sat = None if between is None else _holding(found, decided(between, asked))
-        of_start = (numbers, *(between or ()))
-        quantity = Quantity(*(float(array[self.start]) for array in of_start))
-        return replace(self._answer(asked, found, sat, start), quantity=quantity)
-
-    def _answer(
-        self, asked: Formula, values: Floats | Mask, bounds: Between | Sat | None, start: Mask | None = None
-    ) -> QueryAnswer:
-        if start is None:
-            start = np.arange(len(values)) == self.start
-        return QueryAnswer(
-            formula=asked,
-            state=self.points.chain.states[self.start],
-            value=plain(values[self.start]),
-            low=None if bounds is None else plain(bounds[0][self.start]),
-            high=None if bounds is None else plain(bounds[1][self.start]),
-            values=values,
-            bounds=None if bounds is None else (bounds[0], bounds[1]),
-            depends_on=_unseen(self.points, asked, start),
-            engine=self.engine,
-        )
-
-
-def _around(values: Floats, between: Between) -> Between:
-    """Bounds that hold the values too, from which rounding or another engine may have moved them."""
+def _including(values: Any, between: Between) -> Between:
+    """Return bounds that include the values too, which rounding or another engine may have moved out of them."""
     return Between(np.minimum(between.low, values), np.maximum(between.high, values))
 
 
-def _holding(found: Mask, sat: Sat) -> Sat:
-    return Sat(sat.sure & found, sat.possible | found)
+def _measured(query: Measure, values: Engine, bounds: Bounds | None) -> tuple[Floats, Between | None]:
+    numbers = values.measure(query)
+    return numbers, None if bounds is None else _including(numbers, bounds.measure(query))
 
 
-def _unseen(points: Points, asked: Formula, start: Mask) -> tuple[str, ...]:
-    """Names of the states that were never seen and that the answer depends on.
+def _gap(
+    query: GapQuery, points: Points, values: Engine, bounds: Bounds | None
+) -> tuple[Floats, Between | None, dict[str, Quantity], Mask]:
+    """Return the gap, the same in every state, its bounds, the number of each group and the states entered first."""
+    groups = groups_of(points.chain, query)
+    entries = np.stack([entered(points, states) for states in groups.values()])
+    numbers, around = _measured(Probability(None, query.path), values, bounds)
+    means = np.array([entry @ numbers for entry in entries])
+    quantities = [Quantity(float(mean)) for mean in means]
+    gap = np.full(len(numbers), means.max() - means.min())
+    between = None
+    if around is not None:
+        low = np.array([around.low[states].min() for states in groups.values()])
+        high = np.array([around.high[states].max() for states in groups.values()])
+        quantities = [Quantity(*map(float, triple)) for triple in zip(means, low, high, strict=True)]
+        between = Between(*(np.full_like(gap, bound) for bound in widest(low, high)))
+    return gap, between, dict(zip(groups, quantities, strict=True)), np.logical_or.reduce(entries > 0)
+
+
+def _unvisited(points: Points, query: Formula, start: Mask) -> tuple[str, ...]:
+    """Return the names of the unvisited states that the answer depends on.
 
     Raises
     ------
     QueryError
-        If one of them is a state that was asked about: all of the answer would be made up.
+        If a state of `start` is unvisited: there is no evidence for the answer.
     """
     chain = points.chain
     if not chain.unvisited:
         return ()
-    unseen = np.zeros(len(chain), bool)
-    unseen[list(chain.unvisited)] = True
-    used = unseen & used_rows(points, asked, start)
+    unvisited = np.zeros(len(chain), bool)
+    unvisited[list(chain.unvisited)] = True
+    used = unvisited & _used_rows(points, query, start)
     for state in np.flatnonzero(used & start)[:1]:
         raise QueryError(
             f"state {quoted(chain.states[state])} was never seen, so there is no evidence for an answer; "
-            "sample more, or ask about another state"
+            "sample more, or start from another state"
         )
     return tuple(chain.states[state] for state in np.flatnonzero(used))
+
+
+def _used_rows(points: Points, formula: Formula, start: Mask) -> Mask:
+    """Return (states,): whose transitions the value of a formula in the states of `start` depends on.
+
+    The recursion goes from the outside in, with the states in which each part is evaluated.
+    """
+    graph, every = points.graph, np.ones(points.graph.size, bool)
+    path = formula.path if isinstance(formula, Probability | GapQuery) else None
+    if isinstance(formula, ExpectedSteps):
+        path = Eventually(formula.target)
+    if isinstance(formula, LongRun):
+        used = touched = graph.ahead(start, every)
+    elif isinstance(path, Next):
+        used, touched = start, graph.ahead(start, every, 1)
+    elif isinstance(path, Eventually | Until):
+        _, left, right, window = path.until
+        # Before the window begins, a run goes on whether or not it is at the goal.
+        through = points.holds(left) if window.low else points.holds(left) & ~points.holds(right)
+        touched = graph.ahead(start, through, window.high)
+        used = through & (touched if window.high is None else graph.ahead(start, through, window.high - 1))
+    else:
+        used, touched = ~every, start
+    for part in formula.parts:
+        used = used | _used_rows(points, part, touched)
+    return used

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,39 +35,19 @@ ACCURATE = 1e-6
 EPSILON = float(np.finfo(float).eps)
 
 
+BOUND_STEPS = "use a bound on the steps, such as F<=1000"
+
+
 class UnsolvedError(QueryError):
     """The equations of a component cannot be solved to six digits in floating point, or not in reasonable time."""
 
 
-class NeverLeftError(UnsolvedError):
-    """A component is left so rarely that its equations have no accurate solution in floating point."""
-
-    def __init__(self, size: int, steps: float = math.inf) -> None:
-        often = f"after {steps:.1g} steps" if math.isfinite(steps) else "after very many steps"
-        super().__init__(
-            f"a part of the chain with {size:,} states is left {often} on average, too many for floating-point "
-            "numbers; ask with a bound on the steps, such as F<=1000"
-        )
-
-
-class TooManyPartsError(UnsolvedError):
-    """Each component is accurate to six digits, and their errors together may not be."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(
-            f"the rounding errors of {count:,} parts of the chain, one behind the other, may add up to more than the "
-            "sixth digit; ask with a bound on the steps, such as F<=1000"
-        )
-
-
-class TooDenseError(UnsolvedError):
-    """The factors of a component would take too much time and memory."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(
-            f"the equations of a part of the chain with {size:,} states cannot be factorised in reasonable time; use "
-            'engine="storm" (--engine storm), or ask with a bound on the steps, such as F<=1000'
-        )
+def _never_left(size: int, steps: float = math.inf) -> UnsolvedError:
+    often = f"after {steps:.1g} steps" if math.isfinite(steps) else "after very many steps"
+    return UnsolvedError(
+        f"a part of the chain with {size:,} states is left {often} on average, too many for floating-point "
+        f"numbers; {BOUND_STEPS}"
+    )
 
 
 def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = False) -> Floats:
@@ -89,17 +70,29 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
         If the solution is not accurate to six digits of its largest entry, or would take too long. For visits each
         factorised component is checked for itself.
     """
+    from scipy.sparse import coo_array
+
     if not len(leaving):
         return np.zeros_like(right, dtype=float)
     values = right.reshape(len(right), -1).astype(float)
-    rates = _without_loops(inner)
+    edges = inner.tocoo()
+    other = edges.row != edges.col
+    rates = coo_array((edges.data[other], (edges.row[other], edges.col[other])), shape=inner.shape).tocsr()
     if len(leaving) <= WHOLE:
         return _eliminated(rates.toarray(), leaving, values, visits=visits).reshape(right.shape)
-    order, component = _order(rates)
+    count, component = components_of(len(leaving), edges.row, edges.col)
+    # Edges lead to components with smaller numbers: the other way round they lead ahead.
+    component = count - 1 - component
+    order = np.argsort(component, kind="stable")
+    component = component[order]
     rates, leaving, values = rates[order][:, order].tocsr(), leaving[order], values[order]
     used = rates.T.tocsr() if visits else rates
-    starts = _blocks(component)
-    blocks = list(zip(starts, [*starts[1:], len(order)], strict=True))
+    # A large component is a block, and so is everything between two of them.
+    sizes = np.bincount(component)
+    large = sizes > SMALL
+    begins = np.cumsum(sizes) - sizes
+    starts = begins[np.append(True, large[1:] | large[:-1])].tolist()
+    blocks = list(pairwise([*starts, len(order)]))
     errors = np.zeros(values.shape[1])
     for start, stop in blocks if visits else blocks[::-1]:
         block, solved = slice(start, stop), slice(0, start) if visits else slice(stop, None)
@@ -109,73 +102,22 @@ def solve(inner: csr_array, leaving: Floats, right: Floats, *, visits: bool = Fa
             values[block], error = _small(among, out, component[block] - component[start], known, visits=visits)
         elif stop - start <= ELIMINATED:
             values[block] = _eliminated(among.toarray(), out, known, visits=visits)
-            error = _rounding(values[block], stop - start)
+            error = _rounding(values[block], np.array([stop - start]))
         else:
             values[block], error = _factorised(among, out, known, visits=visits)
         errors += error
     if not np.isfinite(values).all():
-        raise NeverLeftError(len(order))
+        raise _never_left(len(order))
     # A component averages what is behind it, so errors of components add up and do not grow otherwise.
     if not visits and _inaccurate(errors, values):
-        raise TooManyPartsError(int((np.bincount(component) > 1).sum()))
+        parts = int((sizes > 1).sum())
+        raise UnsolvedError(
+            f"the rounding errors of {parts:,} parts of the chain, one behind the other, may add up to more than the "
+            f"sixth digit; {BOUND_STEPS}"
+        )
     answer = np.empty_like(values)
     answer[order] = values
     return answer.reshape(right.shape)
-
-
-def _without_loops(inner: csr_array) -> csr_array:
-    from scipy.sparse import coo_array
-
-    edges = inner.tocoo()
-    other = edges.row != edges.col
-    return coo_array((edges.data[other], (edges.row[other], edges.col[other])), shape=inner.shape).tocsr()
-
-
-def _order(rates: csr_array) -> tuple[Indices, Indices]:
-    """States in an order in which edges between components lead ahead, and the number of each one's component."""
-    edges = rates.tocoo()
-    count, component = components_of(rates.shape[0], edges.row, edges.col)
-    rank = _ranks(count, component[edges.row], component[edges.col])[component]
-    order = np.argsort(rank, kind="stable")
-    return order, rank[order]
-
-
-def _blocks(component: Indices) -> list[int]:
-    """Where blocks begin: a large component is one, and so is everything between two of them."""
-    sizes = np.bincount(component)
-    large = sizes > SMALL
-    first = np.concatenate([[True], large[1:] | large[:-1]])
-    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    starts: list[int] = begins[first].tolist()
-    return starts
-
-
-def _ranks(count: int, sources: Indices, targets: Indices) -> Indices:
-    """A number for each component such that edges lead to larger ones."""
-    if (sources <= targets).all():
-        return np.arange(count)
-    if (sources >= targets).all():
-        return np.arange(count)[::-1]
-    return topological(count, sources, targets)
-
-
-def topological(count: int, sources: Indices, targets: Indices) -> Indices:
-    """Ranks for a graph that has no cycles besides loops: edges lead to larger ranks."""
-    other = sources != targets
-    sources, targets = sources[other], targets[other]
-    by_source = np.argsort(sources, kind="stable")
-    starts = np.searchsorted(sources[by_source], np.arange(count + 1))
-    followers = targets[by_source].tolist()
-    waiting = np.bincount(targets, minlength=count).tolist()
-    ready = [node for node in range(count) if not waiting[node]]
-    for node in ready:
-        for follower in followers[starts[node] : starts[node + 1]]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                ready.append(follower)
-    ranks = np.empty(count, np.intp)
-    ranks[ready] = np.arange(count)
-    return ranks
 
 
 def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool = False) -> Floats:
@@ -184,7 +126,7 @@ def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool =
     `rates` is (..., n, n) with an unused diagonal, `leaving` (..., n), `right` (..., n, columns); none is negative.
     """
     size = rates.shape[-1]
-    # One more column, the expected steps, tells how often the component is left; of A^T it is as large.
+    # One more column, the expected steps, shows how often the component is left; of A^T it is as large.
     total = leaving + rates.sum(axis=-1)
     rates, leaving = rates.copy(), leaving.copy()
     right = np.concatenate([right, total[..., None]], axis=-1)
@@ -208,18 +150,18 @@ def _eliminated(rates: Floats, leaving: Floats, right: Floats, *, visits: bool =
             right[..., state, :] = known / pivots[..., state, None]
     most = float(right[..., -1].max())
     if not most < MOST_ELIMINATED_STEPS or not np.isfinite(right).all():
-        raise NeverLeftError(size, most)
+        raise _never_left(size, most)
     solution: Floats = right[..., :-1]
     return solution
 
 
-def _rounding(values: Floats, size: int) -> Floats:
-    """How much elimination may be off in each column.
+def _rounding(values: Floats, sizes: Indices) -> Floats:
+    """Return how much elimination of components of these sizes may be off in each column.
 
     An entry of the inverse is a ratio of polynomials of degree n - 1 and n with positive terms, so relative changes e
     of the entries change it by 2 n e at most; eliminating the m-th state changes them by (m + 3) EPSILON / 2.
     """
-    error: Floats = EPSILON * (size + 4) ** 3 / 3 * np.abs(values).max(axis=0)
+    error: Floats = np.sum(EPSILON * (sizes + 4.0) ** 3 / 3) * np.abs(values).max(axis=0)
     return error
 
 
@@ -239,12 +181,11 @@ def _small(
         inverse, between = inverse.T.tocsr(), between.T.tocsr()
     triangle = (eye_array(len(leaving), format="csr") - inverse @ between).tocsr()
     values: Floats = spsolve_triangular(triangle, inverse @ right, lower=visits, unit_diagonal=True)
-    sizes = np.bincount(component)
-    return values, np.sum(EPSILON * (sizes + 4.0) ** 3 / 3) * np.abs(values).max(axis=0)
+    return values, _rounding(values, np.bincount(component))
 
 
 def _inverses(rows: Indices, columns: Indices, weights: Floats, leaving: Floats, component: Indices) -> csr_array:
-    """The inverse of a matrix that has entries only within components, all components of one size at a time."""
+    """Return the inverse of a matrix that has entries only within components, all components of one size at a time."""
     from scipy.sparse import coo_array
 
     sizes = np.bincount(component)
@@ -272,7 +213,10 @@ def _factorised(rates: csr_array, leaving: Floats, right: Floats, *, visits: boo
     from scipy.sparse import diags_array
 
     if _multiplications(rates) > MOST_FACTORISING:
-        raise TooDenseError(len(leaving))
+        raise UnsolvedError(
+            f"the equations of a part of the chain with {len(leaving):,} states cannot be factorised in reasonable "
+            f'time; use engine="storm" (--engine storm), or {BOUND_STEPS}'
+        )
     matrix = (diags_array(leaving + rates.sum(axis=1)) - rates).tocsr()
     known = None if visits else leaving
     if visits:
@@ -293,13 +237,13 @@ def _factors(matrix: csr_array) -> Callable[[Floats], Floats]:
         # and its transpose says where factors fill.
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
     except RuntimeError:
-        raise NeverLeftError(matrix.shape[0]) from None
+        raise _never_left(matrix.shape[0]) from None
     inverse: Callable[[Floats], Floats] = factors.solve
     return inverse
 
 
 def _multiplications(matrix: csr_array) -> float:
-    """About how many multiplications factors take at most, from the width of a band that holds all entries."""
+    """Estimate the multiplications of a factorisation, from the width of a band that holds all entries."""
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     place = np.empty(matrix.shape[0], np.intp)
@@ -312,7 +256,7 @@ def _multiplications(matrix: csr_array) -> float:
 
 
 def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Floats | None) -> Floats:
-    """How much the values of each column but the last may be off; refused if that is the sixth digit of the largest.
+    """Return how much the values of each column but the last may be off; refuse an error in the sixth digit.
 
     The matrix A has an inverse without negative entries. So if A v >= c > 0 for a v > 0, and no equation is missed by
     more than r, then no value is off by more than r v / c; v, the last column, is the steps until the part is left.
@@ -320,7 +264,7 @@ def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Fl
     steps = values[:, -1]
     most = float(np.abs(steps).max())
     if not most < MOST_STEPS:
-        raise NeverLeftError(len(steps), most)
+        raise _never_left(len(steps), most)
     residual, inside, ends = _residual(matrix, right, values, leaving)
     missed = np.abs(residual) + inside
     # The inverse times what leaves is 1, and times the right side the values: for them rounding at the ends counts once
@@ -329,12 +273,12 @@ def _largest_error(matrix: csr_array, right: Floats, values: Floats, leaving: Fl
     missed = (missed / matrix.diagonal()[:, None]).max(axis=0)
     progress = 1 - missed[-1]
     if steps.min() <= 0 or not progress > 0:
-        raise NeverLeftError(len(steps))
+        raise _never_left(len(steps))
     largest = np.abs(values[:, :-1]).max(axis=0)
     once = 2 * EPSILON * (np.diff(matrix.indptr).max() + 3) * largest
     error: Floats = missed[:-1] * (steps.max() / progress) + once
     if _inaccurate(error, values[:, :-1]):
-        raise NeverLeftError(len(steps))
+        raise _never_left(len(steps))
     return error
 
 
@@ -345,7 +289,7 @@ def _inaccurate(error: Floats, values: Floats) -> bool:
 def _residual(
     matrix: csr_array, right: Floats, values: Floats, leaving: Floats | None
 ) -> tuple[Floats, Floats, Floats]:
-    """By how much the equations are missed, and how far rounding may change that: within the part, and at its ends.
+    """Return the residual, and how far rounding may change it: within the component, and at its ends.
 
     What leaves a state is known better than the rounded diagonal tells: x_i times the diagonal, minus the others, is
     x_i times what leaves, plus the differences x_i - x_j weighted, which are small where a part is left slowly.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import Generic, TypeVar
+from functools import cached_property, reduce
+from operator import and_, or_
+from typing import Any, Generic, TypeVar
 
 from fairchain.pctl.formula import (
     Eventually,
@@ -29,11 +30,11 @@ N = TypeVar("N")
 
 
 class Evaluator(ABC, Generic[S, N]):
-    """Evaluates formulas from the inside out; a subclass says what each operator means."""
+    """Evaluates formulas from the inside out; a subclass defines the atoms and the measures."""
 
     @cached_property
     def _known(self) -> dict[Formula, S]:
-        """What was evaluated before: a formula may hold the same part many times."""
+        """Formulas evaluated before: a formula may contain the same part many times."""
         return {}
 
     def holds(self, formula: Formula) -> S:
@@ -73,38 +74,46 @@ class Evaluator(ABC, Generic[S, N]):
         until = path.until
         return self.until(self.holds(until.left), self.holds(until.right), until)
 
+    def negated(self, part: Any) -> S:
+        """Evaluate `!phi`."""
+        negation: S = ~part
+        return negation
+
+    def joined(self, sign: str, parts: list[Any]) -> S:
+        """Evaluate parts with `&`, `|`, `=>` or `<=>` between them; `=>` associates to the right."""
+        found: S
+        if sign == "=>":
+            found = reduce(lambda after, before: ~before | after, parts[::-1])
+        elif sign == "<=>":
+            found = reduce(lambda one, two: (one & two) | (~one & ~two), parts)
+        else:
+            found = reduce(and_ if sign == "&" else or_, parts)
+        return found
+
     @abstractmethod
     def truth(self, value: bool) -> S:
-        """`true` or `false`."""
+        """Evaluate `true` or `false`."""
 
     @abstractmethod
     def label(self, name: str) -> S:
-        """Whether a state has a label."""
-
-    @abstractmethod
-    def negated(self, part: S) -> S:
-        """`!phi`."""
-
-    @abstractmethod
-    def joined(self, sign: str, parts: list[S]) -> S:
-        """Parts with `&`, `|`, `=>` or `<=>` between them."""
+        """Evaluate a label."""
 
     @abstractmethod
     def compared(self, number: N, formula: Measure) -> S:
-        """Whether the number of a measure keeps its bound."""
+        """Compare the number of a measure with its bound."""
 
     @abstractmethod
     def next(self, part: S) -> N:
-        """`P [ X phi ]`."""
+        """Evaluate `P [ X phi ]`."""
 
     @abstractmethod
     def until(self, left: S, right: S, until: UntilForm) -> N:
-        """`P [ phi U psi ]` within a window, or its opposite."""
+        """Evaluate `P [ phi U psi ]` within a window, or its complement."""
 
     @abstractmethod
     def long_run(self, part: S) -> N:
-        """`S [ phi ]`."""
+        """Evaluate `S [ phi ]`."""
 
     @abstractmethod
     def expected_steps(self, target: S) -> N:
-        """`R [ F phi ]`."""
+        """Evaluate `R [ F phi ]`."""

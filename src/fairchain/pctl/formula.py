@@ -1,6 +1,6 @@
-"""Formulas as trees: what can be asked of a chain, and how it is written.
+"""Formulas as trees.
 
-A `Formula` holds in a state or not, or asks for a number; a `Path` is what stands inside the brackets of P. `str`
+A `Formula` holds in a state or not, or has a number there; a `Path` is the formula inside the brackets of P. `str`
 gives the canonical text, which parses back to the same tree. Nothing is computed here.
 """
 
@@ -13,27 +13,33 @@ from typing import NamedTuple
 from fairchain.pctl.lexer import quoted
 
 
-class Formula:
-    """A question about a state: true or false, or a number if its outermost operator says `=?`."""
+class _Node:
+    """A node of a formula's tree."""
 
     @property
     def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return ()
+        """The formulas among the fields of this node, with those inside a path formula."""
+        found: list[Formula] = []
+        for value in vars(self).values():
+            if isinstance(value, Path):
+                found += value.parts
+            else:
+                values = value if isinstance(value, tuple) else (value,)
+                found += [each for each in values if isinstance(each, Formula)]
+        return tuple(found)
+
+
+class Formula(_Node):
+    """A state formula: true or false, or a number if its outermost operator says `=?`."""
 
     @property
     def is_number(self) -> bool:
-        """Whether it asks for a number."""
+        """Whether its value is a number."""
         return isinstance(self, Measure) and self.bound is None
 
 
-class Path:
-    """A statement about a run of the chain."""
-
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return ()
+class Path(_Node):
+    """A path formula: a statement about a run of the chain."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +75,6 @@ class Not(Formula):
     def __str__(self) -> str:
         return f"!{_inside(self.part)}"
 
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return (self.part,)
-
 
 @dataclass(frozen=True)
 class Joined(Formula):
@@ -84,11 +85,6 @@ class Joined(Formula):
 
     def __str__(self) -> str:
         return f" {self.sign} ".join(map(_inside, self.joined))
-
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return self.joined
 
 
 @dataclass(frozen=True)
@@ -104,12 +100,12 @@ class Bound:
 
 @dataclass(frozen=True)
 class Measure(Formula):
-    """Something that has a number in each state; with a bound it is true or false instead."""
+    """A formula with a number in each state; with a bound it is true or false instead."""
 
     bound: Bound | None
 
     @property
-    def asked(self) -> str:
+    def comparison(self) -> str:
         """`=?`, or the bound."""
         return "=?" if self.bound is None else str(self.bound)
 
@@ -121,12 +117,7 @@ class Probability(Measure):
     path: Path
 
     def __str__(self) -> str:
-        return f"P{self.asked} [ {self.path} ]"
-
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return self.path.parts
+        return f"P{self.comparison} [ {self.path} ]"
 
 
 @dataclass(frozen=True)
@@ -136,12 +127,7 @@ class LongRun(Measure):
     part: Formula
 
     def __str__(self) -> str:
-        return f"S{self.asked} [ {self.part} ]"
-
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return (self.part,)
+        return f"S{self.comparison} [ {self.part} ]"
 
 
 @dataclass(frozen=True)
@@ -151,19 +137,14 @@ class ExpectedSteps(Measure):
     target: Formula
 
     def __str__(self) -> str:
-        return f"R{self.asked} [ F {_inside(self.target)} ]"
-
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return (self.target,)
+        return f"R{self.comparison} [ F {_inside(self.target)} ]"
 
 
 @dataclass(frozen=True)
-class Gap(Measure):
+class GapQuery(Measure):
     """`gap=? [ path ] over "sex=*"`: the largest difference of the path's probability between two groups.
 
-    Each of `groups` is a label, or a pattern in which `*` stands for any text. Only a whole question can be a gap.
+    Each of `groups` is a label, or a pattern in which `*` stands for any text. Only a whole query can be a gap.
     """
 
     path: Path
@@ -171,12 +152,7 @@ class Gap(Measure):
     column: int = field(default=0, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"gap{self.asked} [ {self.path} ] over {', '.join(map(quoted, self.groups))}"
-
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return self.path.parts
+        return f"gap{self.comparison} [ {self.path} ] over {', '.join(map(quoted, self.groups))}"
 
 
 @dataclass(frozen=True)
@@ -206,11 +182,6 @@ class Next(Path):
     def __str__(self) -> str:
         return f"X {_inside(self.part)}"
 
-    @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return (self.part,)
-
 
 class UntilForm(NamedTuple):
     """A path formula as `left U right` within a window, or as its opposite."""
@@ -233,11 +204,6 @@ class Eventually(Path):
         return f"{'G' if self.always else 'F'}{self.window} {_inside(self.part)}"
 
     @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return (self.part,)
-
-    @property
     def until(self) -> UntilForm:
         """`true U phi`, and G as what is not F of the opposite."""
         return UntilForm(self.always, TRUE, Not(self.part) if self.always else self.part, self.window)
@@ -256,11 +222,6 @@ class Until(Path):
         return f"{_inside(self.left)} {'W' if self.weak else 'U'}{self.window} {_inside(self.right)}"
 
     @property
-    def parts(self) -> tuple[Formula, ...]:
-        """The formulas inside."""
-        return (self.left, self.right)
-
-    @property
     def until(self) -> UntilForm:
         """Itself; W fails where both fail at once, and before that psi never held while phi did."""
         if not self.weak:
@@ -270,7 +231,7 @@ class Until(Path):
 
 
 def labels_of(formula: Formula) -> Iterator[Label]:
-    """All labels that a formula names, in the order of the text."""
+    """Yield all labels that a formula names, in the order of the text."""
     if isinstance(formula, Label):
         yield formula
     for part in formula.parts:

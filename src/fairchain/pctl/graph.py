@@ -1,4 +1,4 @@
-"""Which states can be reached from which: questions about a chain that need no probabilities."""
+"""Reachability and strongly connected components: properties of a chain that do not depend on its probabilities."""
 
 from __future__ import annotations
 
@@ -22,32 +22,27 @@ class TransitionGraph:
     targets: Indices
 
     def back(self, goal: Mask, through: Mask) -> Mask:
-        """The goal, and the states that can reach it along states of `through`, themselves included."""
+        """Return the goal, and the states that can reach it along states of `through`, themselves included."""
         used = through[self.sources]
-        return _search(self.size, self.targets[used], self.sources[used], goal)
+        return _distances(self.targets[used], self.sources[used], goal) < np.inf
 
-    def ahead(self, start: Mask, through: Mask) -> Mask:
-        """The start, and what can be reached from it by leaving only states of `through`."""
+    def ahead(self, start: Mask, through: Mask, steps: int | None = None) -> Mask:
+        """Return the start, and what is reached from it, in at most `steps`, by leaving only states of `through`."""
         used = through[self.sources]
-        return _search(self.size, self.sources[used], self.targets[used], start)
+        found = _distances(self.sources[used], self.targets[used], start, steps)
+        return found < np.inf if steps is None else found <= steps
 
     def distance(self, goal: Mask) -> Floats:
-        """The smallest number of steps to the goal, infinite where there is no way."""
-        return _distances(self.size, self.targets, self.sources, goal)
-
-    def within(self, start: Mask, through: Mask, steps: int) -> Mask:
-        """As `ahead`, in at most this many steps."""
-        used = through[self.sources]
-        found: Mask = _distances(self.size, self.sources[used], self.targets[used], start, steps) <= steps
-        return found
+        """Return the smallest number of steps to the goal, infinite where it cannot be reached."""
+        return _distances(self.targets, self.sources, goal, self.size)
 
     @cached_property
     def components(self) -> tuple[int, Indices]:
-        """How many strongly connected components there are, and the number of each state's."""
+        """The number of strongly connected components, and the component of each state."""
         return components_of(self.size, self.sources, self.targets)
 
     def bottom(self, closed: Mask | None = None) -> tuple[int, Indices]:
-        """Components that are never left, as their count and each state's number; -1 for the other states.
+        """Return the number of bottom components, and the one of each state, -1 for the other states.
 
         With `closed`, only those whose states are all in it.
         """
@@ -62,38 +57,34 @@ class TransitionGraph:
 
 
 def components_of(size: int, sources: Indices, targets: Indices) -> tuple[int, Indices]:
-    """Strongly connected components: their number, and each state's."""
+    """Return the number of strongly connected components, and the component of each state.
+
+    Edges between components lead to smaller numbers: components are numbered in the order in which Tarjan's and
+    Pearce's algorithms finish them.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     edges = coo_array((np.ones(len(sources)), (sources, targets)), shape=(size, size)).tocsr()
     count, component = connected_components(edges, directed=True, connection="strong")
-    return int(count), component.astype(np.intp)
+    component = component.astype(np.intp)
+    if not (component[sources] >= component[targets]).all():
+        raise RuntimeError("scipy numbers strongly connected components in another order than is relied on")
+    return int(count), component
 
 
-def _from_outside(size: int, sources: Indices, targets: Indices, start: Mask) -> object:
-    """The edges, and one more state with an edge to each state of the start."""
+def _distances(sources: Indices, targets: Indices, start: Mask, most: int | None = None) -> Floats:
+    """Return steps from the start, infinite beyond `most`; without it 0 for all states that are reached."""
     from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order, dijkstra
 
-    first = np.flatnonzero(start)
-    rows = np.concatenate([sources, np.full(len(first), size)])
-    columns = np.concatenate([targets, first])
-    return coo_array((np.ones(len(rows)), (rows, columns)), shape=(size + 1, size + 1)).tocsr()
-
-
-def _search(size: int, sources: Indices, targets: Indices, start: Mask) -> Mask:
-    from scipy.sparse.csgraph import breadth_first_order
-
-    edges = _from_outside(size, sources, targets, start)
-    found = np.zeros(size + 1, bool)
-    found[breadth_first_order(edges, size, return_predecessors=False)] = True
-    return found[:size]
-
-
-def _distances(size: int, sources: Indices, targets: Indices, start: Mask, most: float = np.inf) -> Floats:
-    from scipy.sparse.csgraph import dijkstra
-
-    edges = _from_outside(size, sources, targets, start)
-    found = dijkstra(edges, indices=size, unweighted=True, limit=most + 1)
-    distances: Floats = found[:size] - 1
+    # One more state, with an edge to each state of the start.
+    size, first = len(start), np.flatnonzero(start)
+    rows, columns = np.concatenate([sources, np.full(len(first), size)]), np.concatenate([targets, first])
+    edges = coo_array((np.ones(len(rows)), (rows, columns)), shape=(size + 1, size + 1)).tocsr()
+    if most is None:
+        found = np.full(size + 1, np.inf)
+        found[breadth_first_order(edges, size, return_predecessors=False)] = 0
+        return found[:size]
+    distances: Floats = dijkstra(edges, indices=size, unweighted=True, limit=most + 1)[:size] - 1
     return distances

@@ -1,4 +1,4 @@
-"""Fairness as a question to a chain: how far apart the groups are in the probability of a path formula."""
+"""The fairness property as a query: the largest difference between groups in the probability of a path formula."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl.equations import solve
-from fairchain.pctl.formula import Gap
+from fairchain.pctl.formula import GapQuery
 from fairchain.pctl.graph import Floats, Mask
 from fairchain.pctl.interval_rows import difference
-from fairchain.pctl.label_names import no_label
+from fairchain.pctl.label_names import holds_in, no_label
 from fairchain.pctl.lexer import quoted
-from fairchain.pctl.point_values import Points, holds_in
+from fairchain.pctl.point_values import Points
 
 
-def groups_of(chain: Chain, gap: Gap) -> dict[str, Mask]:
-    """The labels that a gap is over, each with its states.
+def groups_of(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
+    """Return the labels of the groups of a gap, each with its states.
 
     Raises
     ------
@@ -27,34 +27,25 @@ def groups_of(chain: Chain, gap: Gap) -> dict[str, Mask]:
     """
     found: dict[str, Mask] = {}
     for pattern in gap.groups:
-        matches = _matches(chain, pattern)
+        # Only the star is special: names may contain ? and [. A label of exactly this name comes first.
+        fits = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        matches = [pattern] if pattern in chain.labels else [label for label in chain.labels if fits.fullmatch(label)]
         if not matches:
             raise no_label(chain, pattern, gap.column)
         found |= {label: holds_in(chain, label) for label in matches}
     for label, states in found.items():
         if not states.any():
-            raise QueryError(f"no state has label {quoted(label)}; ask over groups that the chain has")
+            raise QueryError(f"no state has label {quoted(label)}; name groups that the chain has")
     if len(found) < 2:
         raise QueryError(
-            f"a gap is between two groups or more, and there is only {', '.join(map(quoted, found))}; "
+            f"a gap needs at least two groups, found only {', '.join(map(quoted, found))}; "
             'name more labels, or a pattern like "sex=*"'
         )
     return found
 
 
-def _matches(chain: Chain, pattern: str) -> list[str]:
-    """A label of exactly this name, or else all that fit when `*` stands for any text."""
-    if pattern in chain.labels:
-        return [pattern]
-    if "*" not in pattern:
-        return []
-    # Only the star is special: names may well hold ? and [.
-    fits = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    return [label for label in chain.labels if fits.fullmatch(label)]
-
-
 def entered(points: Points, states: Mask) -> Floats:
-    """(states,): for each state of a group the probability that it is the group's first to be visited, given one is.
+    """Return (states,): the probability that a state of a group is its first to be visited, given that one is.
 
     Raises
     ------
@@ -81,7 +72,7 @@ def entered(points: Points, states: Mask) -> Floats:
 
 
 def widest(low: Floats, high: Floats) -> tuple[float, float]:
-    """Bounds of the largest difference between two of several numbers, from bounds of each; rounded outward."""
+    """Return bounds of the largest difference between two of several numbers, from bounds of each; rounded outward."""
     surely = difference(low.max(keepdims=True), high.min(keepdims=True), largest=False)[0]
     # The largest upper bound less the smallest lower one of another: the two smallest are enough.
     smallest = np.argsort(low)[:2]

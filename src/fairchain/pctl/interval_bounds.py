@@ -1,24 +1,24 @@
-"""Bounds of an answer: from the smallest to the largest that any chain between the bounds of the transitions gives.
+"""Bounds of an answer: the smallest and the largest value over all chains between the bounds of the transitions.
 
 Formulas become three-valued: a state surely satisfies one, possibly, or not. Where nothing better is known, and in
-states that were never seen, a probability is between 0 and 1: bounds are sound first, then narrow.
+unvisited states, a probability is between 0 and 1: bounds are sound first, then narrow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairchain.chain import Chain
 from fairchain.pctl import interval_expectations as extremes
 from fairchain.pctl.equations import UnsolvedError
 from fairchain.pctl.evaluator import Evaluator
 from fairchain.pctl.formula import Measure, UntilForm, Window
 from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph, components_of
 from fairchain.pctl.interval_rows import CERTAIN, IntervalRows, difference, sums
-from fairchain.pctl.point_values import Points, holds_in, satisfies, satisfies_exactly
+from fairchain.pctl.label_names import holds_in
+from fairchain.pctl.point_values import Points, satisfies, satisfies_exactly
 
 # Rounds of the iteration for long-run shares, fewer if there are many transitions, and the width at which it ends.
 MOST_ROUNDS = 3000
@@ -27,100 +27,73 @@ NARROW = 1e-9
 
 
 class Between(NamedTuple):
-    """(states,) each: bounds of numbers."""
+    """(states,) each: bounds of numbers, or of truth values: where a formula surely and where it possibly holds."""
 
-    low: Floats
-    high: Floats
+    low: NDArray[Any]
+    high: NDArray[Any]
 
+    def __invert__(self) -> Between:
+        return Between(~self.high, ~self.low)
 
-class Sat(NamedTuple):
-    """(states,) each: where a formula surely holds, and where it possibly does."""
+    def __and__(self, other: Between) -> Between:
+        return Between(self.low & other.low, self.high & other.high)
 
-    sure: Mask
-    possible: Mask
-
-    @property
-    def opposite(self) -> Sat:
-        """The same for what is not."""
-        return Sat(~self.possible, ~self.sure)
+    def __or__(self, other: Between) -> Between:
+        return Between(self.low | other.low, self.high | other.high)
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds(Evaluator[Sat, Between]):
-    """A chain with bounds, ready to be asked.
+class Bounds(Evaluator[Between, Between]):
+    """Bounds of formulas over all chains between the bounds of the transitions.
 
-    `possible` has the transitions that may be there, `sure` those that must, `unseen` are the states about whose
-    rows nothing is known.
+    `possible` has the transitions that may exist, `sure` those that must, `unseen` are the unvisited states, whose rows
+    are unknown.
     """
 
-    points: Points
-    rows: IntervalRows
-    possible: TransitionGraph
-    sure: TransitionGraph
-    unseen: Mask
-
-    @classmethod
-    def of(cls, points: Points) -> Bounds:
-        """The bounds of a chain that has them."""
-        chain: Chain = points.chain
-        rows = IntervalRows.of(chain)
-        unseen = np.zeros(len(chain), bool)
-        unseen[list(chain.unvisited)] = True
+    def __init__(self, points: Points) -> None:
+        self.points = points
+        self.rows = rows = IntervalRows.of(points.chain)
+        self.possible = TransitionGraph(rows.size, rows.sources, rows.targets)
         certain = rows.low > 0
-        return cls(
-            points,
-            rows,
-            TransitionGraph(rows.size, rows.sources, rows.targets),
-            TransitionGraph(rows.size, rows.sources[certain], rows.targets[certain]),
-            unseen,
-        )
+        self.sure = TransitionGraph(rows.size, rows.sources[certain], rows.targets[certain])
+        self.unseen = np.zeros(rows.size, bool)
+        self.unseen[list(points.chain.unvisited)] = True
 
-    def truth(self, value: bool) -> Sat:
-        """Everywhere or nowhere."""
-        mask = np.full(self.rows.size, value)
-        return Sat(mask, mask)
+    def truth(self, value: bool) -> Between:
+        """Return bounds of `true` or `false`."""
+        return Between(*[np.full(self.rows.size, value)] * 2)
 
-    def label(self, name: str) -> Sat:
-        """Which states have a label."""
-        mask = holds_in(self.points.chain, name)
-        return Sat(mask, mask)
+    def label(self, name: str) -> Between:
+        """Return where a label holds."""
+        return Between(*[holds_in(self.points.chain, name)] * 2)
 
-    def negated(self, part: Sat) -> Sat:
-        """Where a part surely or possibly does not hold."""
-        return part.opposite
-
-    def joined(self, sign: str, parts: list[Sat]) -> Sat:
-        """Where parts surely or possibly hold with a sign between them."""
-        return _joined(sign, parts)
-
-    def compared(self, number: Between, formula: Measure) -> Sat:
-        """Where the bound of a measure is surely or possibly kept."""
+    def compared(self, number: Between, formula: Measure) -> Between:
+        """Return where a measure surely and where it possibly satisfies its bound."""
         return decided(number, formula)
 
-    def long_run(self, part: Sat) -> Between:
-        """Bounds of the share of time in a part."""
-        return Between(self._long_run(part.sure), _rest(self._long_run(part.opposite.sure), largest=True))
+    def long_run(self, part: Between) -> Between:
+        """Return bounds of the long-run share of time in a part."""
+        return Between(self._long_run(part.low), _rest(self._long_run((~part).low), largest=True))
 
-    def expected_steps(self, target: Sat) -> Between:
-        """Bounds of the expected number of steps to a target."""
-        return Between(self._fewest(target.possible), self._most(target.sure))
+    def expected_steps(self, target: Between) -> Between:
+        """Return bounds of the expected number of steps to a target."""
+        return Between(self._fewest(target.high), self._most(target.low))
 
-    def next(self, part: Sat) -> Between:
-        """Bounds of the probability of a part after one step."""
-        low = self._before(part.sure.astype(float), largest=False)
-        high = self._before(part.possible.astype(float), largest=True)
+    def next(self, part: Between) -> Between:
+        """Return bounds of the probability that a part holds after one step."""
+        low = self._before(part.low.astype(float), largest=False)
+        high = self._before(part.high.astype(float), largest=True)
         return Between(low, high)
 
     def _before(self, values: Floats, *, largest: bool, rows: IntervalRows | None = None) -> Floats:
-        """Values in [0, 1] one step earlier, rounded outward; the worst where nothing is known."""
+        """Return values in [0, 1] one step earlier, rounded outward; the extreme in unvisited states."""
         before = np.clip((rows or self.rows).outward(values, largest=largest), 0, 1)
         before[self.unseen] = float(largest)
         return before
 
-    def until(self, left: Sat, right: Sat, until: UntilForm) -> Between:
-        """Bounds of the probability of `left U right` in a window, or of its opposite."""
-        low = self._one_side(left.sure, right.sure, until.window, largest=False)
-        high = self._one_side(left.possible, right.possible, until.window, largest=True)
+    def until(self, left: Between, right: Between, until: UntilForm) -> Between:
+        """Return bounds of the probability of `left U right` in a window, or of its complement."""
+        low = self._one_side(left.low, right.low, until.window, largest=False)
+        high = self._one_side(left.high, right.high, until.window, largest=True)
         if until.opposite:
             return Between(_rest(high, largest=False), _rest(low, largest=True))
         return Between(low, high)
@@ -145,7 +118,7 @@ class Bounds(Evaluator[Sat, Between]):
         return values
 
     def _never_zero(self, goal: Mask, through: Mask) -> Mask:
-        """The goal, and states of `through` that reach it with positive probability whatever the chain."""
+        """Return the goal, and states of `through` that reach it with positive probability in all chains."""
         found = self.sure.back(goal, through)
         rows = self.rows
         while True:
@@ -157,7 +130,7 @@ class Bounds(Evaluator[Sat, Between]):
             found = self.sure.back(found | more, through)
 
     def _least_likely(self, through: Mask, values: Floats) -> Floats:
-        """Lower bounds of the expected value, in [0, 1], where `through` is left; 0 for runs that never leave it."""
+        """Return lower bounds of the expected value, in [0, 1], where `through` is left; 0 for runs that stay in it."""
         through = through & ~self.unseen
         values = np.where(through, 0.0, values)
         positive = self._never_zero(~through & (values > 0), through)
@@ -166,11 +139,11 @@ class Bounds(Evaluator[Sat, Between]):
         return extremes.reached(self.rows, through & positive & ~certain, values, largest=False)
 
     def _most_likely(self, through: Mask, goal: Mask) -> Floats:
-        """Upper bounds of the probability to reach the goal through `through`."""
+        """Return upper bounds of the probability of reaching the goal through `through`."""
         known = goal | (through & self.unseen)
         through = through & ~self.unseen
         inside = through & self.possible.back(known, through)
-        node, rows = _quotient(self.rows, inside)
+        node, rows = _quotient(self.rows, self.sure, inside)
         values = np.zeros(rows.size)
         values[node[known]] = 1.0
         moving = np.zeros(rows.size, bool)
@@ -178,7 +151,7 @@ class Bounds(Evaluator[Sat, Between]):
         return extremes.reached(rows, moving, values, largest=True)[node]
 
     def _most(self, target: Mask) -> Floats:
-        """Upper bounds of the expected number of steps."""
+        """Return upper bounds of the expected number of steps."""
         through = ~target & ~self.unseen
         lost = (through & ~self._never_zero(target, through)) | (self.unseen & ~target)
         reach = self.possible.back(lost, through)
@@ -186,7 +159,7 @@ class Bounds(Evaluator[Sat, Between]):
         return extremes.steps(self.rows, through & ~reach, values, largest=True)
 
     def _fewest(self, target: Mask) -> Floats:
-        """Lower bounds of the expected number of steps."""
+        """Return lower bounds of the expected number of steps."""
         if not target.any():
             return np.full(self.rows.size, np.inf)
         shortest = self.possible.distance(target | self.unseen)
@@ -203,14 +176,10 @@ class Bounds(Evaluator[Sat, Between]):
         return fewest
 
     def _can_be_certain(self, goal: Mask) -> Mask:
-        """States that some chain between the bounds takes to the goal with probability 1."""
+        """Return the states that reach the goal with probability 1 in some chain between the bounds (Prob1E)."""
         rows, kept = self.rows, np.ones(self.rows.size, bool)
         while True:
-            away = ~kept[rows.targets]
-            forced = np.zeros(rows.size, bool)
-            forced[rows.sources[away & (rows.low > 0)]] = True
-            staying = sums(rows.sources[~away], rows.high[~away], rows.size) >= 1 - CERTAIN
-            better = self.possible.back(goal, kept & ~forced & staying)
+            better = self.possible.back(goal, kept & rows.can_stay(kept[rows.targets]))
             # A state that surely reaches an excluded one is excluded as well: all of them at once, not one each round.
             better &= goal | ~self.sure.back(~better, ~goal)
             if np.array_equal(better, kept):
@@ -218,7 +187,7 @@ class Bounds(Evaluator[Sat, Between]):
             kept = better
 
     def _long_run(self, part: Mask) -> Floats:
-        """Lower bounds of the share of time in `part`: of the share in closed components, times reaching them."""
+        """Return lower bounds of the share of time in `part`: the share in closed components, times reaching them."""
         count, number = self.possible.bottom(~self.unseen)
         inside = number >= 0
         share = self._share(part, count, number)
@@ -227,7 +196,7 @@ class Bounds(Evaluator[Sat, Between]):
         return self._least_likely(~inside, values)
 
     def _share(self, part: Mask, count: int, number: Indices) -> Floats:
-        """Lower bounds of the share of time in `part` within each closed component.
+        """Return lower bounds of the share of time in `part` within each closed component.
 
         For any h, the smallest change of (part + h) in one step, over the states, is a bound; iterated for a good h.
         What rounding may do to a change is taken from it.
@@ -255,44 +224,26 @@ class Bounds(Evaluator[Sat, Between]):
 
 
 def _rest(values: Floats, *, largest: bool) -> Floats:
-    """1 less a bound, rounded outward."""
+    """Return 1 less a bound, rounded outward."""
     return difference(np.ones_like(values), values, largest=largest)
 
 
-def decided(between: Between, formula: Measure) -> Sat:
-    """Where the bound of a measure is surely kept, and where it possibly is.
+def decided(between: Between, formula: Measure) -> Between:
+    """Return where a measure surely satisfies its bound, and where it possibly does.
 
     Values that count as equal to the edge, as near as they are, can make a formula possible and never sure: what is
     sure holds at both ends of the interval, with and without that allowance.
     """
     ends = [test(end, formula) for end in between for test in (satisfies, satisfies_exactly)]
-    return Sat(np.logical_and.reduce(ends), np.logical_or.reduce(ends))
+    return Between(np.logical_and.reduce(ends), np.logical_or.reduce(ends))
 
 
-def _joined(sign: str, parts: list[Sat]) -> Sat:
-    sure, possible = parts[0]
-    if sign == "=>":
-        head = parts[0].opposite
-        rest = _joined(sign, parts[1:]) if len(parts) > 2 else parts[1]
-        return Sat(head.sure | rest.sure, head.possible | rest.possible)
-    for other in parts[1:]:
-        if sign == "&":
-            sure, possible = sure & other.sure, possible & other.possible
-        elif sign == "|":
-            sure, possible = sure | other.sure, possible | other.possible
-        else:
-            known = (sure == possible) & (other.sure == other.possible)
-            alike = sure == other.sure
-            sure, possible = known & alike, ~known | alike
-    return Sat(sure, possible)
+def _quotient(rows: IntervalRows, sure: TransitionGraph, inside: Mask) -> tuple[Indices, IntervalRows]:
+    """Collapse each maximal end component to one node; return each state's node and the rows of the nodes.
 
-
-def _quotient(rows: IntervalRows, inside: Mask) -> tuple[Indices, IntervalRows]:
-    """Collapse each maximal end component to one node; returns each state's node and the rows of the nodes.
-
-    An adversary can wait in an end component for any way out: its node may choose among them freely.
+    An adversary can stay in an end component until any exit: its node may choose among the exits freely.
     """
-    trap = _end_components(rows, inside)
+    trap = _end_components(rows, sure, inside)
     trapped = trap >= 0
     node = np.where(trapped, trap, 0)
     count = int(trap.max(initial=-1)) + 1
@@ -307,10 +258,8 @@ def _quotient(rows: IntervalRows, inside: Mask) -> tuple[Indices, IntervalRows]:
     return node, IntervalRows(size, sources[used][order], targets[used][order], low, high)
 
 
-def _end_components(rows: IntervalRows, inside: Mask) -> Indices:
-    """Maximal end components, numbered: sets that some chain between the bounds never leaves; -1 for other states."""
-    certain = rows.low > 0
-    sure = TransitionGraph(rows.size, rows.sources[certain], rows.targets[certain])
+def _end_components(rows: IntervalRows, sure: TransitionGraph, inside: Mask) -> Indices:
+    """Return the maximal end component of each state, -1 if none: a set that some chain never leaves."""
     staying = inside.copy()
     while True:
         # A state that surely reaches an excluded one is excluded as well: all of them at once, not one each round.
@@ -318,10 +267,7 @@ def _end_components(rows: IntervalRows, inside: Mask) -> Indices:
         both = staying[rows.sources] & staying[rows.targets]
         _, component = components_of(rows.size, rows.sources[both], rows.targets[both])
         kept = both & (component[rows.sources] == component[rows.targets])
-        mass = sums(rows.sources[kept], rows.high[kept], rows.size)
-        forced = np.zeros(rows.size, bool)
-        forced[rows.sources[~kept & (rows.low > 0)]] = True
-        left = staying & (forced | (mass < 1 - CERTAIN))
+        left = staying & ~rows.can_stay(kept)
         if not left.any():
             break
         staying &= ~left

@@ -1,4 +1,4 @@
-"""The largest and the smallest expectation over all chains between the bounds.
+"""The largest and the smallest expectation over all chains between the bounds, by policy iteration.
 
 Without cycles one pass from the end does it. On cycles the extreme chain is guessed, its linear equations solved, the
 guess improved until it stays. What is returned is checked apart from how it was found: values that no chain between
@@ -27,7 +27,7 @@ MOST_STAGES = 2000
 
 
 def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) -> Floats:
-    """A bound of the expected value, in [0, 1], of the state outside of `inside` that is reached.
+    """Return a bound of the expected value, in [0, 1], of the state outside of `inside` that is reached.
 
     `inside` must be left with certainty, whichever chain between the bounds is the true one. The result is an upper
     bound if `largest`, else a lower one; in the states outside it is what was given.
@@ -45,7 +45,7 @@ def reached(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) 
 
 
 def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) -> Floats:
-    """A bound of the expected number of steps until `inside` is left, plus the value of the state that is reached.
+    """Return a bound of the expected number of steps until `inside` is left, plus the value of the state reached.
 
     An upper bound if `largest`, and then `inside` must be left with certainty; else a lower one, and `values` must
     hold for the states inside a number of steps that some chain between the bounds can do with.
@@ -68,7 +68,7 @@ def steps(rows: IntervalRows, inside: Mask, values: Floats, *, largest: bool) ->
 
 
 def _iterated(stages: list[IntervalRows], values: Floats, gain: float, *, largest: bool) -> Floats:
-    """The extreme values of all stages, from the last to the first."""
+    """Return the extreme values of all stages, from the last to the first."""
     values = values.copy()
     for rows in stages:
         states = np.unique(rows.sources)
@@ -82,7 +82,7 @@ def _iterated(stages: list[IntervalRows], values: Floats, gain: float, *, larges
 
 
 def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, largest: bool) -> Floats:
-    """Policy iteration from given values; the last policy's."""
+    """Return the values of the last policy of policy iteration, from given values."""
     policy = rows.extremal(values, largest=largest)
     for _ in range(min(MOST_GUESSES, 2 + int(MOST_SOLVED / inside.sum()))):
         try:
@@ -116,7 +116,7 @@ def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weigh
 
 
 def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found: Floats, *, largest: bool) -> Floats:
-    """What to add to, or take from, values that one more step may change a little, so that no step can.
+    """Return the margin that makes values which one more step may change a little into bounds that no step can.
 
     With w at least 1 larger than its own largest expectation, an error of e in one step is covered by e * w.
     """
@@ -131,17 +131,17 @@ def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found:
 
 
 def _noise(rows: IntervalRows) -> float:
-    """What rounding may do to the expected value of a row's next state, relative to the largest value."""
+    """Return the rounding error of the expected value of a row's next state, relative to the largest value."""
     return float(rows.noise.max())
 
 
 def _wrong(found: Floats, after: Floats, *, largest: bool) -> float:
-    """By how much one more step would go beyond what was found."""
+    """Return by how much one more step would go beyond the values found."""
     return max(0.0, float((after - found if largest else found - after).max()))
 
 
 def staged(rows: IntervalRows, inside: Mask) -> list[IntervalRows]:
-    """The rows in parts, each of which needs only the values of those before it; all at once if it were too many."""
+    """Return the rows in stages, each of which needs only values of those before it; one if they were too many."""
     within = inside[rows.targets]
     count, component = components_of(rows.size, rows.sources[within], rows.targets[within])
     stage = _heights(count, component[rows.sources[within]], component[rows.targets[within]])
@@ -150,15 +150,11 @@ def staged(rows: IntervalRows, inside: Mask) -> list[IntervalRows]:
     of_row = stage[component[rows.sources]]
     order = np.argsort(of_row, kind="stable")
     ends = np.searchsorted(of_row[order], np.arange(int(of_row.max()) + 2))
-    pieces = [order[begin:end] for begin, end in pairwise(ends) if end > begin]
-    return [
-        IntervalRows(rows.size, rows.sources[piece], rows.targets[piece], rows.low[piece], rows.high[piece])
-        for piece in pieces
-    ]
+    return [rows.part(order[begin:end]) for begin, end in pairwise(ends) if end > begin]
 
 
 def _heights(count: int, sources: Indices, targets: Indices) -> Indices | None:
-    """For each node the longest way to a node without an edge to another; None if that is very long."""
+    """Return for each node the longest path to a node without successors; None if that is very long."""
     other = sources != targets
     order = np.argsort(targets[other], kind="stable")
     sources, targets = sources[other][order], targets[other][order]

@@ -1,7 +1,7 @@
-"""Rows of a chain of which only bounds are known, and the best and worst that they allow.
+"""Rows of an interval Markov chain, and their extremal distributions.
 
-Each row may be any distribution between its bounds. For given values of the states the extreme ones are found by
-sorting: give every target its lower bound, then the rest of the mass to the targets in the order of their values.
+Each row may be any distribution between its bounds. For given values of the states the extremal one is found by
+sorting: give every target its lower bound, then the remaining mass to the targets in the order of their values.
 
 Bounds are rounded outward: what floating point may do to a row is added to an upper bound and taken from a lower one
 (docs/queries.md, "Rounding").
@@ -20,7 +20,7 @@ from fairchain.chain import Chain
 from fairchain.errors import ChainError
 from fairchain.pctl.graph import Floats, Indices, Mask
 
-# What bounds that do not quite leave room for a distribution may miss.
+# How far the bounds of a row may miss a sum of 1.
 ROUNDING = 1e-6
 # Transitions of rows with no more of them are compared pair by pair, which is faster than sorting.
 FEW = 8
@@ -37,8 +37,8 @@ class _Bucket(NamedTuple):
     places: Indices
     targets: Indices
     real: Mask
-    room: Floats
     slack: Floats
+    remaining: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class IntervalRows:
 
     @classmethod
     def of(cls, chain: Chain) -> IntervalRows:
-        """The rows of a chain, without those of states that were never seen.
+        """Return the rows of a chain, without those of unvisited states.
 
         Raises
         ------
@@ -76,41 +76,52 @@ class IntervalRows:
         seen = np.ones(size, bool)
         seen[list(chain.unvisited)] = False
         used = seen[chain.sources] & (high > 0)
-        return cls(size, chain.sources[used], chain.targets[used], low[used], high[used])
+        return cls(size, chain.sources, chain.targets, low, high).part(used)
+
+    def part(self, chosen: Mask | Indices) -> IntervalRows:
+        """Return some of the transitions, in the given order."""
+        ends = self.sources[chosen], self.targets[chosen]
+        return IntervalRows(self.size, *ends, self.low[chosen], self.high[chosen])
 
     def only(self, states: Mask) -> IntervalRows:
-        """The rows of some states."""
-        used = states[self.sources]
-        return IntervalRows(self.size, self.sources[used], self.targets[used], self.low[used], self.high[used])
+        """Return the rows of some states."""
+        return self.part(states[self.sources])
+
+    def can_stay(self, kept: Mask) -> Mask:
+        """Return (states,): whose rows can have all their mass on the transitions in `kept`."""
+        forced = np.zeros(self.size, bool)
+        forced[self.sources[~kept & (self.low > 0)]] = True
+        stays: Mask = ~forced & (sums(self.sources[kept], self.high[kept], self.size) >= 1 - CERTAIN)
+        return stays
 
     @cached_property
     def _buckets(self) -> list[_Bucket]:
         states, begins, degrees = np.unique(self.sources, return_index=True, return_counts=True)
         left = 1 - sums(self.sources, self.low, self.size)[states]
         width = np.left_shift(1, np.ceil(np.log2(np.maximum(degrees, 1))).astype(int))
-        room = self.high - self.low
+        slack = self.high - self.low
         buckets = []
         for columns in np.unique(width):
             chosen = width == columns
             place = np.arange(columns)[:, None]
             real = place < degrees[chosen]
             places = begins[chosen] + np.where(real, place, 0)
-            slack = np.maximum(left[chosen], 0)
-            buckets.append(_Bucket(places, self.targets[places], real, np.where(real, room[places], 0), slack))
+            remaining = np.maximum(left[chosen], 0)
+            buckets.append(_Bucket(places, self.targets[places], real, np.where(real, slack[places], 0), remaining))
         return buckets
 
     def extremal(self, values: Floats, *, largest: bool) -> Floats:
-        """The extremal distribution of each row: with the largest or smallest expected value of the next state."""
+        """Return the extremal distribution of each row: largest or smallest expected value of the next state."""
         chosen = self.low.copy()
-        for places, targets, real, room, slack in self._buckets:
+        for places, targets, real, slack, remaining in self._buckets:
             worth = values[targets] if largest else -values[targets]
-            before = _compared(worth, room) if len(room) <= FEW else _sorted(worth, room)
-            given = np.clip(slack - before, 0, room)
+            before = _compared(worth, slack) if len(slack) <= FEW else _sorted(worth, slack)
+            given = np.clip(remaining - before, 0, slack)
             chosen[places[real]] += given[real]
         return chosen
 
     def back(self, values: Floats, *, largest: bool) -> Floats:
-        """(states,): the largest or smallest expected value of the next state, up to rounding; 0 without a row."""
+        """Return (states,): the extremal expected value of the next state, up to rounding; 0 without a row."""
         weights, worth = self.extremal(values, largest=largest), values[self.targets]
         # Mass that rounding left over for an infinite value must not make a smallest expectation infinite.
         least = np.where(np.isinf(worth), 0.0 if largest else CERTAIN, 0.0)
@@ -120,50 +131,45 @@ class IntervalRows:
 
     @cached_property
     def noise(self) -> Floats:
-        """(states,): what rounding may do to `back`, relative to the largest of the values."""
+        """(states,): the rounding error of `back`, relative to the largest of the values."""
         return NOISE * (np.bincount(self.sources, minlength=self.size) + 2).astype(np.float64)
 
     def outward(self, values: Floats, *, largest: bool) -> Floats:
-        """(states,): an upper bound of the largest, or a lower bound of the smallest, expectation of finite values.
+        """Return (states,): a bound, rounded outward, of the largest or smallest expectation of finite values.
 
         No expectation is beyond the most extreme value of a row's targets: where all are alike, the bound is exact.
         """
         found = self.back(values, largest=largest)
         margin = self.noise * np.abs(values).max(initial=0.0)
-        if largest:
-            ends = np.full(self.size, -np.inf)
-            np.maximum.at(ends, self.sources, values[self.targets])
-            bound = np.minimum(found + margin, ends)
-        else:
-            ends = np.full(self.size, np.inf)
-            np.minimum.at(ends, self.sources, values[self.targets])
-            bound = np.maximum(found - margin, ends)
-        result: Floats = np.where(np.isfinite(ends), bound, found)
+        sign = 1 if largest else -1
+        ends = np.full(self.size, -np.inf)
+        np.maximum.at(ends, self.sources, sign * values[self.targets])
+        result: Floats = np.where(np.isfinite(ends), sign * np.minimum(sign * found + margin, ends), found)
         return result
 
 
-def _compared(worth: Floats, room: Floats) -> Floats:
-    """How much room is in the transitions of a row that are worth more, or as much and stand before."""
-    before = np.zeros_like(room)
-    for later in range(1, len(room)):
+def _compared(worth: Floats, slack: Floats) -> Floats:
+    """Return the slack of the transitions of a row that are worth more, or as much and come first."""
+    before = np.zeros_like(slack)
+    for later in range(1, len(slack)):
         for sooner in range(later):
             first = worth[sooner] >= worth[later]
-            before[later] += np.where(first, room[sooner], 0.0)
-            before[sooner] += np.where(first, 0.0, room[later])
+            before[later] += np.where(first, slack[sooner], 0.0)
+            before[sooner] += np.where(first, 0.0, slack[later])
     return before
 
 
-def _sorted(worth: Floats, room: Floats) -> Floats:
-    """The same as `_compared`, for long rows."""
+def _sorted(worth: Floats, slack: Floats) -> Floats:
+    """Return the same as `_compared`, for long rows."""
     order = np.argsort(-worth, axis=0, kind="stable")
-    sorted_room = np.take_along_axis(room, order, 0)
-    before = np.empty_like(room)
-    np.put_along_axis(before, order, np.cumsum(sorted_room, axis=0) - sorted_room, 0)
+    sorted_slack = np.take_along_axis(slack, order, 0)
+    before = np.empty_like(slack)
+    np.put_along_axis(before, order, np.cumsum(sorted_slack, axis=0) - sorted_slack, 0)
     return before
 
 
 def sums(sources: Indices, weights: Floats, size: int) -> Floats:
-    """(size,): the weights of each source, added up."""
+    """Return (size,): the sum of the weights of each source."""
     return np.bincount(sources, weights, minlength=size).astype(np.float64, copy=False)
 
 
@@ -178,27 +184,27 @@ def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
     return result
 
 
-def _has_room(sources: Indices, low: Floats, near: Mask) -> Mask:
-    """Where lower bounds of a row's other transitions sum to less than 1: in exact arithmetic where it is near."""
-    room = np.ones(len(low), bool)
+def _has_mass_left(sources: Indices, low: Floats, near: Mask) -> Mask:
+    """Return where the lower bounds of a row's other transitions sum to less than 1; in exact arithmetic if near 1."""
+    left = np.ones(len(low), bool)
     states = np.unique(sources[near])
     for begin, end in zip(*(np.searchsorted(sources, states, side) for side in ("left", "right")), strict=True):
         row = [Fraction(one) for one in low[begin:end].tolist()]
         total = sum(row, Fraction(0))
-        room[begin:end] = [total - one < 1 for one in row]
-    return room
+        left[begin:end] = [total - one < 1 for one in row]
+    return left
 
 
 def _tightened(sources: Indices, low: Floats, high: Floats, size: int) -> tuple[Floats, Floats]:
-    """Bounds that some distribution reaches: a transition gets at least what the others cannot take."""
+    """Return bounds that some distribution attains: a transition has at least the mass that the others cannot take."""
     degrees = np.bincount(sources, minlength=size)[sources]
     least, most = (sums(sources, bound, size)[sources] for bound in (low, high))
-    left = 1 - (most - high)
-    room = 1 - (least - low)
+    needed = 1 - (most - high)
+    remaining = 1 - (least - low)
     noise = 4 * np.finfo(float).eps * degrees
     # Rounding must never make a transition sure or impossible.
-    tight_low = np.where(left > CERTAIN, np.maximum(low, left - noise), low)
-    possible = _has_room(sources, low, room <= noise)
-    tight_high = np.where(possible, np.minimum(high, np.maximum(room, 0) + noise), 0.0)
+    tight_low = np.where(needed > CERTAIN, np.maximum(low, needed - noise), low)
+    possible = _has_mass_left(sources, low, remaining <= noise)
+    tight_high = np.where(possible, np.minimum(high, np.maximum(remaining, 0) + noise), 0.0)
     tight_high = np.maximum(tight_high, low)
     return np.minimum(tight_low, tight_high), tight_high

@@ -1,31 +1,34 @@
-"""Names in a question: those that every chain has, and what may have been meant by those that a chain does not have."""
+"""Labels and states that a query names: where they hold, and suggestions for those that the chain does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+import numpy as np
+
 from fairchain.chain import Chain
 from fairchain.errors import QueryError
 from fairchain.pctl.formula import Formula, labels_of
+from fairchain.pctl.graph import Mask
 from fairchain.pctl.lexer import quoted, short
 
 MOST_SHOWN = 8
-# Comparing a name with very many others takes its time.
+# Comparing a name with very many others takes long.
 MOST_COMPARED = 5000
 # Labels that every chain has, as in PRISM and Storm, unless it has one of its own of that name.
 INITIAL = "init"
 DEADLOCK = "deadlock"
 
 
-def states_of(chain: Chain, name: str) -> frozenset[int]:
-    """The states that have a label.
+def holds_in(chain: Chain, name: str) -> Mask:
+    """Return (states,): which have a label.
 
-    "init" is the initial state. "deadlock" is no state: rows sum to 1, so that every state has a next one.
+    "init" is the initial state. "deadlock" is no state: rows sum to 1, so that every state has a successor.
     """
-    if name in chain.labels:
-        return chain.labels[name]
-    return {INITIAL: frozenset({chain.initial}), DEADLOCK: frozenset[int]()}[name]
+    mask = np.zeros(len(chain), bool)
+    mask[list(chain.labels.get(name, {chain.initial} if name == INITIAL else ()))] = True
+    return mask
 
 
 def check_labels(chain: Chain, formula: Formula) -> None:
@@ -36,19 +39,19 @@ def check_labels(chain: Chain, formula: Formula) -> None:
 
 
 def no_label(chain: Chain, name: str, column: int) -> QueryError:
-    """The error for a label, or a pattern, that the chain does not have."""
+    """Return the error for a label, or a pattern, that the chain does not have."""
     where = f"column {column}: " if column else ""
-    return QueryError(f"{where}no label {quoted(short(name))} in this chain; {_near(name, chain.labels)}")
+    return QueryError(f"{where}no label {quoted(short(name))} in this chain; {_suggestion(name, chain.labels)}")
 
 
 def state_number(chain: Chain, name: str) -> int:
-    """The number of a state."""
+    """Return the number of a state, or raise a QueryError."""
     if name not in chain.states:
-        raise QueryError(f"no state {quoted(short(name))} in this chain; {_near(name, chain.states)}")
+        raise QueryError(f"no state {quoted(short(name))} in this chain; {_suggestion(name, chain.states)}")
     return chain.index(name)
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     names = list(known)
     compared = names[:MOST_COMPARED]
     by_case = {other.lower(): other for other in compared}
@@ -60,4 +63,4 @@ def _near(name: str, known: Iterable[str]) -> str:
     if not names:
         return "it has none"
     listed = ", ".join(quoted(short(other)) for other in names[:MOST_SHOWN])
-    return f"there is {listed}" + (f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else "")
+    return f"expected one of {listed}" + (f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else "")

@@ -9,7 +9,7 @@ from typing import NoReturn
 from fairchain.errors import QueryError
 
 OPERATORS = ("P", "S", "R", "T", "X", "F", "G", "U", "W", "true", "false", "gap", "over")
-# Operators of other languages, and ours.
+# Operators of other languages, and those to write instead.
 FOREIGN = {
     "&&": '"&"',
     "||": '"|"',
@@ -38,7 +38,7 @@ FOREIGN = {
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
-# No text matches in two ways: many backslashes must not take for ever.
+# No text matches in two ways: many backslashes must not take exponential time.
 _LABEL = re.compile(r'"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"')
 _SYMBOL = re.compile(r"<=>|<->|=\?|&&|\|\||/\\|\\/|->|==|!=|>=|<=|=>|=<|[<>=!&|()\[\]{},~¬∧∨→↔≤≥◇□○'“”]")
 _ESCAPE = re.compile(r'\\(["\\])')
@@ -48,7 +48,7 @@ _ESCAPE = re.compile(r'\\(["\\])')
 class FormulaToken:
     """A word: `kind` is word, number, label, end, or the sign itself.
 
-    `text` is what it says, without quotes, `shown` what stands in the formula from `column` on.
+    `text` is the word without quotes, `shown` the text in the formula from `column` on.
     """
 
     kind: str
@@ -63,18 +63,18 @@ def fail(column: int, message: str) -> NoReturn:
 
 
 def short(text: str, most: int = 60) -> str:
-    """The beginning of a long text, on one line."""
+    """Return the beginning of a long text, on one line."""
     line = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
     return line if len(line) <= most else line[: most - 3] + "..."
 
 
 def quoted(label: str) -> str:
-    r"""A label as it is written in a formula: in double quotes, `"` and `\` behind a backslash."""
+    r"""Return a label as it is written in a formula: in double quotes, `"` and `\` behind a backslash."""
     return '"' + label.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def tokens_of(text: str) -> list[FormulaToken]:
-    """All words of a formula, and one for its end."""
+    """Return all words of a formula, and one for its end."""
     tokens: list[FormulaToken] = []
     place = 0
     while place < len(text):

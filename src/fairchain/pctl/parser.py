@@ -1,9 +1,9 @@
-"""Reads formulas.
+"""Parses formulas.
 
     state   true  false  "label"  !phi  phi & psi  phi | psi  phi <=> psi  phi => psi  (phi)
             P>=p [ path ]   S>=p [ phi ]   R<=r [ F phi ]
     path    X phi   F phi   G phi   phi U psi   phi W psi; after F, G, U: <=k <k =k >=k >k [j,k], after W: <=k <k
-    asked   P=? [ path ]   S=? [ phi ]   R=? [ F phi ]   gap=? [ path ] over "group", "group=*"   or any state formula
+    query   P=? [ path ]   S=? [ phi ]   R=? [ F phi ]   gap=? [ path ] over "group", "group=*"   or any state formula
 
 Signs bind in the order given, `!` most; F, G and X take everything up to the bracket.
 """
@@ -22,7 +22,7 @@ from fairchain.pctl.formula import (
     Eventually,
     ExpectedSteps,
     Formula,
-    Gap,
+    GapQuery,
     Joined,
     Label,
     LongRun,
@@ -69,7 +69,7 @@ CHOICES = ("Pmax", "Pmin", "Rmax", "Rmin", "Smax", "Smin", "Tmax", "Tmin")
 
 
 def parse(text: str) -> Formula:
-    """Read a formula.
+    """Parse a formula.
 
     >>> print(parse('P=?[F<=3("a"|"b")]'))
     P=? [ F<=3 ("a" | "b") ]
@@ -82,9 +82,9 @@ def parse(text: str) -> Formula:
         With the column in the text, what was found there and what to write.
     """
     if len(text) > MOST_CHARACTERS:
-        raise QueryError(f"{len(text)} characters are more than {MOST_CHARACTERS}; ask a shorter question")
+        raise QueryError(f"{len(text)} characters are more than {MOST_CHARACTERS}; write a shorter query")
     parser = _Parser(tokens_of(text))
-    return parser.question()
+    return parser.query()
 
 
 class _Parser:
@@ -116,14 +116,14 @@ class _Parser:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            fail(self._next.column, f"more than {MOST_DEPTH} levels of nesting; ask a simpler question")
+            fail(self._next.column, f"more than {MOST_DEPTH} levels of nesting; write a simpler query")
 
-    def question(self) -> Formula:
-        """The whole text."""
+    def query(self) -> Formula:
+        """Parse the whole text."""
         formula = self._gap() if self._is_word("gap") else self._state(outermost=True)
         if not self._is("end"):
             if formula.is_number:
-                self._unexpected("the end: what asks for a number cannot be part of something larger,")
+                self._unexpected("the end: a formula with =? cannot be part of another,")
             self._unexpected("the end, or one of & | => <=>")
         return formula
 
@@ -136,7 +136,7 @@ class _Parser:
         return _joined(parts, signs)
 
     def _single(self, *, may_ask: bool = False) -> Formula:
-        """What stands between two signs; only a whole question may say `=?`."""
+        """Parse an operand; only a whole query may say `=?`."""
         token = self._next
         if token.kind == "!":
             self._take()
@@ -158,9 +158,9 @@ class _Parser:
         if self._is_word(*MEASURES):
             return self._measure(may_ask=may_ask)
         if self._is_word("X", "F", "G"):
-            fail(token.column, f"{token.text} stands inside the brackets of P, like P=? [ {token.text} ... ]")
+            fail(token.column, f"{token.text} belongs inside the brackets of P, like P=? [ {token.text} ... ]")
         if self._is_word("gap"):
-            fail(token.column, "gap is a whole question and cannot be part of another")
+            fail(token.column, "gap is a whole query and cannot be part of another")
         self._unexpected('a label in quotes, true, false, "!", "(" or one of P S R')
 
     def _measure(self, *, may_ask: bool) -> Formula:
@@ -182,7 +182,7 @@ class _Parser:
         return formula
 
     def _reward(self) -> None:
-        """`{"steps"}`, the only reward there is."""
+        """Parse `{"steps"}`, the only reward."""
         if self._is("{"):
             self._take()
             if not (self._is("label") and self._next.text == "steps"):
@@ -212,7 +212,7 @@ class _Parser:
         while self._is(","):
             self._take()
             groups.append(self._group())
-        return Gap(bound, path, tuple(groups), column)
+        return GapQuery(bound, path, tuple(groups), column)
 
     def _group(self) -> str:
         if not self._is("label"):
@@ -223,13 +223,13 @@ class _Parser:
         sign = self._next
         if sign.kind == "=?":
             if not may_ask:
-                fail(sign.column, f"{name}=? asks for a number and cannot be part of another formula; write {name}>=p")
+                fail(sign.column, f"{name}=? is a number and cannot be part of another formula; write {name}>=p")
             self._take()
             return None
         if sign.kind == "=>":
             fail(sign.column, 'found "=>", write ">="')
         if sign.kind == "=":
-            fail(sign.column, f'found "=", write {name}=? to ask, or {name}>=p to compare')
+            fail(sign.column, f'found "=", write {name}=? for the number, or {name}>=p to compare')
         if sign.kind not in COMPARISONS:
             self._unexpected(f'"=?" or one of {" ".join(COMPARISONS)} after {name}')
         self._take()
@@ -263,7 +263,7 @@ class _Parser:
         return Until(left, self._inner(), window, weak)
 
     def _inner(self) -> Formula:
-        """What a path operator speaks about."""
+        """Parse the state formula of a path operator."""
         if self._is_word("X", "F", "G"):
             token = self._next
             fail(
@@ -320,7 +320,7 @@ class _Parser:
 
 
 def _joined(parts: list[Formula], signs: list[str]) -> Formula:
-    """Parts with signs between them, as a tree."""
+    """Return the tree of parts with signs between them."""
     for sign in SIGNS:
         runs = [[parts[0]]]
         looser: list[str] = []
@@ -344,5 +344,5 @@ def _unknown_word(token: FormulaToken, wanted: str) -> NoReturn:
     if word.lower() in WORDS or word in WORDS:
         fail(token.column, f"found {word}, write {WORDS.get(word) or WORDS[word.lower()]}")
     near = get_close_matches(word, OPERATORS, n=1) or [known for known in OPERATORS if known.lower() == word.lower()]
-    hint = f"did you mean {near[0]}?" if near else f'a label stands in quotes: "{short(word)}"'
+    hint = f"did you mean {near[0]}?" if near else f'write a label in quotes: "{short(word)}"'
     fail(token.column, f'found "{short(word)}", expected {wanted}; {hint}')

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,12 +47,14 @@ class Scratch:
         return self._parts.setdefault(name, Scratch())
 
 
-class Rounds(ABC):
-    """The rounds of one chunk, as each subgroup is shown them."""
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The rounds of one chunk.
 
-    @abstractmethod
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the inputs of one subgroup, (rounds, features); valid until the next call."""
+    `show(subgroup)` returns the inputs of one subgroup, (rounds, features); they are valid until the next call.
+    """
+
+    show: Callable[[int], Inputs]
 
     def inputs(self, subgroups: Sequence[int], /) -> Inputs:
         """Return the inputs of these subgroups, one block of rows after another: (subgroups * rounds, features)."""

@@ -16,24 +16,12 @@ from numpy.typing import DTypeLike
 from fairchain.errors import SpecError
 from fairchain.populations.base import Population
 from fairchain.populations.uniform import UniformPopulation
-from fairchain.spec import (
-    CategoryFeature,
-    Group,
-    Marginals,
-    Network,
-    Spec,
-    TextFeature,
-    Texts,
-    Uniform,
-    groups_of,
-    schema,
-)
+from fairchain.spec import BayesNetwork, CategoryFeature, Group, Marginals, Spec, Texts, Uniform, groups_of, schema
 from fairchain.spec.files import is_file
-from fairchain.spec.schema import Feature
 from fairchain.spec.subgroups import OVERALL, Subgroup, subgroups_of_groups, unmixed
 
 if TYPE_CHECKING:
-    from fairchain.populations.rejection import Predicate
+    from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
 
 
@@ -42,7 +30,7 @@ def build_population(
     subgroups: Sequence[Subgroup],
     dtype: DTypeLike = np.float32,
     *,
-    people: TableRows | None = None,
+    rows: TableRows | None = None,
     function: Callable[..., Any] | None = None,
     predicate: Predicate | None = None,
 ) -> Population:
@@ -54,7 +42,7 @@ def build_population(
         The question, and the subgroups to show inputs of.
     dtype
         Of the values that are shown.
-    people
+    rows
         Rows whose frequencies are taken, for `kind = "marginals"`.
     function
         Draws the inputs, for `kind = "callable"`.
@@ -68,69 +56,55 @@ def build_population(
     """
     if function is not None and not isinstance(spec.population, schema.Callable):
         raise SpecError('population.kind: a function was given to draw inputs; write kind = "callable" or leave it out')
-    if isinstance(spec.property, schema.Individual) and not _same_inputs(spec, predicate):
-        from fairchain.populations.intervention import IntervenedPopulation
 
-        overall = _built(spec, [Subgroup(OVERALL)], dtype, people, function, predicate)
-        single = all(domain.size == 1 for subgroup in subgroups if subgroup.group for domain in subgroup.group.domains)
-        values = None if single else _built(spec, subgroups, dtype, people, function, None)
-        return IntervenedPopulation(spec, subgroups, overall, values)
-    return _built(spec, subgroups, dtype, people, function, predicate)
+    def drawn(subgroups: Sequence[Subgroup], predicate: Predicate | None) -> Population:
+        """Draw by kind, then restrict to what a subgroup accepts, then add means of groups."""
+        plain = unmixed(subgroups)
+        # A condition is decided on values as they were written, so candidates are drawn in double precision.
+        source = _by_kind(spec, plain, np.float64 if predicate is not None else dtype, rows, function)
+        if not source.exact and source.dtype != np.float64:
+            source = _by_kind(spec, plain, np.float64, rows, function)
+        if predicate is not None or not source.exact:
+            from fairchain.populations.rejection import RejectionPopulation
+
+            source = RejectionPopulation(source, predicate, plain, dtype=dtype)
+        if not any(subgroup.mixed for subgroup in subgroups):
+            return source
+        from fairchain.populations.mixture import AveragePopulation
+
+        return AveragePopulation(source, subgroups)
+
+    # With independent features and no condition a round shows the same input in every subgroup anyway. So it does with
+    # texts: individual fairness is compared only on those in which terms are exchanged.
+    same = predicate is None and isinstance(spec.population, Uniform | Marginals | Texts)
+    if not isinstance(spec.property, schema.Individual) or same:
+        return drawn(subgroups, predicate)
+    from fairchain.populations.intervention import IntervenedPopulation
+
+    single = all(domain.size == 1 for subgroup in subgroups if subgroup.group for domain in subgroup.group.domains)
+    overall = drawn([Subgroup(OVERALL)], predicate)
+    return IntervenedPopulation(spec, subgroups, overall, None if single else drawn(subgroups, None))
 
 
-def _same_inputs(spec: Spec, predicate: Predicate | None) -> bool:
-    """Whether a round shows the same input in every subgroup: with independent features and no condition.
-
-    Of texts that is true of those in which terms are exchanged, and only these are asked about one by one.
-    """
-    return predicate is None and isinstance(spec.population, schema.Uniform | schema.Marginals | schema.Texts)
-
-
-def _built(
+def _by_kind(
     spec: Spec,
     subgroups: Sequence[Subgroup],
     dtype: DTypeLike,
-    people: TableRows | None,
-    function: Callable[..., Any] | None,
-    predicate: Predicate | None,
-) -> Population:
-    """Build by kind, then restrict to what a subgroup accepts, then add means of groups."""
-    plain = unmixed(subgroups)
-    # A condition is decided on values as they were written, so candidates are drawn in double precision.
-    source = _drawn(spec, plain, np.float64 if predicate is not None else dtype, people, function)
-    if not source.exact and source.dtype != np.float64:
-        source = _drawn(spec, plain, np.float64, people, function)
-    if predicate is not None or not source.exact:
-        from fairchain.populations.rejection import RejectionPopulation
-
-        source = RejectionPopulation(source, predicate, plain, dtype=dtype)
-    if not any(subgroup.mixed for subgroup in subgroups):
-        return source
-    from fairchain.populations.mixture import AveragePopulation
-
-    return AveragePopulation(source, subgroups)
-
-
-def _drawn(
-    spec: Spec,
-    subgroups: Sequence[Subgroup],
-    dtype: DTypeLike,
-    people: TableRows | None,
+    rows: TableRows | None,
     function: Callable[..., Any] | None,
 ) -> Population:
-    """The population by its kind."""
     match spec.population:
-        case schema.Uniform():
+        case Uniform():
             return UniformPopulation(spec, subgroups, dtype)
-        case schema.Marginals():
+        case Marginals():
             from fairchain.populations.marginals import MarginalPopulation
 
-            return MarginalPopulation(spec, subgroups, people, dtype)
-        case schema.Network():
+            return MarginalPopulation(spec, subgroups, rows, dtype)
+        case BayesNetwork():
             from fairchain.populations.bayes.population import BayesPopulation
 
             return BayesPopulation(spec, subgroups, dtype)
-        case schema.Texts():
+        case Texts():
             from fairchain.populations.texts import TextPopulation
 
             return TextPopulation(spec, subgroups)
@@ -145,59 +119,56 @@ def _drawn(
 
 
 def with_nodes(spec: Spec) -> Spec:
-    """The same spec with the nodes of a network's file, and the terms of a list's, in place of the path."""
+    """Return the spec with the nodes of a network's file, and the terms of a list's, in place of the path.
+
+    They are checked here, where a message can still name the file.
+    """
     if spec.text is not None:
-        return replace(spec, described=tuple(map(_with_terms, spec.described)))
-    if not isinstance(spec.population, Network) or spec.population.path is None:
+        from fairchain.text.terms import NEUTRAL, lists_of, terms_of
+
+        described = list(spec.described)
+        for place, feature in enumerate(described):
+            if isinstance(feature, CategoryFeature) and is_file(feature.terms):
+                terms_of(feature)
+                used = {NEUTRAL, *map(str, feature.values)}
+                terms = {value: words for value, words in lists_of(feature).items() if value in used}
+                described[place] = replace(feature, terms=terms)
+        return replace(spec, described=tuple(described))
+    network = spec.population
+    if not isinstance(network, BayesNetwork) or network.path is None:
         return spec
     from fairchain.populations.bayes.graph import build_graph
     from fairchain.populations.bayes.reading import read_nodes
 
-    nodes = read_nodes(spec.population)
-    # Checked here, where a message can still name the file.
-    build_graph(spec.features, nodes, spec.population.path)
-    name = spec.population.name or Path(spec.population.path).name
-    return replace(spec, population=Network(nodes=nodes, name=name))
+    nodes = read_nodes(network)
+    build_graph(spec.features, nodes, network.path)
+    return replace(spec, population=BayesNetwork(nodes=nodes, name=network.name or Path(network.path).name))
 
 
-def _with_terms(feature: Feature | TextFeature) -> Feature | TextFeature:
-    """A feature with the words of its values in place of the file that lists them."""
-    if not isinstance(feature, CategoryFeature) or not is_file(feature.terms):
-        return feature
-    from fairchain.text.terms import NEUTRAL, lists_of, terms_of
-
-    # Checked here, where a message can still name the file.
-    terms_of(feature)
-    used = {NEUTRAL, *map(str, feature.values)}
-    return replace(feature, terms={value: words for value, words in lists_of(feature).items() if value in used})
-
-
+# Names and shares of the groups that are left out.
 Left = tuple[tuple[str, float], ...]
 
 
-def _shares(spec: Spec, groups: tuple[Group, ...], people: TableRows | None) -> Sequence[float] | None:
-    if isinstance(spec.population, Uniform | Marginals):
-        from fairchain.populations.marginals import marginal_shares
-
-        # A group with probability 0 has a share too, though it could not be drawn.
-        return marginal_shares(spec, subgroups_of_groups(groups), people)
-    if isinstance(spec.population, Texts):
-        from fairchain.populations.texts import text_shares
-
-        return text_shares(spec, groups)
-    if not isinstance(spec.population, Network):
-        return None
-    from fairchain.populations.bayes.population import network_shares
-
-    return network_shares(spec, groups)
-
-
-def large_enough(spec: Spec, people: TableRows | None = None) -> tuple[tuple[Group, ...], Left]:
-    """The groups that reach `property.min_size`, and those that do not, with their share of the population."""
+def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group, ...], Left]:
+    """Return the groups that reach `property.min_size`, and those that do not, with their share of the population."""
     groups, least = groups_of(spec), spec.property.min_size
     if least is None:
         return groups, ()
-    shares = _shares(spec, groups, people)
+    shares: Sequence[float] | None = None
+    match spec.population:
+        case Uniform() | Marginals():
+            from fairchain.populations.marginals import marginal_shares
+
+            # A group with probability 0 has a share too, though it could not be drawn.
+            shares = marginal_shares(spec, subgroups_of_groups(groups), rows)
+        case Texts():
+            from fairchain.populations.texts import text_shares
+
+            shares = text_shares(spec, groups)
+        case BayesNetwork():
+            from fairchain.populations.bayes.population import network_shares
+
+            shares = network_shares(spec, groups)
     if shares is None:
         raise SpecError("property.min_size: the groups' shares cannot be computed for this population; leave it out")
     kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)

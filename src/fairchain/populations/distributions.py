@@ -81,7 +81,7 @@ class Ranges:
         return (len(self.parts) > 1) + 1 + self.real
 
     def within(self, domain: Domain) -> Ranges:
-        """The part in a domain."""
+        """Return the part in a domain."""
         if domain.points:
             pieces = [(part, point, point) for part in self.parts for point in domain.points]
         else:
@@ -98,7 +98,7 @@ class Ranges:
         return Fraction(high) - Fraction(low) + (not self.real)
 
     def ready(self) -> Listed | Ranges:
-        """The same distribution in the form that is drawn fastest."""
+        """Return the same distribution in the form that is drawn fastest."""
         if self.real:
             return self
         mass = self.mass
@@ -113,7 +113,7 @@ class Ranges:
         return Listed(np.concatenate(list(lists)))
 
     def draw(self, words: Sequence[HalfWords], address: Address, substream: int) -> Inputs | float:
-        """A value for each row of words, the place in a range from the last of them.
+        """Return a value for each row of words, the place in a range from the last of them.
 
         Words that do not settle it are continued on `substream`, or drawn again on one for each range far above it.
         """
@@ -135,7 +135,7 @@ class Ranges:
         return lows[chosen] + index
 
     def guide(self, bits: int) -> NDArray[np.float64] | None:
-        """The value of all words that begin with the same bits, NaN where they differ; None if ranges are wide."""
+        """Return the value of all words that begin with the same bits, NaN if they differ; None if ranges are wide."""
         if any(part.low != part.high for part in self.parts):
             return None
         edges = [0, *(edge * 2**bits for edge in self._edges), 2**bits]
@@ -145,7 +145,7 @@ class Ranges:
         return table
 
     def _choose(self, words: HalfWords, address: Address, substream: int) -> NDArray[np.intp]:
-        """The number of the range for each word, read as the first 32 bits of a real number without end.
+        """Return the number of the range for each word, read as the first 32 bits of a real number without end.
 
         Almost always these bits settle it. If the edge of a range lies among the numbers that begin with them, more
         bits are drawn until they do.
@@ -194,7 +194,7 @@ class Counted:
 
     @classmethod
     def of(cls, column: NDArray[np.float64]) -> Counted:
-        """The distribution of drawing an entry of a column."""
+        """Return the distribution of drawing an entry of a column."""
         low, high = column.min(), column.max()
         if high - low > MOST_SPAN or (column % 1).any():
             return cls(*np.unique(column, return_counts=True))
@@ -208,12 +208,12 @@ class Counted:
         return Fraction(int(self.counts.sum()))
 
     def within(self, domain: Domain) -> Counted:
-        """The part in a domain."""
+        """Return the part in a domain."""
         inner = domain.holds(self.values)
         return Counted(self.values[inner], self.counts[inner])
 
     def ready(self) -> Listed | Ranges:
-        """The same distribution in the form that is drawn fastest."""
+        """Return the same distribution in the form that is drawn fastest."""
         counts = self.counts // gcd(*self.counts.tolist())
         if counts.sum() <= MOST_LISTED or len(counts) > MOST_SEARCHED:
             return Listed(np.repeat(self.values, counts))
@@ -225,12 +225,12 @@ Distribution = Counted | Ranges
 
 
 def uniform_over(domain: Domain) -> Ranges:
-    """Every value of a feature equally likely."""
+    """Return the distribution in which every value is equally likely."""
     return Ranges((Range(domain.low, domain.high, Fraction(1)),), domain.real)
 
 
 def _words(address: Address, substream: int) -> Iterator[int]:
-    """The words of a substream, one after the other without end."""
+    """Yield the words of a substream, one after the other without end."""
     given, size = 0, 64
     while True:
         yield from map(int, address.halfwords(size, substream)[given:])
@@ -250,47 +250,23 @@ def stated_distribution(feature: Feature, stated: Stated) -> Distribution:
     Raises
     ------
     SpecError
-        If a value does not exist, a share is no probability, pieces overlap, or the shares do not sum to 1.
+        If a value does not exist, a share is not a probability, pieces overlap, or the shares do not sum to 1.
     """
     where = f"population.frequencies.{feature.name}"
     domain = domain_of(feature)
     if isinstance(stated, Mapping):
         if domain.real:
             raise SpecError(f"{where}: a single real value has probability 0; write pieces [[low, high, share], ...]")
-        return _listed(where, feature, stated)
+        # A value that is not named has no share.
+        values = [_value(where, feature, domain, key) for key in stated]
+        if len(set(values)) != len(values):
+            raise SpecError(f"{where}: a value occurs twice; give each value one share")
+        counts = _counts([(f"{where}.{key}", share) for key, share in stated.items()], where)
+        order = np.argsort(values)
+        return Counted(np.array(values, np.float64)[order], np.array(counts, np.int64)[order])
     if isinstance(feature, CategoryFeature):
         example = f'{{"{feature.values[0]}" = 0.5, ...}}'
         raise SpecError(f"{where}: pieces are for numbers; write the share of each value: {example}")
-    return _pieces(where, domain, stated)
-
-
-def _listed(where: str, feature: Feature, stated: Mapping[str, float]) -> Counted:
-    """Values with a share each; a value that is not named has none."""
-    values = [_value(where, feature, key) for key in stated]
-    if len(set(values)) != len(values):
-        raise SpecError(f"{where}: a value occurs twice; give each value one share")
-    counts = _counts([(f"{where}.{key}", share) for key, share in stated.items()], where)
-    order = np.argsort(values)
-    return Counted(np.array(values, np.float64)[order], np.array(counts, np.int64)[order])
-
-
-def _value(where: str, feature: Feature, key: str) -> int:
-    """Return the value of a key: the index of a category, or a whole number."""
-    if isinstance(feature, CategoryFeature):
-        names = [str(value) for value in feature.values]
-        if key not in names:
-            raise SpecError(f'{where}: "{key}" is not one of the feature\'s values; {suggest(key, names)}')
-        return names.index(key)
-    domain = domain_of(feature)
-    if not re.fullmatch(r"-?[0-9]{1,18}", key) or not domain.contains(int(key)):
-        raise SpecError(
-            f'{where}: "{key}" is not a whole number in the feature\'s range [{domain.low:g}, {domain.high:g}]'
-        )
-    return int(key)
-
-
-def _pieces(where: str, domain: Domain, stated: Sequence[Piece]) -> Ranges:
-    """Ranges with a share each, in order."""
     for piece in stated:
         _check_piece(f"{where}: {_shown(piece)}", domain, piece)
     counts = _counts([(f"{where}: {_shown(piece)}", piece[2]) for piece in stated], where)
@@ -302,12 +278,26 @@ def _pieces(where: str, domain: Domain, stated: Sequence[Piece]) -> Ranges:
     return Ranges(tuple(parts), domain.real)
 
 
+def _value(where: str, feature: Feature, domain: Domain, key: str) -> int:
+    """Return the value of a key: the index of a category, or a whole number."""
+    if isinstance(feature, CategoryFeature):
+        names = [str(value) for value in feature.values]
+        if key not in names:
+            raise SpecError(f'{where}: "{key}" is not one of the feature\'s values; {suggest(key, names)}')
+        return names.index(key)
+    if not re.fullmatch(r"-?[0-9]{1,18}", key) or not domain.contains(int(key)):
+        raise SpecError(
+            f'{where}: "{key}" is not a whole number in the feature\'s range [{domain.low:g}, {domain.high:g}]'
+        )
+    return int(key)
+
+
 def _check_piece(where: str, domain: Domain, piece: Piece) -> None:
     low, high, _ = piece
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise SpecError(f"{where} has an end that is no finite number; write [low, high, share]")
+        raise SpecError(f"{where} has an end that is not a finite number; write [low, high, share]")
     if low > high or (domain.real and low == high):
-        raise SpecError(f"{where} has no room between low and high; write [low, high, share] with low below high")
+        raise SpecError(f"{where} has no numbers between low and high; write [low, high, share] with low below high")
     if not domain.real and (low != int(low) or high != int(high)):
         raise SpecError(f"{where}: the ends of a piece of an integer feature must be whole numbers, both included")
     if low < domain.low or high > domain.high:
@@ -318,7 +308,7 @@ def _check_piece(where: str, domain: Domain, piece: Piece) -> None:
 
 
 def _counts(shares: Sequence[tuple[str, float]], where: str) -> list[int]:
-    """Shares as whole millionths, not all zero."""
+    """Return shares as whole millionths, not all zero."""
     for key, share in shares:
         if not 0 <= share <= 1:
             raise SpecError(f"{key}: a share lies between 0 and 1, found {share:g}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -160,16 +160,26 @@ class FunctionPopulation(FeaturePopulation):
             return None
         return self.belong(subgroup, values)
 
-    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> FunctionRounds:
+    def draw(self, address: Address, count: int, _scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address: the same as long as function and numpy stay the same."""
-        return FunctionRounds(self, address, count)
+        # The rows of one subgroup at a time, since many subgroups would need much memory.
+        drawn: dict[int, Inputs] = {}
+
+        def show(subgroup: int) -> Inputs:
+            key = self.shows(subgroup)
+            if key not in drawn:
+                drawn.clear()
+                drawn[key] = self.values_of(address, count, subgroup)
+            return drawn[key]
+
+        return Rounds(show)
 
     def values_of(self, address: Address, count: int, subgroup: int) -> Inputs:
         """Call the function for a subgroup: with its own generator, or with the uniforms that all subgroups share."""
         if self._uniforms is None:
-            return self._asked(subgroup, count, _generator(address, self.shows(subgroup)), count).astype(self.dtype)
+            return self._call(subgroup, count, _generator(address, self.shows(subgroup)), count).astype(self.dtype)
         u = _uniforms(address, count, self._uniforms)
-        values = self._asked(subgroup, count, u)
+        values = self._call(subgroup, count, u)
         rows = address.integers(count, CHECKED, CHECK_SUBSTREAM + self.shows(subgroup)).astype(np.intp)
         first_u, first_values = self._kept[self.shows(subgroup)]
         self._check_rows(subgroup, np.concatenate([u[rows], first_u]), np.concatenate([values[rows], first_values]))
@@ -179,7 +189,7 @@ class FunctionPopulation(FeaturePopulation):
         """Subgroups with the same number show the same rows."""
         return subgroup if self._by_group else 0
 
-    def _asked(self, subgroup: int, count: int, *arguments: Any) -> NDArray[np.float64]:
+    def _call(self, subgroup: int, count: int, *arguments: Any) -> NDArray[np.float64]:
         """Call the function and check what it returns: `count` rows of a subgroup."""
         group = self.subgroups[subgroup].group
         extra = {"group": None if group is None else group.name} if self._by_group else {}
@@ -195,7 +205,7 @@ class FunctionPopulation(FeaturePopulation):
 
     def _check_rows(self, subgroup: int, u: NDArray[np.float64], values: NDArray[np.float64]) -> None:
         """Compute rows again, in another order and among other rows: each must have the values that it had."""
-        again = self._asked(subgroup, len(u), _read_only(u))
+        again = self._call(subgroup, len(u), _read_only(u))
         wrong = (np.abs(again - values) > self._rounding).any(axis=1)
         if wrong.any():
             raise DataError(
@@ -207,70 +217,58 @@ class FunctionPopulation(FeaturePopulation):
         """Refuse, before the run, a function that keeps a state or whose coupled rows depend on each other."""
         for subgroup in {self.shows(subgroup): subgroup for subgroup in range(len(self.subgroups))}.values():
             if self._uniforms is None:
-                self._try_twice(subgroup)
-            else:
-                self._try_rows(subgroup, self._uniforms)
-
-    def _try_twice(self, subgroup: int) -> None:
-        """Two calls with a generator in the same state must give the same rows: rounds are drawn again by address."""
-        once, again = (self.values_of(Address(0, 0), TRIAL, subgroup) for _ in range(2))
-        if not np.array_equal(once, again):
-            raise DataError(
-                f"{self.name}: two calls with a generator in the same state gave different rows; "
-                "draw every random number from rng, and keep nothing between two calls"
-            )
-
-    def _try_rows(self, subgroup: int, uniforms: int) -> None:
-        """Permuted, split and repeated rows of `u` must give permuted, split and repeated rows of the result."""
-        u = _uniforms(Address(0, 0), TRIAL_COUPLED, uniforms)
-        values = self._asked(subgroup, TRIAL_COUPLED, u)
-        order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
-        for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
-            self._check_rows(subgroup, u[rows], values[rows])
-        self._kept[self.shows(subgroup)] = u[:KEPT], values[:KEPT]
+                # Rounds are drawn again by address, so a generator in the same state must give the same rows.
+                once, again = (self.values_of(Address(0, 0), TRIAL, subgroup) for _ in range(2))
+                if not np.array_equal(once, again):
+                    raise DataError(
+                        f"{self.name}: two calls with a generator in the same state gave different rows; "
+                        "draw every random number from rng, and keep nothing between two calls"
+                    )
+                continue
+            # Permuted, split and repeated rows of `u` must give permuted, split and repeated rows of the result.
+            u = _uniforms(Address(0, 0), TRIAL_COUPLED, self._uniforms)
+            values = self._call(subgroup, TRIAL_COUPLED, u)
+            order = np.random.Generator(np.random.Philox(0)).permutation(TRIAL_COUPLED)
+            for rows in (order, order[:1], order[:5], order[5:], np.repeat(order[:7], 3), np.full(3, order[-1])):
+                self._check_rows(subgroup, u[rows], values[rows])
+            self._kept[self.shows(subgroup)] = u[:KEPT], values[:KEPT]
 
     def _checked(self, answer: Any, count: int) -> NDArray[np.float64]:
-        """What the function returned, as a matrix of values that exist."""
-        columns = self._columns(answer, count)
+        """Return what the function returned, as a matrix of valid values."""
+        if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
+            raise DataError(f"{self.name}: returned masked values; return a value for every cell")
+        is_array = isinstance(answer, np.ndarray)
+        if is_array and answer.shape != (count, self.width):
+            raise DataError(
+                f"{self.name}: returned an array of shape {answer.shape}; {count} rows with {self.width} "
+                f"features were requested, shape ({count}, {self.width})"
+            )
+        if not is_array and not isinstance(answer, Mapping) and not hasattr(answer, "columns"):
+            raise DataError(
+                f"{self.name}: returned {type(answer).__name__}; return an array ({count}, {self.width}), "
+                "or a mapping or frame with a column for each feature"
+            )
+        present = [] if is_array else [str(each) for each in getattr(answer, "columns", answer)]
         values = np.empty((count, self.width))
-        for place, (feature, column) in enumerate(zip(self._features, columns, strict=True)):
+        for place, feature in enumerate(self._features):
+            if is_array:
+                values[:, place] = self._numbers(feature, answer[:, place])
+                continue
+            name = feature.name if feature.name in present or feature.column is None else feature.column
+            if name not in present:
+                raise DataError(f'{self.name}: there is no column "{name}"; {suggest(name, present)}')
+            column = np.asarray(answer[name])
             if column.shape != (count,):
                 raise DataError(
                     f'{self.name}: column "{feature.name}" has shape {column.shape}, and {count} rows were requested; '
                     "return one value for each"
                 )
-            if isinstance(feature, CategoryFeature) and not isinstance(answer, np.ndarray):
-                values[:, place] = self._indices(feature, column)
-            else:
-                values[:, place] = self._numbers(feature, column)
+            convert = self._indices if isinstance(feature, CategoryFeature) else self._numbers
+            values[:, place] = convert(feature, column)  # type: ignore[arg-type]  # a category, as just checked
         return values
 
-    def _columns(self, answer: Any, count: int) -> list[NDArray[Any]]:
-        if has_masked(answer) or (isinstance(answer, Mapping) and any(map(has_masked, answer.values()))):
-            raise DataError(f"{self.name}: returned masked values; return a value for every cell")
-        if isinstance(answer, np.ndarray):
-            if answer.shape != (count, self.width):
-                raise DataError(
-                    f"{self.name}: returned an array of shape {answer.shape}; {count} rows with {self.width} "
-                    f"features were requested, shape ({count}, {self.width})"
-                )
-            return list(answer.T)
-        if not isinstance(answer, Mapping) and not hasattr(answer, "columns"):
-            raise DataError(
-                f"{self.name}: returned {type(answer).__name__}; return an array ({count}, {self.width}), "
-                "or a mapping or frame with a column for each feature"
-            )
-        present = [str(name) for name in (answer if isinstance(answer, Mapping) else answer.columns)]
-        columns = []
-        for feature in self._features:
-            name = feature.name if feature.name in present or feature.column is None else feature.column
-            if name not in present:
-                raise DataError(f'{self.name}: there is no column "{name}"; {suggest(name, present)}')
-            columns.append(np.asarray(answer[name]))
-        return columns
-
     def _indices(self, feature: CategoryFeature, column: NDArray[Any]) -> NDArray[np.float64]:
-        """Categories by their names, or by what tables call them."""
+        """Return the index of categories given by their names, or by what tables call them."""
         index = {str(cell): place for place, cell in enumerate(feature.aliases or ())}
         index |= {str(value): place for place, value in enumerate(feature.values)}
         names, places = np.unique(column.astype(str), return_inverse=True)
@@ -284,7 +282,7 @@ class FunctionPopulation(FeaturePopulation):
         return found
 
     def _numbers(self, feature: Feature, column: NDArray[Any]) -> NDArray[np.float64]:
-        """Numbers in the feature's range, whole where they must be."""
+        """Return numbers in the feature's range, whole where they must be."""
         domain = domain_of(feature)
         try:
             values = column.astype(np.float64)
@@ -302,24 +300,6 @@ class FunctionPopulation(FeaturePopulation):
                 f"it must be {'an' if what[0] == 'i' else 'a'} {what} from {domain.low:g} to {domain.high:g}"
             )
         return values
-
-
-@dataclass(frozen=True)
-class FunctionRounds(Rounds):
-    """The draws of one chunk, made when they are first shown."""
-
-    population: FunctionPopulation
-    address: Address
-    count: int
-    _drawn: dict[int, Inputs] = field(default_factory=dict)
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the rows of one subgroup, (rounds, features), or of the overall population if not exact."""
-        key = self.population.shows(subgroup)
-        if key not in self._drawn:
-            self._drawn.clear()
-            self._drawn[key] = self.population.values_of(self.address, self.count, subgroup)
-        return self._drawn[key]
 
 
 def _generator(address: Address, substream: int) -> np.random.Generator:
@@ -347,7 +327,7 @@ def _name_of(function: Any) -> str:
 
 
 def _takes_group(name: str, function: Callable[..., Any], *, coupled: bool) -> bool:
-    """Whether the function wants to know the group."""
+    """Return whether the function takes the group."""
     forms = COUPLED_FORMS if coupled else FORMS
     if not callable(function):
         raise DataError(f"{name}: not a function; {forms}")

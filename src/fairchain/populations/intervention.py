@@ -7,7 +7,6 @@ members of each group, whose other features would differ too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fairchain.populations.base import DerivedPopulation, Inputs, Population, Rounds, Scratch, columns_of
 from fairchain.populations.streams import Address
@@ -39,32 +38,22 @@ class IntervenedPopulation(DerivedPopulation):
         self.values = values
         self.columns = list(columns_of(spec))
 
-    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> IntervenedRounds:
+    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""
         shown = self.source.draw(address, count, scratch.part("source"), [0]).show(0)
         values = None
         if self.values is not None:
             copy = Address(address.seed, address.chunk, address.copy + VALUES_COPY)
             values = self.values.draw(copy, count, scratch.part("values"), subgroups)
-        return IntervenedRounds(self, shown, values)
 
+        def show(subgroup: int) -> Inputs:
+            if values is not None:
+                shown[:, self.columns] = values.show(subgroup)[:, self.columns]
+                return shown
+            group = self.subgroups[subgroup].group
+            assert group is not None
+            for column, domain in zip(self.columns, group.domains, strict=True):
+                shown[:, column] = domain.low
+            return shown
 
-@dataclass(frozen=True)
-class IntervenedRounds(Rounds):
-    """The inputs of one chunk, and the draws that the protected features of each group are taken from."""
-
-    population: IntervenedPopulation
-    shown: Inputs
-    values: Rounds | None
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return all inputs as one group, (rounds, features); valid until the next call."""
-        columns = self.population.columns
-        if self.values is not None:
-            self.shown[:, columns] = self.values.show(subgroup)[:, columns]
-            return self.shown
-        group = self.population.subgroups[subgroup].group
-        assert group is not None
-        for column, domain in zip(columns, group.domains, strict=True):
-            self.shown[:, column] = domain.low
-        return self.shown
+        return Rounds(show)

@@ -17,10 +17,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
-from fairchain.populations.base import Inputs, Scratch, columns_of, shown_groups
+from fairchain.populations.base import Inputs, Rounds, Scratch, columns_of, shown_groups
 from fairchain.populations.distributions import Counted, Distribution, Listed, Stated, stated_distribution, uniform_over
 from fairchain.populations.streams import Address, HalfWords
-from fairchain.populations.uniform import IndependentPopulation, IndependentRounds
+from fairchain.populations.uniform import Draws, IndependentPopulation
 from fairchain.spec import Domain, Group, Spec, domain_of
 from fairchain.spec.schema import Marginals
 from fairchain.spec.subgroups import Subgroup
@@ -43,7 +43,7 @@ class MarginalPopulation(IndependentPopulation):
         Its `population.frequencies` come first; a feature without any has those of its column.
     subgroups
         Groups or the overall population; by default each group of the spec.
-    people
+    rows
         Rows of a table; without one a feature whose frequencies are not stated is uniform over its range.
     dtype
         Of the values that are shown.
@@ -58,16 +58,16 @@ class MarginalPopulation(IndependentPopulation):
         self,
         spec: Spec,
         subgroups: Sequence[Subgroup] | None = None,
-        people: TableRows | None = None,
+        rows: TableRows | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         super().__init__(spec, subgroups, dtype)
-        self._phrase = _phrase(spec, people)
-        distributions = distributions_of(spec, people)
+        self._phrase = _phrase(spec, rows)
+        distributions = distributions_of(spec, rows)
         self._shares = _shares(distributions, self.protected_columns, self.groups)
         for subgroup, shares in zip(self.subgroups, self._shares, strict=True):
             if 0 in shares:
-                raise _impossible(spec, people, subgroup, spec.property.protected[shares.index(Fraction(0))])
+                raise _impossible(spec, rows, subgroup, spec.property.protected[shares.index(Fraction(0))])
         self._distributions = tuple(distribution.ready() for distribution in distributions)
         # Subgroups with the same values of a feature share a distribution and the substream of its redraws.
         domains = [(place, domain) for group in self.groups for place, domain in enumerate(group.domains)]
@@ -86,43 +86,43 @@ class MarginalPopulation(IndependentPopulation):
         """Return the probability of each subgroup."""
         return tuple(float(prod(parts)) for parts in self._shares)
 
-    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> IndependentRounds:
+    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""
-        rounds, (product, _, starts, again) = self.scale(address, count, self._further, scratch)
+        drawn, (product, _, starts, again) = self.scale(address, count, self._further, scratch)
         np.right_shift(product, np.uint64(32), out=product)
         entries = product.view(np.int64)
         np.add(entries, starts, out=entries)
         # Every entry exists; "clip" only spares numpy a copy that it would need to undo a wrong one.
-        np.take(self._table, entries, out=rounds.values.reshape(-1), mode="clip")
+        np.take(self._table, entries, out=drawn.values.reshape(-1), mode="clip")
         if again is not None:
-            self.redraw(rounds, again)
+            self.redraw(drawn, again)
         for column in self._apart:
-            words = self._words_of(rounds, column)
-            rounds.values[:, column] = self._distributions[column].draw(words, address, 1 + column)
+            words = self._words_of(drawn, column)
+            drawn.values[:, column] = self._distributions[column].draw(words, address, 1 + column)
         if self._guided:
-            self._settle(rounds)
-        return rounds
+            self._settle(drawn)
+        return self.shown(drawn)
 
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
         """Return entries of the column's list."""
         entries: Inputs = self._table[self.shifts[column] + index]
         return entries
 
-    def protected_values(self, rounds: IndependentRounds, subgroup: int, place: int) -> Inputs | float:
+    def protected_values(self, drawn: Draws, subgroup: int, place: int) -> Inputs | float:
         """Return one protected feature of a subgroup, a value for each round."""
         distribution, substream = self._restricted[place, self.groups[subgroup].domains[place]]
-        return distribution.draw(self._words_of(rounds, self.protected_columns[place]), rounds.address, substream)
+        return distribution.draw(self._words_of(drawn, self.protected_columns[place]), drawn.address, substream)
 
-    def _words_of(self, rounds: IndependentRounds, column: int) -> list[HalfWords]:
-        return [rounds.words[:, column], *(rounds.fine[:, place] for place in self._fine[column])]
+    def _words_of(self, drawn: Draws, column: int) -> list[HalfWords]:
+        return [drawn.words[:, column], *(drawn.fine[:, place] for place in self._fine[column])]
 
-    def _settle(self, rounds: IndependentRounds) -> None:
+    def _settle(self, drawn: Draws) -> None:
         """Search for the values that the first bits of a word did not settle."""
-        unsettled = np.isnan(rounds.values)
+        unsettled = np.isnan(drawn.values)
         for column in self._guided:
             rows = np.flatnonzero(unsettled[:, column])
-            fresh = self._distributions[column].draw([rounds.words[rows, column]], rounds.address, 1 + column)
-            rounds.values[rows, column] = fresh
+            fresh = self._distributions[column].draw([drawn.words[rows, column]], drawn.address, 1 + column)
+            drawn.values[rows, column] = fresh
 
     def _tabulate(self) -> None:
         """Put the lists of all columns into one table, so that one look-up draws them all.
@@ -163,55 +163,51 @@ class MarginalPopulation(IndependentPopulation):
         self._further = ends[-1]
 
 
-def distributions_of(spec: Spec, people: TableRows | None) -> tuple[Distribution, ...]:
-    """The distribution of each feature: stated, else that of its column, else uniform."""
+def distributions_of(spec: Spec, rows: TableRows | None) -> tuple[Distribution, ...]:
+    """Return the distribution of each feature: stated, else that of its column, else uniform."""
     stated = _frequencies(spec)
     names = [feature.name for feature in spec.features]
     for name in stated:
         if name not in names:
             raise SpecError(f'population.frequencies: there is no feature "{name}"; {suggest(name, names)}')
-    if not stated and people is None and isinstance(spec.population, Marginals):
+    if not stated and rows is None and isinstance(spec.population, Marginals):
         raise SpecError(
             "population: marginals need frequencies; name a table with path = ..., "
             "or state them: frequencies = {sex = {Female = 0.5, Male = 0.5}}"
         )
-    if people is not None and not len(people.values):
-        raise DataError(f"{people.source}: has no rows to take frequencies from")
+    if rows is not None and not len(rows.values):
+        raise DataError(f"{rows.source}: has no rows to take frequencies from")
     distributions: list[Distribution] = []
     for column, feature in enumerate(spec.features):
         if feature.name in stated:
             distributions.append(stated_distribution(feature, stated[feature.name]))
-        elif people is None:
+        elif rows is None:
             distributions.append(uniform_over(domain_of(feature)))
         else:
-            distributions.append(_column_distribution(people, column, feature.name))
+            missing = int(np.isnan(rows.values[:, column]).sum())
+            if missing:
+                raise DataError(
+                    f'{rows.source}: {missing:,} of {len(rows.values):,} rows have no value of "{feature.name}"; say '
+                    "what a missing one counts as with missing = ... in its [[feature]], or state its "
+                    "population.frequencies"
+                )
+            distributions.append(Counted.of(rows.values[:, column]))
     return tuple(distributions)
 
 
-def _column_distribution(people: TableRows, column: int, name: str) -> Counted:
-    values = people.values[:, column]
-    missing = int(np.isnan(values).sum())
-    if missing:
-        raise DataError(
-            f'{people.source}: {missing:,} of {len(values):,} rows have no value of "{name}"; say what a missing one '
-            "counts as with missing = ... in its [[feature]], or state its population.frequencies"
-        )
-    return Counted.of(values)
-
-
-def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], people: TableRows | None) -> tuple[float, ...]:
+def marginal_shares(spec: Spec, subgroups: Sequence[Subgroup], rows: TableRows | None) -> tuple[float, ...]:
     """Return the probability of each subgroup, 0 for a subgroup that could not be drawn.
 
     For a spec whose features are uniform too.
     """
-    shares = _shares(distributions_of(spec, people), columns_of(spec), shown_groups(spec, subgroups))
+    shares = _shares(distributions_of(spec, rows), columns_of(spec), shown_groups(spec, subgroups))
     return tuple(float(prod(parts)) for parts in shares)
 
 
 def _shares(
     distributions: Sequence[Distribution], columns: Sequence[int], groups: Sequence[Group]
 ) -> list[list[Fraction]]:
-    """For each group the share of each of its protected features."""
+    """Return for each group the share of each of its protected features."""
     known: dict[tuple[int, Domain], Fraction] = {}
     for group in groups:
         for column, domain in zip(columns, group.domains, strict=True):
@@ -224,26 +220,26 @@ def _frequencies(spec: Spec) -> dict[str, Stated]:
     return dict(spec.population.frequencies) if isinstance(spec.population, Marginals) else {}
 
 
-def _impossible(spec: Spec, people: TableRows | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
+def _impossible(spec: Spec, rows: TableRows | None, subgroup: Subgroup, name: str) -> SpecError | DataError:
     """Return the error: a subgroup's values of a feature have probability 0."""
     remedy = f'leave the group out with groups = {{...}} in the [[feature]] "{name}", or '
-    if people is None or name in _frequencies(spec):
+    if rows is None or name in _frequencies(spec):
         return SpecError(
             f'population.frequencies.{name}: group "{subgroup.name}" has share 0; {remedy}give its values a share'
         )
     return DataError(
-        f'{people.source}: 0 of {len(people.values):,} rows have a value of "{name}" that belongs to group '
+        f'{rows.source}: 0 of {len(rows.values):,} rows have a value of "{name}" that belongs to group '
         f'"{subgroup.name}"; {remedy}use a table that has it'
     )
 
 
-def _phrase(spec: Spec, people: TableRows | None) -> str:
+def _phrase(spec: Spec, rows: TableRows | None) -> str:
     stated = [feature.name for feature in spec.features if feature.name in _frequencies(spec)]
-    rows = f"those of the {len(people.values):,} rows of {people.source}" if people is not None else ""
+    table = f"those of the {len(rows.values):,} rows of {rows.source}" if rows is not None else ""
     if not stated:
-        return f"independent features with {rows.replace('those', 'the frequencies')}"
+        return f"independent features with {table.replace('those', 'the frequencies')}"
     if len(stated) == len(spec.features):
         return "independent features with the stated frequencies"
     named = ", ".join(stated) if len(stated) <= MOST_NAMED else f"{len(stated)} features"
-    others = f"with {rows}" if rows else "uniform over their ranges"
+    others = f"with {table}" if table else "uniform over their ranges"
     return f"independent features with the stated frequencies of {named}, the others {others}"

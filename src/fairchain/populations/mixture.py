@@ -6,7 +6,6 @@ The rate of such a subgroup is exactly the mean of the groups' rates, whatever t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,31 +33,21 @@ class AveragePopulation(DerivedPopulation):
         ends = np.cumsum([max(len(subgroup.mixed), 1) for subgroup in self.subgroups]).tolist()
         self.places = tuple(range(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
-    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> AverageRounds:
+    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""
         places = [place for subgroup in subgroups for place in self.places[subgroup]]
         drawn = self.source.draw(address, count, scratch.part("source"), places)
         values = scratch.rows("values", count, lambda rows: np.empty((rows, self.width), self.dtype))
-        return AverageRounds(drawn, self.places, address, values)
 
+        def show(subgroup: int) -> Inputs:
+            places = self.places[subgroup]
+            if len(places) == 1:
+                return drawn.show(places[0])
+            picked = address.integers(len(places), count, FIRST_SUBSTREAM + subgroup)
+            for number, place in enumerate(places):
+                rows = np.flatnonzero(picked == number)
+                if rows.size:
+                    values[rows] = drawn.show(place)[rows]
+            return values
 
-@dataclass(frozen=True)
-class AverageRounds(Rounds):
-    """The draws of one chunk; `places` are the subgroups of the source that each subgroup is made of."""
-
-    drawn: Rounds
-    places: tuple[range, ...]
-    address: Address
-    values: Inputs
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the inputs of one subgroup, (rounds, features); valid until the next call."""
-        places = self.places[subgroup]
-        if len(places) == 1:
-            return self.drawn.show(places[0])
-        picked = self.address.integers(len(places), len(self.values), FIRST_SUBSTREAM + subgroup)
-        for number, place in enumerate(places):
-            rows = np.flatnonzero(picked == number)
-            if rows.size:
-                self.values[rows] = self.drawn.show(place)[rows]
-        return self.values
+        return Rounds(show)

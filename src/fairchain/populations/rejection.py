@@ -9,8 +9,6 @@ where they accept the same one, their round is coupled as the population couples
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.populations.base import DerivedPopulation, Inputs, Population, Rounds, Scratch
 from fairchain.populations.streams import Address
+from fairchain.spec.conditions import Predicate
 from fairchain.spec.subgroups import Subgroup
 
 # Candidates without an accepted one after which a subgroup is given up. If one in 100,000 is accepted, a chunk is
@@ -27,13 +26,6 @@ MOST_CANDIDATES = 1_000_000
 ROWS_AT_ONCE = 1024
 # Attempts of one copy of a chunk; more than any run can make.
 COPY_STRIDE = 2**40
-
-
-class Predicate(Protocol):
-    """A condition on inputs; `str()` is its text."""
-
-    def holds(self, values: Inputs, /) -> NDArray[np.bool_]:
-        """Return whether it holds for each of these rows, (rows, features)."""
 
 
 class RejectionPopulation(DerivedPopulation):
@@ -73,7 +65,7 @@ class RejectionPopulation(DerivedPopulation):
         """Return the source's shares; None with a predicate, which changes them."""
         return self.source.shares() if self.predicate is None else None
 
-    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> RejectionRounds:
+    def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address.
 
         Only candidates for `subgroups` are drawn: a subgroup that a rule no longer compares costs nothing. Which
@@ -97,20 +89,13 @@ class RejectionPopulation(DerivedPopulation):
             drawn = self.source.draw(candidates, rounds.size * each, scratch.part("source"), subgroups)
             search.go_on(rounds, each, drawn)
             attempt += 1
-        return RejectionRounds(values)
 
+        def show(subgroup: int) -> Inputs:
+            if subgroup not in values:
+                raise ValueError(f"subgroups {sorted(values)} were drawn, and {subgroup} is to be shown")
+            return values[subgroup]
 
-@dataclass(frozen=True)
-class RejectionRounds(Rounds):
-    """The inputs that each subgroup took, (rounds, features), for the subgroups that were drawn."""
-
-    values: Mapping[int, Inputs]
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the inputs of one subgroup; valid until the next draw into the same scratch memory."""
-        if subgroup not in self.values:
-            raise ValueError(f"subgroups {sorted(self.values)} were drawn, and {subgroup} is to be shown")
-        return self.values[subgroup]
+        return Rounds(show)
 
 
 class _Search:

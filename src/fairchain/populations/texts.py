@@ -1,15 +1,13 @@
 """Texts of a corpus: of each group those that mention it, or one text with the terms of each group in it.
 
 observed
-    A round draws for each subgroup one of the texts that mention its group, all alike. A text that mentions two groups
-    belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts are in order, by a
-    recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay what they
-    are,
-    and the subgroups of a round differ less than any two texts.
+    A round draws for each subgroup one of the texts that mention its group, all equally likely. A text that mentions
+    two groups belongs to both: a subgroup's rate is P(Y | the text mentions the group). Each group's texts are in
+    order, by a recorded label if there is one and by length, and all subgroups draw at the same place of it: rates stay
+    what they are, and the texts of a round differ less than any two texts.
 swapped
     A round draws one of the texts that mention any group, and shows it in every subgroup with each term exchanged for
-    that
-    subgroup's. Nothing else differs between subgroups.
+    that subgroup's. Nothing else differs between subgroups.
 
 Then up to `replace` words of the text are replaced by synonyms; in a swapped round by the same in all subgroups.
 """
@@ -21,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +72,9 @@ class TextPopulation(Population):
         drawn = np.zeros(len(self.corpus.ids), bool)
         for pool in self.pools:
             drawn[pool] = True
-        self.replacing: Replacing | None = question.replacing(np.flatnonzero(drawn))
+        self.replacing: Replacing | None = replacing_of(
+            question.population, self.lexicon, self.corpus, question.terms, np.flatnonzero(drawn)
+        )
 
     def __str__(self) -> str:
         population = self.question.population
@@ -119,53 +120,42 @@ class TextPopulation(Population):
             return None
         return tuple(len(pool) / len(self.corpus.ids) for pool in self.pools)
 
-    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> TextRounds:
-        """Draw `count` rounds at an address."""
-        return TextRounds(self, address, count, scratch)
+    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
+        """Draw `count` rounds at an address; the texts of a subgroup, (rounds, words), are drawn when it is shown."""
+        drawn, exchanged = (
+            scratch.rows(name, count, lambda rows: np.empty((rows, self.width), np.int32))
+            for name in ("drawn", "exchanged")
+        )
+        current: int | None = None
+
+        def show(subgroup: int) -> Inputs:
+            nonlocal current
+            source = 0 if self.swapped else subgroup
+            if current != source:
+                self._draw_texts(address, source, drawn)
+                current = source
+            exchange = self.exchanges[subgroup]
+            if exchange is None:
+                return drawn
+            # Every word is looked up, which is quicker than to look for the terms; almost all map to themselves.
+            # Every exchange has the same terms, so the table can be used again.
+            words = scratch.rows("words", len(self.lexicon) + 1, lambda rows: np.arange(rows, dtype=np.int32))
+            words[exchange.terms] = exchange.instead
+            return np.take(words, drawn, out=exchanged, mode="clip")
+
+        return Rounds(show)
+
+    def _draw_texts(self, address: Address, subgroup: int, drawn: Ids) -> None:
+        """Draw texts of a subgroup into `drawn`, and replace some of their words."""
+        pool, count = self.pools[subgroup], len(drawn)
+        texts = pool[address.below(address.halfwords(count, TEXT), len(pool), AGAIN + subgroup)]
+        np.take(self.corpus.ids, texts, axis=0, out=drawn, mode="clip")
+        if self.replacing is not None:
+            random = address.halfwords(2 * count * self.replacing.most, SYNONYMS)
+            self.replacing.apply(texts, drawn, random.reshape(self.replacing.most, 2, count))
 
 
-class TextRounds(Rounds):
-    """The draws of one chunk, made for each subgroup when it is shown."""
-
-    def __init__(self, population: TextPopulation, address: Address, count: int, scratch: Scratch) -> None:
-        self._population, self._address, self._count, self._scratch = population, address, count, scratch
-        self._drawn: Ids = self._texts("drawn")
-        self._subgroup: int | None = None
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the texts of one subgroup as word numbers, (rounds, words); valid until the next call."""
-        population = self._population
-        self._draw(0 if population.swapped else subgroup)
-        exchange = population.exchanges[subgroup]
-        if exchange is None:
-            return self._drawn
-        # Every word is looked up, which is quicker than to look for the terms; almost all are mapped to themselves.
-        # Every exchange has the same terms, so the table can be used again.
-        words = self._scratch.rows("words", len(population.lexicon) + 1, lambda rows: np.arange(rows, dtype=np.int32))
-        words[exchange.terms] = exchange.instead
-        return np.take(words, self._drawn, out=self._texts("exchanged"), mode="clip")
-
-    def _texts(self, name: str) -> Ids:
-        """Return memory for texts."""
-        width = self._population.width
-        return self._scratch.rows(name, self._count, lambda rows: np.empty((rows, width), np.int32))
-
-    def _draw(self, subgroup: int) -> None:
-        """Draw the texts of a subgroup, and replace some of their words."""
-        if self._subgroup == subgroup:
-            return
-        population = self._population
-        pool = population.pools[subgroup]
-        texts = pool[self._address.below(self._address.halfwords(self._count, TEXT), len(pool), AGAIN + subgroup)]
-        np.take(population.corpus.ids, texts, axis=0, out=self._drawn, mode="clip")
-        if population.replacing is not None:
-            words = self._address.halfwords(2 * self._count * population.replacing.most, SYNONYMS)
-            population.replacing.apply(texts, self._drawn, words.reshape(population.replacing.most, 2, self._count))
-        self._subgroup = subgroup
-
-
-@dataclass(frozen=True, eq=False)
-class Exchange:
+class Exchange(NamedTuple):
     """The numbers of all terms, the same for every subgroup, and their replacements in one."""
 
     terms: Ids
@@ -188,13 +178,21 @@ class TextGroups:
         """Read everything that the spec names."""
         population, text = spec.population, spec.text
         if not isinstance(population, Texts) or text is None:
-            raise SpecError('population.kind: is no corpus; write kind = "text" with path or dataset')
+            raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
         by_name = {feature.name: feature for feature in spec.features}
         features = tuple(by_name[name] for name in spec.property.protected)
         described = tuple(feature for feature in features if isinstance(feature, CategoryFeature))
         # Before the corpus, since what is wrong with them is found at once.
         terms = tuple(terms_of(feature) for feature in described)
-        _check_apart(terms)
+        seen: dict[str, str] = {}
+        for each in terms:
+            for word in sorted(each.all_words):
+                # One exchange would undo the other.
+                if seen.setdefault(word, each.feature) != each.feature:
+                    raise SpecError(
+                        f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of '
+                        "them"
+                    )
         lexicon = lexicon_of(text)
         return cls(spec, population, lexicon, read_corpus(population, lexicon, text.length), described, terms)
 
@@ -202,12 +200,6 @@ class TextGroups:
     def mentions(self) -> tuple[Mentions, ...]:
         """For each protected feature which text mentions which value."""
         return tuple(Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms)
-
-    @property
-    def anybody(self) -> NDArray[np.bool_]:
-        """The texts that mention some value of every protected feature."""
-        found: NDArray[np.bool_] = np.all([mentions.anybody for mentions in self.mentions], axis=0)
-        return found
 
     def members(self, group: Group | None) -> NDArray[np.bool_]:
         """The texts that mention a group; all of them where there is none."""
@@ -223,8 +215,10 @@ class TextGroups:
         In an exchange all subgroups draw from the texts that mention any group.
         """
         swapped = self.population.reading == "swapped"
-        order = self.corpus.order
-        pool = np.flatnonzero(self.anybody) if swapped else order[self.members(group)[order]]
+        if swapped:
+            pool = np.flatnonzero(np.all([mentions.anybody for mentions in self.mentions], axis=0))
+        else:
+            pool = self.corpus.order[self.members(group)[self.corpus.order]]
         if not len(pool):
             anything = "a term of any value of " + " and ".join(feature.name for feature in self.features)
             what = anything if swapped or group is None else f'"{group.name}"'
@@ -237,6 +231,7 @@ class TextGroups:
     def exchange(self, group: Group) -> Exchange:
         """Return the replacement of each term where the text is to mention this group."""
         found: dict[int, int] = {}
+        numbers = self.lexicon.numbers
         for place, terms in enumerate(self.terms):
             values = self._values(group, place)
             if len(values) > 1:
@@ -245,21 +240,15 @@ class TextGroups:
                     'the terms of one; with as = "swapped" give every group a single value'
                 )
             for word, instead in terms.exchange(values[0]).items():
-                if word in self.lexicon.numbers:
-                    found[self.lexicon.numbers[word]] = self._number(terms.feature, instead)
+                if word not in numbers:
+                    continue
+                if instead not in numbers:
+                    raise SpecError(
+                        f'feature "{terms.feature}".terms: "{instead}" is not a word of {self.lexicon.name}, so the '
+                        "network cannot read it; write another word in its place"
+                    )
+                found[numbers[word]] = numbers[instead]
         return Exchange(np.array(list(found), np.int32), np.array(list(found.values()), np.int32))
-
-    def replacing(self, texts: NDArray[np.intp]) -> Replacing | None:
-        """How words of these texts are replaced, if they are."""
-        return replacing_of(self.population, self.lexicon, self.corpus, self.terms, texts)
-
-    def _number(self, feature: str, word: str) -> int:
-        if word not in self.lexicon.numbers:
-            raise SpecError(
-                f'feature "{feature}".terms: "{word}" is not a word of {self.lexicon.name}, so the network cannot read '
-                "it; write another word in its place"
-            )
-        return self.lexicon.numbers[word]
 
     def _values(self, group: Group, place: int) -> list[str]:
         feature = self.features[place]
@@ -272,15 +261,3 @@ def text_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
     if question.population.reading == "swapped":
         return None
     return [float(question.members(group).mean()) for group in groups]
-
-
-def _check_apart(terms: Sequence[Terms]) -> None:
-    """Refuse a word that is a term of two protected features: one exchange would undo the other."""
-    seen: dict[str, str] = {}
-    for each in terms:
-        for word in sorted(each.all_words):
-            if word in seen:
-                raise SpecError(
-                    f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of them'
-                )
-            seen[word] = each.feature

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any, NamedTuple
@@ -32,6 +31,19 @@ class Scaled(NamedTuple):
     again: NDArray[np.bool_] | None
 
 
+class Draws(NamedTuple):
+    """The draws of one chunk.
+
+    `words` are the random words of all columns, `fine` the further ones of the columns that need more than one:
+    subgroups that span several values draw theirs from the words of the protected columns.
+    """
+
+    address: Address
+    values: Inputs
+    words: HalfWords
+    fine: HalfWords
+
+
 class IndependentPopulation(FeaturePopulation):
     """A population of independent features, drawn from one random word for each column and some further ones."""
 
@@ -42,14 +54,14 @@ class IndependentPopulation(FeaturePopulation):
         self._most_surplus = int(self.surplus.max())
 
     @abstractmethod
-    def protected_values(self, rounds: IndependentRounds, subgroup: int, place: int) -> Inputs | float:
+    def protected_values(self, drawn: Draws, subgroup: int, place: int) -> Inputs | float:
         """Return one protected feature of a subgroup, a value for each round."""
 
     @abstractmethod
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
         """Return the values of a column at these indices below its size."""
 
-    def scale(self, address: Address, count: int, further: int, scratch: Scratch) -> tuple[IndependentRounds, Scaled]:
+    def scale(self, address: Address, count: int, further: int, scratch: Scratch) -> tuple[Draws, Scaled]:
         """Draw the words of a chunk, `further` ones for each round too, and scale them to the sizes of the columns.
 
         The values of the rounds are not filled in yet. Equal shapes are much faster than broadcasting, so sizes and
@@ -58,12 +70,12 @@ class IndependentPopulation(FeaturePopulation):
         width, cells = self.width, count * self.width
         values, product, sizes, shifts = scratch.keep("columns", count, self._allocate)
         values, product, sizes, shifts = values[:count], product[:cells], sizes[:cells], shifts[:cells]
-        drawn = address.halfwords(count * (width + further))
-        words, fine = drawn[: values.size].reshape(values.shape), drawn[values.size :].reshape(count, -1)
+        random = address.halfwords(count * (width + further))
+        words, fine = random[: values.size].reshape(values.shape), random[values.size :].reshape(count, -1)
         index, low = scaled(words.reshape(-1), sizes, out=product)
         # One pass that almost always says no, before the exact test for each column.
         again = low.reshape(values.shape) < self.surplus if low.min() < self._most_surplus else None
-        return IndependentRounds(self, address, values, words, fine), Scaled(product, index, shifts, again)
+        return Draws(address, values, words, fine), Scaled(product, index, shifts, again)
 
     def _allocate(self, rows: int) -> tuple[Inputs, NDArray[np.uint64], NDArray[np.uint64], NDArray[Any]]:
         """Return arrays for values and products, and the sizes and shifts of all columns repeated for each row."""
@@ -71,37 +83,25 @@ class IndependentPopulation(FeaturePopulation):
         product = np.empty(values.size, np.uint64)
         return values, product, np.tile(self.sizes, rows), np.tile(self.shifts, rows)
 
-    def redraw(self, rounds: IndependentRounds, again: NDArray[np.bool_]) -> None:
+    def shown(self, drawn: Draws) -> Rounds:
+        """Return the rounds of a chunk: for each subgroup the same array, with its protected columns overwritten.
+
+        A copy for each subgroup would cost a third of a draw.
+        """
+
+        def show(subgroup: int) -> Inputs:
+            for place, column in enumerate(self.protected_columns):
+                drawn.values[:, column] = self.protected_values(drawn, subgroup, place)
+            return drawn.values
+
+        return Rounds(show)
+
+    def redraw(self, drawn: Draws, again: NDArray[np.bool_]) -> None:
         """Replace the few values drawn from surplus words, each column from a substream of its own."""
         for column in np.flatnonzero(again.any(axis=0)).tolist():
             rows = np.flatnonzero(again[:, column])
-            fresh = rounds.address.integers(int(self.sizes[column]), len(rows), 1 + column)
-            rounds.values[rows, column] = self.values_at(column, fresh)
-
-
-@dataclass(frozen=True)
-class IndependentRounds(Rounds):
-    """The draws of one chunk.
-
-    `words` are the random words of all columns and `fine` the further ones of the columns that need more than one:
-    subgroups that span several values draw theirs from the words of the protected columns.
-    """
-
-    population: IndependentPopulation
-    address: Address
-    values: Inputs
-    words: HalfWords
-    fine: HalfWords
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the inputs of one subgroup, (rounds, features); valid until the next call.
-
-        The same array each time, with its protected columns overwritten: a copy for each subgroup would cost a third
-        of a draw.
-        """
-        for place, column in enumerate(self.population.protected_columns):
-            self.values[:, column] = self.population.protected_values(self, subgroup, place)
-        return self.values
+            fresh = drawn.address.integers(int(self.sizes[column]), len(rows), 1 + column)
+            drawn.values[rows, column] = self.values_at(column, fresh)
 
 
 class UniformPopulation(IndependentPopulation):
@@ -131,30 +131,30 @@ class UniformPopulation(IndependentPopulation):
             for group in self.groups
         )
 
-    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> IndependentRounds:
+    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""
-        rounds, (_, index, lows, again) = self.scale(address, count, len(self._real), scratch)
-        np.add(index, lows, out=rounds.values.reshape(-1), dtype=self.arithmetic, casting="unsafe")
+        drawn, (_, index, lows, again) = self.scale(address, count, len(self._real), scratch)
+        np.add(index, lows, out=drawn.values.reshape(-1), dtype=self.arithmetic, casting="unsafe")
         if again is not None:
-            self.redraw(rounds, again)
+            self.redraw(drawn, again)
         for place, column in enumerate(self._real):
-            rounds.values[:, column] = _stretch(self._domains[column], rounds.words[:, column], rounds.fine[:, place])
-        return rounds
+            drawn.values[:, column] = _stretch(self._domains[column], drawn.words[:, column], drawn.fine[:, place])
+        return self.shown(drawn)
 
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
         """Return the whole numbers from the column's low on."""
         return self._lows[column] + index.astype(np.float64)
 
-    def protected_values(self, rounds: IndependentRounds, subgroup: int, place: int) -> Inputs | float:
+    def protected_values(self, drawn: Draws, subgroup: int, place: int) -> Inputs | float:
         """Return one protected feature of a subgroup, a value for each round."""
         column, domain = self.protected_columns[place], self.groups[subgroup].domains[place]
         if domain.real:
-            return _stretch(domain, rounds.words[:, column], rounds.fine[:, self._real.index(column)])
+            return _stretch(domain, drawn.words[:, column], drawn.fine[:, self._real.index(column)])
         if domain.size == 1:
             return domain.low
         # Substream 0 is shared, then comes one for each column, then one for each subgroup and protected feature.
         substream = 1 + self.width + subgroup * len(self.protected_columns) + place
-        index = rounds.address.below(rounds.words[:, column], domain.size, substream)
+        index = drawn.address.below(drawn.words[:, column], domain.size, substream)
         return np.asarray(domain.points)[index] if domain.points else np.float64(domain.low) + index
 
 

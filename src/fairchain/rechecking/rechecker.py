@@ -26,7 +26,7 @@ from fairchain.rechecking.fresh import Fresh, fresh_run
 from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
 from fairchain.records import Record
-from fairchain.spec import Marginals, Network, Spec, Table, Texts, parse_spec
+from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, parse_spec
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, meaning_of, seed_of
 from fairchain.statements import seed_phrase
@@ -202,7 +202,7 @@ def _spec_inside(path: Path, file: Certificate[Raw]) -> Spec:
         raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None
     if isinstance(spec.population, CallablePopulation):
         raise CertificateError(f"{path}: its inputs were drawn by a Python function, which others cannot check")
-    if isinstance(spec.population, Network) and spec.population.path is not None:
+    if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
         raise CertificateError(f"{path}: the nodes of its Bayesian network are missing")
     return spec
 

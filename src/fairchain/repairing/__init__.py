@@ -1,4 +1,4 @@
-"""Repair: a network with a few weights changed so that it treats groups alike, searched for and proved."""
+"""Repair: change a few weights of a network so that it treats groups alike, and verify the result."""
 
 from fairchain.repairing.files import diff_report, write_repair
 from fairchain.repairing.repairer import repair

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
-from msgspec.structs import replace as replace_key
+from msgspec.structs import replace
 
 from fairchain.certificates import dump, make_certificate
 from fairchain.errors import FairchainError
@@ -15,13 +15,12 @@ from fairchain.system.atomic_write import place
 
 
 def write_repair(repair: Repair, path: str | Path) -> list[Path]:
-    """Write an accepted network to `path`, its certificate and what changed beside it; returns the files.
+    """Write an accepted network to `path`, its certificate and the changes beside it; return the files.
 
     Raises
     ------
     FairchainError
-        If the repair was not accepted: there is nothing that could be vouched for; or if `path` is the network that
-        was repaired.
+        If the repair was not accepted, or if `path` is the network that was repaired.
     """
     path = Path(path)
     if not repair.accepted or repair.content is None or repair.after is None:
@@ -29,20 +28,28 @@ def write_repair(repair: Repair, path: str | Path) -> list[Path]:
     if _is_original(repair, path):
         raise FairchainError(f"{path}: would be overwritten, and the repair is made from it; give another name")
     certificate, changes = path.with_suffix(".json"), path.with_suffix(".txt")
-    model = replace_key(repair.after.spec.model, path=path.name)
-    verdict = replace(repair.after, spec=replace_key(repair.after.spec, model=model))
-    if not verdict.certifiable and certificate.exists():
+    content = certificate_of(repair, path.name)
+    if content is None and certificate.exists():
         raise FairchainError(
-            f"{certificate}: would seem to be the certificate of this network, which has none; give another name"
+            f"{certificate}: would be taken for the certificate of this network, which has none; give another name"
         )
     # The certificate first: a network without one may be mistaken for a certified one.
-    contents = {certificate: dump(make_certificate(verdict)).encode()} if verdict.certifiable else {}
+    contents = {certificate: content} if content is not None else {}
     place({**contents, changes: diff_report(repair).encode(), path: repair.content})
     return [path, *contents, changes]
 
 
+def certificate_of(repair: Repair, name: str, *, timed: bool = True) -> bytes | None:
+    """Return the certificate of a repaired network in a file of this name; None if it cannot have one."""
+    if repair.after is None or not repair.after.certifiable:
+        return None
+    spec = repair.after.spec
+    named = dataclasses.replace(repair.after, spec=replace(spec, model=replace(spec.model, path=name)))
+    return dump(make_certificate(named, timed=timed)).encode()
+
+
 def _is_original(repair: Repair, path: Path) -> bool:
-    """Whether the network that was repaired lies there: the spec's, or one that was given in its place."""
+    """Return whether the path is the network that was repaired: the spec's, or one that was given in its place."""
     named = repair.before.spec.model.path
     if not path.is_file():
         return False
@@ -52,7 +59,7 @@ def _is_original(repair: Repair, path: Path) -> bool:
 
 
 def diff_report(repair: Repair) -> str:
-    """What changed, from what to what, and what it bought: plain text."""
+    """Return the changes, their price and the judgements as plain text."""
     lines = [str(repair), "", f"Before: {repair.before}"]
     if repair.after is not None:
         lines += [f"After:  {repair.after}", f"Price:  {repair.price}"]

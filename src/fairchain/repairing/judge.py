@@ -1,121 +1,126 @@
-"""The judge: a candidate is saved, loaded again as a stranger's network, and verified on inputs of its own.
+"""The judge: a candidate is saved, loaded again as an unknown network, and verified on inputs of its own.
 
-Neither the search nor the choice of candidates knows anything of the draws that decide here. Attempt k may be wrong
-with probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most delta.
+Neither the search nor the selection of candidates has seen the draws that decide here. Attempt k may be wrong with
+probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most delta. The
+price of a candidate is measured on inputs that the search has not seen either (docs/repair.md, "The price").
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import UnansweredError
-from fairchain.models import OnnxModel
+from fairchain.models import Model, OnnxModel
+from fairchain.models.edit.candidates import ROWS_PER_CALL
 from fairchain.models.edit.weights import Weights
 from fairchain.prepare import Case, case_of
-from fairchain.repairing.evaluation import LabelledRows, Labels, is_empty
 from fairchain.repairing.parameters import Parameters
-from fairchain.repairing.price import accuracy_price, agreement_price, fresh_inputs, predicted
+from fairchain.repairing.repair_data import CERTIFICATE, PRICE, LabelledRows, Labels, derived_seed, inputs_of
 from fairchain.repairing.result import Attempt, Price
-from fairchain.repairing.search import Tried
-from fairchain.repairing.seeds import CERTIFICATE, derived_seed
+from fairchain.repairing.search import Candidate, is_almost_constant, usual_share
 from fairchain.spec import Spec, Table
+from fairchain.statistics import Interval
+from fairchain.statistics.intervals import clopper_pearson
 from fairchain.verification import verify_case
 from fairchain.verification.verdict import Verdict
 
-# Candidates that are put before the judge, at most, and the part of the limit that each of them leaves free.
+# Candidates that are judged, at most, and the part of the limit that each of them leaves free.
 FREE = (0.1, 0.2, 0.35, 0.5, 0.75)
-# How often the intervals of the price may fail, all attempts together.
+# The probability that some interval of the price fails, all attempts together.
 PRICE_DELTA = 0.05
-# In place of a verdict on a candidate that answers some input with something that is no class.
+# Rounds on which agreement with the original network is measured.
+PRICE_ROUNDS = 20_000
+# In place of a verdict on a candidate with an output that is not a decision.
 FAILED = "FAILED"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of one candidate; without a verdict if it has no decision for some input."""
+    """The judgement of one candidate; without a verdict if it has no decision for some input."""
 
-    tried: Tried
+    candidate: Candidate
     attempt: Attempt
     verdict: Verdict | None
     content: bytes
 
+    @property
+    def gap_high(self) -> float:
+        """The upper bound of the gap; infinite without a verdict."""
+        return self.verdict.gap.high if self.verdict is not None else math.inf
+
 
 @dataclass(frozen=True)
 class Judge:
-    """Everything that a judgement needs besides the candidate.
+    """Judges candidates for the network of a case.
 
-    `most_lost` is the loss of accuracy (or agreement) that is allowed, as estimated; None for any.
+    `held_out` are labelled rows for the price. `most_lost` is the estimated loss of accuracy (or agreement) that is
+    allowed; None for any.
     """
 
-    original: OnnxModel
     weights: Weights
     case: Case
-    held_out: LabelledRows | None
-    most_lost: float | None
-    seed: int
+    held_out: LabelledRows | None = None
+    most_lost: float | None = None
     workers: int | None = None
 
-    def all(self, candidates: Sequence[Tried], knobs: Parameters) -> list[Judged]:
-        """One after another until one is accepted or somebody presses Ctrl-C."""
+    def all(self, candidates: Sequence[Candidate], parameters: Parameters) -> list[Judged]:
+        """Judge one after another until one is accepted, or until Ctrl-C."""
         judged: list[Judged] = []
-        for number, tried in enumerate(candidates, start=1):
-            found = self.one(tried, knobs, number)
+        for number, candidate in enumerate(candidates, start=1):
+            found = self.one(candidate, parameters, number)
             judged.append(found)
             if found.attempt.accepted or (found.verdict is not None and found.verdict.stopped == "interrupted"):
                 break
         return judged
 
-    def one(self, tried: Tried, knobs: Parameters, number: int) -> Judged:
-        """Attempt `number`, counted from 1."""
-        content = self.weights.network(knobs.weights(tried.point))
+    def one(self, candidate: Candidate, parameters: Parameters, number: int) -> Judged:
+        """Judge attempt `number`, counted from 1."""
+        original = self.case.model
+        assert isinstance(original, OnnxModel)
+        content = self.weights.network(parameters.weights(candidate.point))
         spec = attempt_spec(self.case.spec, number)
-        model = OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits)
-        # The original is asked first: an input that it has no decision for is an error, and no candidate's failure.
-        values, before = self._shown
+        model = OnnxModel.from_bytes(content, original.name, spec, original.limits)
+        # The original is evaluated first: an input without a decision of it is an error, not a failed candidate.
+        values, before = self._priced
         case = case_of(spec, model, self.case.rows, function=self.case.function)
-        seed = None if self._everybody else case.seed.value
+        exact = isinstance(spec.population, Table)
+        seed = None if exact else case.seed.value
         try:
             verdict = verify_case(case, workers=self.workers)
-            price = self._price(before, predicted(model, values), number)
+            after = predicted(model, values)
         except UnansweredError as error:
-            delta = 0.0 if self._everybody else spec.guarantee.delta
+            delta = 0.0 if exact else spec.guarantee.delta
             why = f"no decision for the input {error.shown}"
-            return Judged(tried, Attempt(number, delta, seed, FAILED, None, None, False, why), None, content)
-        against = _why(verdict, price, self.most_lost)
-        accepted = verdict.fair and verdict.sound and against is None
-        decision, why = verdict.conclusion, against or "accepted"
+            return Judged(candidate, Attempt(number, delta, seed, FAILED, None, None, False, why), None, content)
+        price_delta = PRICE_DELTA * 2.0**-number
+        if self.held_out is not None:
+            price = accuracy_price(before, after, self.held_out.truth, price_delta)
+        else:
+            price = agreement_price(before, after, price_delta, exact=exact)
+        objection = _objection(verdict, price, self.most_lost)
+        accepted = verdict.fair and verdict.sound and objection is None
+        decision, why = verdict.conclusion, objection or "accepted"
         attempt = Attempt(number, verdict.delta, seed, decision, verdict.gap, price, accepted, why)
-        return Judged(tried, attempt, verdict, content)
-
-    @property
-    def _everybody(self) -> bool:
-        """Whether rows of a table are all there is, so that nothing is left to chance."""
-        return isinstance(self.case.spec.population, Table)
+        return Judged(candidate, attempt, verdict, content)
 
     @cached_property
-    def _shown(self) -> tuple[NDArray[Any], Labels]:
-        """What the price is measured on, and what the original network decides about it."""
-        if self.held_out is not None:
-            values = self.held_out.values
-        else:
-            values = fresh_inputs(self.case, self.seed)
-        return values, predicted(self.original, values)
-
-    def _price(self, before: Labels, after: Labels, number: int) -> Price:
-        delta = PRICE_DELTA * 2.0**-number
-        if self.held_out is not None:
-            return accuracy_price(before, after, self.held_out.truth, delta)
-        return agreement_price(before, after, delta, everybody=self._everybody)
+    def _priced(self) -> tuple[NDArray[Any], Labels]:
+        """The inputs on which the price is measured, and the decisions of the original network about them."""
+        assert self.case.model is not None
+        values = self.held_out.values if self.held_out is not None else _fresh_inputs(self.case)
+        return values, predicted(self.case.model, values)
 
 
 def attempt_spec(spec: Spec, number: int) -> Spec:
-    """The question of an attempt: a share of delta, fresh random numbers, and a rule that keeps its promise.
+    """Return the question of an attempt: a share of delta, fresh random numbers, and a sound rule.
 
     Without a chosen seed the candidate's own bytes and its share of delta give it a seed that no other has.
     """
@@ -130,33 +135,80 @@ def attempt_spec(spec: Spec, number: int) -> Spec:
     return replace(spec, guarantee=guarantee)
 
 
-def _why(verdict: Verdict, price: Price, most_lost: float | None) -> str | None:
-    """What speaks against a candidate; None for nothing."""
+def _objection(verdict: Verdict, price: Price, most_lost: float | None) -> str | None:
+    """Return why a candidate is not accepted; None if it is."""
     if not verdict.fair:
         return verdict.headline
-    if is_empty(price.usual_before, price.usual_after, price.after if price.measure == "agreement" else None):
+    agreement = price.after if price.measure == "agreement" else None
+    if is_almost_constant(price.usual_before, price.usual_after, agreement):
         return f"fair, but gives {price.usual_after:.2%} of {price.on} the same answer, before {price.usual_before:.2%}"
-    # The estimate is what counts, as of accuracy anywhere; its interval is told with it.
+    # The estimate decides, as of accuracy anywhere; its interval is reported with it.
     if most_lost is not None and -price.change.estimate > most_lost + 1e-12:
         return f"fair, but costs more than allowed: {price}"
     return None
 
 
-def candidates_of(front: Sequence[Tried], limit: float, floor: float | None) -> list[Tried]:
-    """Whom to put before the judge, in order: fixed before any of them is judged.
+def candidates_of(front: Sequence[Candidate], limit: float, floor: float | None) -> list[Candidate]:
+    """Return the candidates to judge, in an order that is fixed before any of them is judged.
 
     Without a floor the most accurate first, each time with more of the limit left free; with one the fairest that
-    keeps this accuracy. If nothing is fair even where it was searched, the fairest alone, for its interval.
+    keeps this accuracy. If no candidate is fair even on the search data, the fairest alone, for its interval.
     """
     kept = [each for each in front if floor is None or each.score.prudent >= floor]
     fair = [each for each in kept if each.score.gap < limit]
     if not fair:
         return [min(kept or front, key=lambda each: (each.score.gap, -each.score.prudent, each.change))]
-    ordered: list[Tried] = []
+    ordered: list[Candidate] = []
     by_gap = sorted(fair, key=lambda each: (each.score.gap, each.change))
     for free in FREE if floor is None else ():
-        room = [each for each in fair if each.score.gap <= (1 - free) * limit]
-        if room:
-            ordered.append(max(room, key=lambda each: (each.score.prudent, -each.change)))
+        within = [each for each in fair if each.score.gap <= (1 - free) * limit]
+        if within:
+            ordered.append(max(within, key=lambda each: (each.score.prudent, -each.change)))
     ordered += by_gap[: 1 if floor is None else len(FREE)]
     return list({id(each): each for each in ordered}.values())[: len(FREE)]
+
+
+def accuracy_price(old: Labels, new: Labels, truth: Labels, delta: float) -> Price:
+    """Return the change of accuracy, from the decisions of both networks about held-out rows.
+
+    Rows that became correct and rows that became wrong are counted separately, each count with exact bounds at
+    delta/2, so that rows which both networks classify correctly cost no precision.
+    """
+    before, after = (labels == truth for labels in (old, new))
+    gained, lost, count = int((after & ~before).sum()), int((before & ~after).sum()), len(truth)
+    (low_gain, low_loss), (high_gain, high_loss) = clopper_pearson([gained, lost], count, delta / 2)
+    change = Interval((gained - lost) / count, float(low_gain - high_loss), float(high_gain - low_loss))
+    on, accuracy = f"{count:,} held-out rows", (float(before.mean()), float(after.mean()))
+    return Price("accuracy", on, count, *accuracy, change, delta, gained, lost, usual_share(old), usual_share(new))
+
+
+def agreement_price(old: Labels, new: Labels, delta: float, *, exact: bool) -> Price:
+    """Return the share of inputs that are decided otherwise, as a negative number; `exact` for all rows of a table."""
+    count, other = len(old), int((old != new).sum())
+    if exact:
+        change, delta, on = Interval(-other / count, -other / count, -other / count), 0.0, f"all {count:,} rows"
+    else:
+        low, high = clopper_pearson(other, count, delta)
+        change, on = Interval(-other / count, -float(high), -float(low)), f"{count:,} freshly drawn inputs"
+    usual = usual_share(old), usual_share(new)
+    return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *usual)
+
+
+def _fresh_inputs(case: Case) -> NDArray[Any]:
+    """Return inputs that no search has seen, to measure agreement on; of a table all rows."""
+    seed = case.seed.value
+    values = inputs_of(case, derived_seed(seed, PRICE), 0, PRICE_ROUNDS).values
+    if case.population is None:
+        return values
+    # One random subgroup of each round: the subgroups of a round share a draw and are not independent.
+    subgroups = len(case.comparison.subgroups)
+    rounds = len(values) // subgroups
+    random = np.random.Generator(np.random.Philox(derived_seed(seed, PRICE, 1)))
+    return values.reshape(subgroups, rounds, -1)[random.integers(subgroups, size=rounds), np.arange(rounds)]
+
+
+def predicted(model: Model, values: NDArray[Any]) -> NDArray[np.integer]:
+    """Return the decisions of a network, some thousands at a time."""
+    values = values.astype(model.dtype)
+    parts = [model.predict(values[start : start + ROWS_PER_CALL]) for start in range(0, len(values), ROWS_PER_CALL)]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint16)

@@ -1,46 +1,18 @@
-"""Searching without derivatives: ask for candidates, be told how good they are. Less is better; 0 is no change.
+"""Derivative-free optimisers: `ask` returns candidates, `tell` takes their fitness. Less is better; 0 is no change.
 
-Every optimiser works on vectors between -1 and 1, asks for a whole generation at once and draws from one seed.
-`Swarm` is the paper's; `Evolution` is a covariance matrix adaptation of our own that needs no further package.
+Every optimiser works on vectors between -1 and 1, returns a whole generation at once and draws from one seed.
+`Swarm` is the paper's; `Evolution` is our own covariance matrix adaptation, which needs no further package.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import SpecError
-
 Points = NDArray[np.float64]
 NAMES = ("evolution", "pso")
-# Numbers up to which the evolution learns how they go together; of more it learns the spread of each.
+# Dimensions up to which the evolution learns the covariance; of more it learns the variances.
 MOST_TOGETHER = 200
-
-
-def unknown_optimizer(name: str) -> str:
-    """Return the message for a name that is not in `NAMES`."""
-    return f'optimizer: unknown name "{name}"; expected one of {", ".join(NAMES)}'
-
-
-class Optimizer(Protocol):
-    """What a search needs."""
-
-    def ask(self) -> Points:
-        """Candidates to evaluate, (candidates, numbers)."""
-
-    def tell(self, points: Points, fitness: Points) -> None:
-        """How good they were, in the same order."""
-
-
-def make_optimizer(name: str, start: Points, step: float, seed: int) -> Optimizer:
-    """The optimiser of this name, beginning near `start`."""
-    if name == "pso":
-        return Swarm(start, seed)
-    if name == "evolution":
-        return Evolution(start, step, seed)
-    raise SpecError(unknown_optimizer(name))
 
 
 class Swarm:
@@ -60,14 +32,14 @@ class Swarm:
         self._moved = False
 
     def ask(self) -> Points:
-        """Where the particles are now; the first time, one step from where they began, but for the first."""
+        """Return the positions of the particles; the first time, one step from the start for all but the first."""
         if not self._moved:
             self._moved = True
             self._places = np.clip(self._places + self._speeds, -1, 1)
         return self._places.copy()
 
     def tell(self, points: Points, fitness: Points) -> None:
-        """Remember the best places, and move."""
+        """Keep the best positions, and move."""
         better = fitness < self._own_fitness
         self._own[better], self._own_fitness[better] = points[better], fitness[better]
         self._best = self._own[int(self._own_fitness.argmin())]
@@ -136,3 +108,8 @@ class Evolution:
         if not self._apart:
             values, self._axes = np.linalg.eigh((self._covariance + self._covariance.T) / 2)
         self._spread = np.sqrt(np.maximum(values, 1e-20))
+
+
+def make_optimizer(name: str, start: Points, step: float, seed: int) -> Swarm | Evolution:
+    """Return the optimiser of this name, one of `NAMES`, which starts near `start`."""
+    return Swarm(start, seed) if name == "pso" else Evolution(start, step, seed)

@@ -1,56 +1,62 @@
-"""What a repair may change: a few numbers between -1 and 1, 0 for "as it was", and the weights that follow from them.
+"""What a repair may change: a few numbers between -1 and 1, 0 for no change, and the weights that follow from them.
 
 `scales` multiplies everything that leaves a unit, as the paper does, by a factor from 0 to 2. `biases` moves the
 biases of units and of the last layer, `last-layer` changes each weight there, `low-rank` each weight of the
-protected features.
+protected features. Units are the protected features, then those that `explain` ranks first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.explaining.result import Explanation, Measure
 from fairchain.models.edit.weights import RECURRENT, Array, WeightBlock, Weights, WeightUnit
 from fairchain.repairing.result import Adjustment
+from fairchain.spec import Spec
 
 Point = NDArray[np.float64]
-KINDS = ("auto", "scales", "biases", "last-layer", "low-rank")
-# How far the protected features are turned down at the points that are looked at first.
+CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank")
+# How far the influence of the protected features is reduced at the points that are scored first.
 STEPS = np.arange(1, 17) / 16
-
-
-class Parameters(Protocol):
-    """A way to change a network."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What each number is."""
-
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        """The tensors that can become different."""
-
-    def weights(self, point: Point) -> dict[str, Array]:
-        """Their values."""
-
-    def starts(self) -> list[Point]:
-        """Points to look at before the search."""
-
-    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
-        """The numbers in words and in their own units."""
 
 
 @dataclass(frozen=True)
 class NamedUnit:
-    """A unit and what a reader calls it; `protected` if it is a protected feature."""
+    """A unit with its name in reports; `protected` if it is a protected feature."""
 
     unit: WeightUnit
     name: str
     protected: bool = False
+
+
+def protected_units(spec: Spec, weights: Weights) -> list[NamedUnit]:
+    """Return the protected features that the network reads and whose weights can be changed."""
+    names = [feature.name for feature in spec.features]
+    units = [NamedUnit(WeightUnit("", names.index(name)), f"feature {name}", True) for name in spec.property.protected]
+    return [each for each in units if weights.outgoing(each.unit)]
+
+
+def ranked_units(
+    explanation: Explanation, spec: Spec, weights: Weights, count: int, measure: Measure
+) -> list[NamedUnit]:
+    """Return the first unprotected features and neurons of an explanation whose weights can be changed."""
+    found: list[NamedUnit] = []
+    for influence in explanation.ranked(measure):
+        if influence.tensor is None:
+            name = spec.features[influence.place].name if influence.kind == "feature" else ""
+            unit = WeightUnit("", influence.place) if name and name not in spec.property.protected else None
+            named = f"feature {name}"
+        else:
+            unit, named = weights.unit(influence.tensor, influence.place), influence.name
+        if unit is not None and weights.outgoing(unit):
+            found.append(NamedUnit(unit, named))
+        if len(found) == count:
+            break
+    return found
 
 
 class Scales:
@@ -69,58 +75,52 @@ class Scales:
     def __init__(self, weights: Weights, units: Sequence[NamedUnit], means: Mapping[str, Array] | None) -> None:
         self._base = weights.values
         self._units = [each for each in units if weights.outgoing(each.unit)]
-        self._columns: list[list[tuple[WeightBlock, list[int]]]] = [weights.outgoing(each.unit) for each in self._units]
-        self._shares = [
-            [(block, constant_part(block, entries, self._base, means)) for block, entries in columns]
-            for columns in self._columns
+        self._columns = [
+            [(block, entries, constant_part(block, entries, self._base, means)) for block, entries in outgoing]
+            for outgoing in (weights.outgoing(each.unit) for each in self._units)
         ]
-        blocks = [block for columns in self._columns for block, _ in columns]
+        blocks = [block for columns in self._columns for block, _, _ in columns]
         biases = [block.bias for block in blocks if block.bias and means is not None]
         self.tensors = tuple(dict.fromkeys([*(block.tensor for block in blocks), *biases]))
         self.names = tuple(f"factor of {each.name}" for each in self._units)
 
     def weights(self, point: Point) -> dict[str, Array]:
-        """The tensors with these factors."""
+        """Return the tensors with these factors."""
         changed = {name: self._base[name].copy() for name in self.tensors}
-        for value, columns, shares in zip(point, self._columns, self._shares, strict=True):
-            for block, entries in columns:
+        for value, columns in zip(point, self._columns, strict=True):
+            for block, entries, constant in columns:
                 np.moveaxis(changed[block.tensor], block.axis, 0)[entries] *= 1 + value
-            for block, share in shares:
-                if share is not None:
-                    add_to_bias(changed[block.bias or ""], block, -value * share)
+                if constant is not None:
+                    bias, amount = changed[block.bias or ""], -value * constant
+                    part = (
+                        bias[:, block.shift : block.shift + amount.shape[1]] if amount.ndim == 2 else bias.reshape(-1)
+                    )
+                    part += amount
         return changed
 
     def starts(self) -> list[Point]:
-        """The protected features' factors from 1 down to 0, all together."""
+        """Return the factors of the protected features from 1 down to 0, all together."""
         protected = np.array([float(each.protected) for each in self._units])
         return [-share * protected for share in STEPS] if protected.any() else []
 
     def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
-        """The factors."""
+        """Return the factors."""
         return tuple(Adjustment(name, 1.0, 1 + float(v)) for name, v in zip(self.names, point, strict=True))
 
 
 def constant_part(
     block: WeightBlock, entries: Sequence[int], base: Mapping[str, Array], means: Mapping[str, Array] | None
 ) -> Array | None:
-    """What these entries add to the layer's sums on average, in the unit of its bias; None if that is not kept."""
+    """Return what these entries add to the layer's sums on average, in the unit of its bias; None if it is not kept."""
     if means is None or block.bias is None or block.source not in means:
         return None
     mean = means[block.source]
-    # A channel that was laid flat comes as many entries; their means are known one by one, or not at all.
+    # A flattened channel has many entries; their means are known one by one, or not at all.
     if len(mean) != base[block.tensor].shape[block.axis]:
         return None
     share = np.tensordot(mean[list(entries)], block.columns(base[block.tensor], entries), axes=1)
     # A convolution adds over its window too.
     return block.gain * (share.reshape(len(share), -1).sum(axis=1) if block.operator == "Conv" else share)
-
-
-def add_to_bias(bias: Array, block: WeightBlock, amount: Array) -> None:
-    """Add to the biases that stand beside a block of weights."""
-    if amount.ndim == 2:
-        bias[:, block.shift : block.shift + amount.shape[1]] += amount
-    else:
-        bias.reshape(-1)[:] += amount
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ class Shifts:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The tensors that hold them."""
+        """The tensors that contain them."""
         partners = [each[0] for each in self.partners if each is not None]
         return tuple(dict.fromkeys([*(tensor for tensor, _ in self.places), *partners]))
 
     def weights(self, point: Point) -> dict[str, Array]:
-        """The tensors with these shifts."""
+        """Return the tensors with these shifts."""
         changed = {name: self.base[name].copy() for name in self.tensors}
         for number, ((tensor, index), amount) in enumerate(zip(self.places, point * self.reach, strict=True)):
             changed[tensor].reshape(-1)[index] += amount
@@ -155,11 +155,11 @@ class Shifts:
         return changed
 
     def starts(self) -> list[Point]:
-        """Points that are worth a look."""
+        """Return the points that were given."""
         return list(self.first)
 
     def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
-        """The numbers themselves."""
+        """Return the numbers themselves."""
         olds = [float(self.base[tensor].reshape(-1)[index]) for tensor, index in self.places]
         moves = point * self.reach
         return tuple(
@@ -167,8 +167,11 @@ class Shifts:
         )
 
 
+Parameters = Scales | Shifts
+
+
 def last_layer(weights: Weights) -> Shifts:
-    """Each weight and bias of the layer that stands last."""
+    """Return each weight and bias of the last layer."""
     block = weights.blocks[-1]
     tensors = [block.tensor, *([block.bias] if block.bias else [])]
     typical = typical_size(weights.values[block.tensor])
@@ -177,7 +180,7 @@ def last_layer(weights: Weights) -> Shifts:
 
 
 def unit_biases(weights: Weights, units: Sequence[NamedUnit]) -> Shifts:
-    """The biases of these units, and those of the last layer."""
+    """Return the biases of these units, and those of the last layer."""
     makers = {block.output: block for block in weights.blocks}
     wanted = [(makers[u.unit.layer], u.unit.place) for u in units if u.unit.layer in makers]
     last = weights.blocks[-1]
@@ -194,11 +197,11 @@ def unit_biases(weights: Weights, units: Sequence[NamedUnit]) -> Shifts:
 
 
 def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, Array]) -> Shifts:
-    """Each weight of the protected features; what they add on average is kept through the bias."""
+    """Return each weight of the protected features; what they add on average is kept through the bias."""
     places: list[tuple[str, int]] = []
     owners: list[str] = []
     partners: list[tuple[str, int, float] | None] = []
-    found = [(each.name, *way) for each in protected for way in weights.outgoing(each.unit)]
+    found = [(each.name, *outgoing) for each in protected for outgoing in weights.outgoing(each.unit)]
     for owner, block, entries in found:
         base = weights.values[block.tensor]
         numbers = np.moveaxis(np.arange(base.size).reshape(base.shape), block.axis, 0)[entries]
@@ -217,7 +220,7 @@ def low_rank(weights: Weights, protected: Sequence[NamedUnit], means: Mapping[st
 
 
 def typical_size(values: Array) -> float:
-    """The root of the mean square; 1 if all are zero."""
+    """Return the root of the mean square; 1 if all are zero."""
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) or 1.0
 
 

@@ -1,14 +1,13 @@
-"""What a repair comes to: whether it was accepted, on what evidence, at what price, and which weights it changed.
+"""The result of a repair: whether it was accepted, on what evidence, at what price, and which weights it changed.
 
-Nothing here searches or measures. `front` and `adjustments` come from the search and promise nothing; `after`,
-`attempts` and `price` rest on data that the search knows nothing of.
+Nothing here searches or measures. `front` and `adjustments` come from the search and guarantee nothing; `after`,
+`attempts` and `price` come from data that the search has not seen.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -18,10 +17,12 @@ from fairchain.statistics import Interval
 from fairchain.verification.record import VerdictRecord
 from fairchain.verification.verdict import Verdict
 
+V = TypeVar("V")
+
 
 @dataclass(frozen=True)
 class RepairProgress:
-    """Where a search stands: generations done and at most, candidates tried, the best gap and accuracy so far."""
+    """Progress of a search: generations done and at most, candidates scored, the best gap and accuracy so far."""
 
     iteration: int
     iterations: int
@@ -32,10 +33,10 @@ class RepairProgress:
 
 
 class FrontPoint(Record, frozen=True):
-    """One candidate that no other beats in both gap and accuracy, as the search data show it.
+    """A candidate that no other dominates in gap and accuracy, on the search data.
 
-    `accuracy` is what the search looked at: the share of labelled rows that are right, or of drawn inputs that are
-    decided as before. `change` is the size of the change of the weights relative to the weights.
+    `accuracy` is the share of labelled rows that are classified correctly, or of drawn inputs that are decided as
+    before. `change` is the size of the change of the weights relative to the weights.
     """
 
     gap: float
@@ -45,7 +46,7 @@ class FrontPoint(Record, frozen=True):
 
 
 class Adjustment(Record, frozen=True):
-    """One number that the search was free to choose: what it is, and its value in the old and the new network."""
+    """One number of the search with its name, and its value in the old and the new network."""
 
     name: str
     before: float
@@ -53,7 +54,7 @@ class Adjustment(Record, frozen=True):
 
 
 class WeightChange(Record, frozen=True):
-    """One weight: its place in the tensor, and its value in the old and the new network."""
+    """One weight: its index in the tensor, and its value in the old and the new network."""
 
     index: tuple[int, ...]
     before: float
@@ -61,7 +62,7 @@ class WeightChange(Record, frozen=True):
 
 
 class TensorChange(Record, frozen=True):
-    """What became of one tensor of weights.
+    """The change of one tensor of weights.
 
     `changed` of its `size` numbers are different; `relative` is the length of the difference over that of the old
     tensor. `largest` are the weights that changed most.
@@ -77,9 +78,9 @@ class TensorChange(Record, frozen=True):
 
 
 class Price(Record, frozen=True):
-    """What a repair costs, on rows or draws that the search knows nothing of.
+    """The price of a repair, on rows or draws that the search has not seen.
 
-    `measure` is "accuracy" (then `change` is new minus old, from the rows that became right and those that became
+    `measure` is "accuracy" (then `change` is new minus old, from the rows that became correct and those that became
     wrong) or "agreement" (then `change` is the share of drawn inputs that are decided otherwise, as a negative
     number). The interval is two-sided and fails with probability at most `delta`. `usual_before` and `usual_after`
     are the shares of the most frequent answer of the old and the new network.
@@ -113,7 +114,7 @@ class Price(Record, frozen=True):
 
 
 class Attempt(Record, frozen=True):
-    """One candidate before the judge: the delta it was given, the seed of its fresh inputs, and the answer.
+    """The judgement of one candidate: its share of delta, the seed of its fresh inputs, and the decision.
 
     A candidate without a decision for some input FAILED, and has neither a gap nor a price.
     """
@@ -128,61 +129,44 @@ class Attempt(Record, frozen=True):
     why: str
 
 
-class RepairRecord(Record, frozen=True, kw_only=True):
-    """A repair as JSON has it; `adjustments` are those with another value than before."""
+class RepairOf(Record, Generic[V], frozen=True, kw_only=True):
+    """The fields of a repair, with verdicts or with their records.
+
+    `after` is the verdict on the accepted network or, if none was accepted, on the best that was judged (None if each
+    of them FAILED). `original` is the original network, measured on the same inputs as the front. `adjustments` are in
+    the record only where they differ from the value before. `evaluations` counts the inputs shown to candidates,
+    `candidates` the networks.
+    """
 
     accepted: bool
     needed: bool
-    before: VerdictRecord
-    after: VerdictRecord | None
-    original: FrontPoint | None
-    front: tuple[FrontPoint, ...]
-    adjustments: tuple[Adjustment, ...]
-    changes: tuple[TensorChange, ...]
-    price: Price | None
-    attempts: tuple[Attempt, ...]
+    before: V
+    after: V | None = None
+    original: FrontPoint | None = None
+    front: tuple[FrontPoint, ...] = ()
+    adjustments: tuple[Adjustment, ...] = ()
+    changes: tuple[TensorChange, ...] = ()
+    price: Price | None = None
+    attempts: tuple[Attempt, ...] = ()
     optimizer: str
     change: str
     seed: int
-    iterations: int
-    candidates: int
-    evaluations: int
+    iterations: int = 0
+    candidates: int = 0
+    evaluations: int = 0
     stopped: str
     seconds: float = 0.0
     statement: str
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Repair:
-    """What `repair` says.
+RepairRecord = RepairOf[VerdictRecord]
 
-    `after` is the verdict on the network of `content`: the accepted one or, if none was, the best that was tried (None
-    if each of them FAILED). `original` is the network as it was, measured on the same inputs as the front.
-    `evaluations` counts the inputs shown to candidates, `candidates` the networks.
-    """
 
-    accepted: bool
-    needed: bool
-    before: Verdict
-    after: Verdict | None
-    original: FrontPoint | None
-    front: tuple[FrontPoint, ...]
-    adjustments: tuple[Adjustment, ...]
-    changes: tuple[TensorChange, ...]
-    price: Price | None
-    attempts: tuple[Attempt, ...]
-    optimizer: str
-    change: str
-    seed: int
-    iterations: int
-    candidates: int
-    evaluations: int
-    stopped: str
-    seconds: float
-    statement: str
-    notes: tuple[str, ...] = ()
-    content: bytes | None = field(default=None, repr=False)
+class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
+    """The result of `repair`; `content` are the bytes of the network that `after` is about."""
+
+    content: bytes | None = None
 
     def __str__(self) -> str:
         if not self.needed:
@@ -191,16 +175,17 @@ class Repair:
             return f"REPAIRED: {self.after.headline}; {self.price}"
         return "NOT REPAIRED: " + (self.after.headline if self.after is not None else self.before.headline)
 
-    @cached_property
+    def __repr__(self) -> str:
+        return f"<Repair {self}>"
+
+    @property
     def record(self) -> RepairRecord:
         """The result as a typed record: what is written as JSON, without the network's bytes."""
-        same = {name: getattr(self, name) for name in RepairRecord.__struct_fields__}
-        changed = {
-            "before": self.before.record,
-            "after": self.after.record if self.after is not None else None,
-            "adjustments": tuple(each for each in self.adjustments if each.before != each.after),
-        }
-        return RepairRecord(**{**same, **changed})
+        fields = {name: getattr(self, name) for name in RepairOf.__struct_fields__}
+        fields["before"] = self.before.record
+        fields["after"] = self.after.record if self.after is not None else None
+        fields["adjustments"] = tuple(each for each in self.adjustments if each.before != each.after)
+        return RepairRecord(**fields)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""

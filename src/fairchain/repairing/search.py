@@ -1,40 +1,133 @@
-"""The search: generations of candidates tried on the same data, and the front of those that nothing else beats.
+"""The search: generations of candidates evaluated on the same data, and the front of those that no other dominates.
 
-What is found here is a proposal. Whether it is fair is decided elsewhere, on data that nothing here has seen.
+The same coupled rounds and the same labelled rows serve every candidate, so differences between candidates are not due
+to different draws. The result is a proposal: whether it is fair is decided elsewhere, on other data.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from fairchain.models.edit.weights import Weights
-from fairchain.repairing.evaluation import CandidateTrial, Score
+from fairchain.errors import ModelError
+from fairchain.models.edit.candidates import Prepared, Tunable
+from fairchain.models.edit.weights import Array, Weights
 from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.parameters import Parameters, Point
+from fairchain.repairing.repair_data import LabelledRows, Labels, SearchInputs
 from fairchain.repairing.result import RepairProgress
 
 Each = TypeVar("Each")
+# Of the decisions other than the most frequent one, the part that a repair must keep.
+VARIETY = 0.1
 # Generations without a better candidate after which a search ends, and what counts as better.
 PATIENCE = 10
 BETTER = 1e-4
-# Numbers that are put back one by one in the end; more of them would take longer than the search.
-MOST_PUT_BACK = 150
+# Numbers that are reset one by one in the end; more of them would take longer than the search.
+MOST_RESET = 150
 # The paper's weight of accuracy against the gap.
 ALPHA = 0.1
-# Part of the limit that is kept free, so that the verdict need not be a close one.
+# Part of the limit that is kept free, so that the gap need not be close to the threshold.
 MARGIN = 0.12
 STEP = 0.2
 
 
 @dataclass(frozen=True)
-class Tried:
-    """One candidate: where it lies, what it came to, and the size of its change relative to all weights."""
+class Score:
+    """The largest gap of a candidate, and the share of rows that it classifies correctly (or decides as before).
+
+    `error` is one standard error of the change of accuracy, to which only rows with another decision contribute.
+    """
+
+    gap: float
+    accuracy: float
+    error: float = 0.0
+
+    @property
+    def prudent(self) -> float:
+        """Accuracy minus its error: a candidate does not win by changing many decisions to gain a few rows."""
+        return self.accuracy - self.error
+
+
+# Of a candidate with an output that is not a decision, or with the same decision for (almost) every input.
+FAILED = Score(1.0, 0.0)
+
+
+def usual_share(labels: Labels) -> float:
+    """Return the share of the most frequent decision."""
+    return float(np.bincount(labels).max() / len(labels))
+
+
+def is_almost_constant(before: float, after: float, agreement: float | None) -> bool:
+    """Return whether a network gives (almost) every input the same decision, and the original one did not.
+
+    `before` and `after` are shares of the most frequent decision. `agreement` with the original decisions, where that
+    is to be kept, must be more than always giving the most frequent one would have.
+    """
+    return 1 - after < VARIETY * (1 - before) or (before < 1 and agreement is not None and agreement <= before)
+
+
+class CandidateTrial:
+    """Scores candidates.
+
+    Parameters
+    ----------
+    network
+        The network with weights that can be replaced.
+    inputs
+        Inputs on which the gap is measured.
+    rows
+        Labelled rows. Without them accuracy is agreement with the original network on the inputs.
+    """
+
+    def __init__(self, network: Tunable, inputs: SearchInputs, rows: LabelledRows | None) -> None:
+        self._network, self._inputs, self._rows = network, inputs, rows
+        self._drawn = network.prepare(inputs.values)
+        self._labelled = network.prepare(rows.values) if rows is not None else None
+        self._before = self._original(self._drawn)
+        self._usual = usual_share(self._before)
+        self._correct = None
+        if rows is not None and self._labelled is not None:
+            self._correct = self._original(self._labelled) == rows.truth
+
+    def _original(self, prepared: Prepared) -> Labels:
+        labels = self._network.decide(prepared, {})
+        if labels is None:
+            raise ModelError(f"{self._network.name}: has no decision for some input; verify it before it is repaired")
+        return labels
+
+    @property
+    def inputs(self) -> int:
+        """The number of inputs that each candidate is evaluated on."""
+        return len(self._inputs.values) + (len(self._rows) if self._rows is not None else 0)
+
+    def score(self, weights: Mapping[str, Array]) -> Score:
+        """Return the score of a candidate; {} is the original network."""
+        labels = self._network.decide(self._drawn, weights)
+        if labels is None:
+            return FAILED
+        agreement = float(np.mean(labels == self._before)) if self._rows is None else None
+        if is_almost_constant(self._usual, usual_share(labels), agreement):
+            return FAILED
+        gap = self._inputs.gap(labels)
+        if self._rows is None or self._labelled is None:
+            return Score(gap, agreement or 0.0)
+        found = self._network.decide(self._labelled, weights)
+        if found is None:
+            return FAILED
+        correct = found == self._rows.truth
+        other = np.count_nonzero(correct != self._correct)
+        return Score(gap, float(np.mean(correct)), float(np.sqrt(other)) / len(correct))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point of the search with its score, and the size of its change relative to all weights."""
 
     point: Point
     score: Score
@@ -42,52 +135,39 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What is looked for.
+class Objective:
+    """What the search minimises.
 
-    `limit` is the largest fair gap. Without a `floor` the most accurate candidate that is fair is the best; with one
-    it is the fairest that keeps this accuracy. `paper` takes the paper's sum of both instead.
+    `limit` is the largest fair gap. Without a `floor` the most accurate fair candidate is the best; with one it is the
+    fairest candidate with at least this accuracy. `paper` takes the paper's sum of both instead.
     """
 
     limit: float
     floor: float | None = None
     paper: bool = False
 
-    def fitness(self, tried: Tried) -> float:
-        """Less is better. The smaller change wins among equals."""
-        gap, accuracy = tried.score.gap, tried.score.prudent
+    def fitness(self, candidate: Candidate) -> float:
+        """Return the fitness; less is better, and among equals the smaller change wins."""
+        gap, accuracy = candidate.score.gap, candidate.score.prudent
         if self.paper:
-            return gap + ALPHA * (1 - tried.score.accuracy)
-        small = 0.01 * tried.change
+            return gap + ALPHA * (1 - candidate.score.accuracy)
+        small = 0.01 * candidate.change
         if self.floor is not None:
             return gap / self.limit + 50 * max(0.0, self.floor - accuracy) + small
         return (1 - accuracy) + max(0.0, gap / self.limit - (1 - MARGIN)) + small
 
-    def reached(self, tried: Tried) -> bool:
-        """Whether a candidate is fair with a margin."""
-        return tried.score.gap <= (1 - MARGIN) * self.limit
-
-
-@dataclass(frozen=True)
-class Found:
-    """Everything that was tried, and how the search ended."""
-
-    tried: tuple[Tried, ...]
-    iterations: int
-    stopped: str
-
 
 class Searcher:
-    """Tries candidates and remembers all of them.
+    """Scores candidates and keeps all of them.
 
     Parameters
     ----------
-    trial, knobs, weights
-        What candidates are tried on, what may change, and the weights of the network.
-    aim
-        What is looked for.
+    trial, parameters, weights
+        Scores candidates; says what may change; the weights of the network.
+    objective
+        What is minimised.
     pool
-        Threads that try several candidates at once; the result does not depend on them.
+        Threads that score several candidates at once; the result does not depend on them.
     progress
         Called after each generation.
     """
@@ -95,22 +175,22 @@ class Searcher:
     def __init__(
         self,
         trial: CandidateTrial,
-        knobs: Parameters,
+        parameters: Parameters,
         weights: Weights,
-        aim: Aim,
+        objective: Objective,
         pool: ThreadPoolExecutor | None = None,
         progress: Callable[[RepairProgress], None] | None = None,
     ) -> None:
-        self._trial, self._knobs, self._aim = trial, knobs, aim
+        self._trial, self._parameters, self._objective = trial, parameters, objective
         self._pool, self._progress = pool, progress
         self._base = weights.values
         self._length = float(np.sqrt(sum(np.square(v, dtype=np.float64).sum() for v in self._base.values()))) or 1.0
-        self.tried: list[Tried] = []
+        self.tried: list[Candidate] = []
         self.iterations = 0
         self._start = time.perf_counter()
 
-    def run(self, optimizer: str, iterations: int, seed: int) -> Found:
-        """Search until nothing better turns up, Ctrl-C, or the last iteration."""
+    def run(self, optimizer: str, iterations: int, seed: int) -> str:
+        """Search until nothing better is found, Ctrl-C, or the last iteration; return why the search ended."""
         try:
             stopped = self._run(optimizer, iterations, seed)
             if optimizer != "pso":
@@ -119,23 +199,25 @@ class Searcher:
             if not self.tried:
                 raise
             stopped = "interrupted"
-        return Found(tuple(self.tried), self.iterations, stopped)
+        return stopped
 
     def _run(self, optimizer: str, iterations: int, seed: int) -> str:
-        unchanged = np.zeros(len(self._knobs.names))
-        first = [unchanged] if optimizer == "pso" else [unchanged, *self._knobs.starts()]
-        self._try(first)
-        start = unchanged if optimizer == "pso" else self._best().point
-        search = make_optimizer(optimizer, start, STEP, seed)
-        best, waited = self._aim.fitness(self._best()), 0
+        paper, fitness_of = optimizer == "pso", self._objective.fitness
+        unchanged = np.zeros(len(self._parameters.names))
+        self.score([unchanged] if paper else [unchanged, *self._parameters.starts()])
+        search = make_optimizer(optimizer, unchanged if paper else self._best().point, STEP, seed)
+        best, waited = fitness_of(self._best()), 0
         while self.iterations < iterations:
-            if optimizer == "pso" and self._aim.reached(self._best()):
+            if paper and self._best().score.gap <= (1 - MARGIN) * self._objective.limit:
                 return "fair"
             points = search.ask()
-            fitness = np.array([self._aim.fitness(each) for each in self._try(list(points))])
+            fitness = np.array([fitness_of(each) for each in self.score(list(points))])
             search.tell(points, fitness)
             self.iterations += 1
-            self._report(iterations)
+            if self._progress is not None:
+                found, seconds = self._best().score, time.perf_counter() - self._start
+                done = (self.iterations, iterations, len(self.tried))
+                self._progress(RepairProgress(*done, found.gap, found.accuracy, seconds))
             waited = 0 if fitness.min() < best - BETTER else waited + 1
             best = min(best, float(fitness.min()))
             if waited >= PATIENCE:
@@ -143,45 +225,39 @@ class Searcher:
         return "iterations"
 
     def _simplify(self) -> None:
-        """Put every number of the best candidate back that makes no difference beyond luck, the smallest first."""
+        """Reset every number of the best candidate that makes no difference beyond its error, the smallest first."""
         best = self._best()
-        if np.count_nonzero(best.point) > MOST_PUT_BACK:
+        if np.count_nonzero(best.point) > MOST_RESET:
             return
-        allowed = self._aim.fitness(best) + max(BETTER, best.score.error) / 2
+        allowed = self._objective.fitness(best) + max(BETTER, best.score.error) / 2
         for place in np.argsort(np.abs(best.point), kind="stable"):
             if best.point[place]:
                 point = best.point.copy()
                 point[place] = 0.0
-                (simpler,) = self._try([point])
-                if self._aim.fitness(simpler) <= allowed:
+                (simpler,) = self.score([point])
+                if self._objective.fitness(simpler) <= allowed:
                     best = simpler
 
-    def _try(self, points: Sequence[Point]) -> list[Tried]:
-        found = list((self._pool.map if self._pool else map)(self._tried, points))
+    def score(self, points: Sequence[Point]) -> list[Candidate]:
+        """Score the candidates at these points."""
+
+        def one(point: Point) -> Candidate:
+            weights = self._parameters.weights(point)
+            moved = sum(np.square(v - self._base[name], dtype=np.float64).sum() for name, v in weights.items())
+            return Candidate(point, self._trial.score(weights), float(np.sqrt(moved)) / self._length)
+
+        found = list((self._pool.map if self._pool else map)(one, points))
         self.tried += found
         return found
 
-    def _tried(self, point: Point) -> Tried:
-        weights = self._knobs.weights(point)
-        moved = sum(np.square(v - self._base[name], dtype=np.float64).sum() for name, v in weights.items())
-        return Tried(point, self._trial.score(weights), float(np.sqrt(moved)) / self._length)
-
-    def _best(self) -> Tried:
-        return min(self.tried, key=self._aim.fitness)
-
-    def _report(self, iterations: int) -> None:
-        if self._progress is not None:
-            best = self._best().score
-            seconds = time.perf_counter() - self._start
-            self._progress(
-                RepairProgress(self.iterations, iterations, len(self.tried), best.gap, best.accuracy, seconds)
-            )
+    def _best(self) -> Candidate:
+        return min(self.tried, key=self._objective.fitness)
 
 
-def front_of(tried: Sequence[Tried]) -> list[Tried]:
-    """The candidates that no other beats in gap and (prudent) accuracy both, by rising gap; smaller changes first."""
-    ordered = sorted(tried, key=lambda each: (each.score.gap, -each.score.prudent, each.change))
-    front: list[Tried] = []
+def front_of(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates that no other dominates in gap and (prudent) accuracy, by rising gap."""
+    ordered = sorted(candidates, key=lambda each: (each.score.gap, -each.score.prudent, each.change))
+    front: list[Candidate] = []
     for each in ordered:
         if not front or each.score.prudent > front[-1].score.prudent:
             front.append(each)
@@ -189,7 +265,7 @@ def front_of(tried: Sequence[Tried]) -> list[Tried]:
 
 
 def spread(front: Sequence[Each], most: int) -> list[Each]:
-    """At most so many of a front, evenly."""
+    """Return at most so many of a front, evenly spaced."""
     if len(front) <= most:
         return list(front)
     places = np.unique(np.linspace(0, len(front) - 1, most).round().astype(int))

@@ -1,4 +1,4 @@
-"""What a person reads: one page that needs nothing else, Markdown for a pull request, JUnit for a build server.
+"""Reports from the records of an audit: one HTML page, Markdown, JUnit, model cards, comparisons of certificates.
 
-Everything here takes plain values and gives text; nothing is measured or decided in this room.
+Nothing is measured or decided here.
 """

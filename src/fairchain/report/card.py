@@ -1,4 +1,4 @@
-"""A section for a model card, from a certificate: what was asked, what was found, and what it does not say."""
+"""Section of a model card, from a certificate: the question, the verdict, and its limits."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairchain.report.certificate_contents import CertificateContents, contents_of
-from fairchain.report.markdown import code, escape, groups_table, summary
-from fairchain.verification.record import VerdictRecord
+from fairchain.report.markdown import code, escape, groups_table, joined, summary
 
 LIMITS = (
-    "Small gaps between these groups are one notion of fairness among several. Groups that are not named here were not "
-    "compared, and nothing is said about {inputs} other than those above."
+    "Small gaps between these groups are one notion of fairness among several. Other groups were not compared, and "
+    "nothing is stated about other {inputs}."
 )
 
 
 def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: str = "certificate.json") -> str:
-    """The section in Markdown.
+    """Return the section in Markdown.
 
     Parameters
     ----------
@@ -27,46 +26,33 @@ def model_card(certificate: CertificateContents | Mapping[str, Any], *, source: 
         The file's name, for the command with which a reader checks it.
     """
     certificate = contents_of(certificate)
-    claims = certificate.claims
-    groups = [group for group in claims.groups if group.outcome == claims.gap.outcome]
-    parts = [
-        "## Fairness",
-        summary(claims),
-        "\n".join(f"- {point}" for point in _points(certificate)),
-        groups_table(groups) if groups else "",
-        f"{escape(claims.scope)} {LIMITS.format(inputs=claims.inputs)}",
-        f"Checked with fairchain {escape(certificate.software.get('fairchain', '?'))}; to check it again: "
-        f"{code(_command(certificate, source))}.",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _points(certificate: CertificateContents) -> list[str]:
-    certificate = contents_of(certificate)
-    claims = certificate.claims
-    protected = " and ".join(escape(name) for name in certificate.spec["property"]["protected"])
-    left_out, constant = claims.left_out, claims.constant
-    return [
-        f"Protected: {protected}",
+    claims, spec = certificate.claims, certificate.spec
+    wrong = f"at most {claims.delta:g}" if claims.delta else "none, all rows were counted"
+    points = [
+        f"Protected: {' and '.join(escape(name) for name in spec['property']['protected'])}",
         f"Question: {code(claims.question)}",
         f"{claims.inputs.capitalize()}: {escape(claims.population)}",
-        _wrong(claims),
+        f"Probability of a wrong verdict: {wrong if claims.sound else 'not known, the rule is not sound'}",
         f"Network: sha256 {code(claims.model_sha256)}" if claims.model_sha256 else "Decisions as recorded",
-        *([f"Groups too small to be compared: {len(left_out)}"] if left_out else []),
-        *([f"Constant: every input that was tried got the decision {code(constant)}"] if constant is not None else []),
     ]
-
-
-def _wrong(claims: VerdictRecord) -> str:
-    if not claims.sound:
-        return "Probability of a wrong verdict: not known, the rule is not sound"
-    if claims.delta == 0:
-        return "Probability of a wrong verdict: none, everybody was counted"
-    return f"Probability of a wrong verdict: at most {claims.delta:g}"
+    if claims.left_out:
+        points.append(f"Groups too small to be compared: {len(claims.left_out)}")
+    if claims.constant is not None:
+        points.append(f"Constant: every input that was tried got the decision {code(claims.constant)}")
+    software = escape(certificate.software.get("fairchain", "?"))
+    text = joined(
+        "## Fairness",
+        summary(claims),
+        "\n".join(f"- {point}" for point in points),
+        groups_table([group for group in claims.groups if group.outcome == claims.gap.outcome]),
+        f"{escape(claims.scope)} {LIMITS.format(inputs=claims.inputs)}",
+        f"Checked with fairchain {software}; to check it again: {code(_command(certificate, source))}.",
+    )
+    return f"{text}\n"
 
 
 def _command(certificate: CertificateContents, source: str) -> str:
-    """How a reader checks it; a file of theirs stands in capitals where its name is not known."""
+    """Return the command that checks the certificate; a file whose name is not known is written in capitals."""
     claims, spec = certificate.claims, certificate.spec
     words = ["fairchain", "recheck", source]
     if claims.model_sha256:

@@ -1,7 +1,4 @@
-"""A certificate as it is read for display: its claims have the right types, and its digest fits.
-
-Nothing is checked beyond that; `recheck` verifies the claims.
-"""
+"""Certificates read for display: types and digest are checked; `recheck` verifies the claims."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from fairchain.verification.record import VerdictRecord
 
 
 class CertificateContents(Record, frozen=True):
-    """What is shown of a certificate: its claims, the spec as plain values, and the versions of the software."""
+    """Claims of a certificate, its spec as plain values, and the versions of the software."""
 
     claims: VerdictRecord
     spec: dict[str, Any]

@@ -1,7 +1,7 @@
-"""From a chain to what its picture needs: columns of states, and how each group flows through them.
+"""Columns of states of a chain, and the flow of each group through them.
 
-A product chain carries the group in its states, so the flow of one group is exact. Groups that nobody asks about are
-drawn together, each counting the same: two strands can be told apart at a glance, twenty cannot.
+A product chain has the group in its states, so the flow of one group is exact. All groups but two are drawn together
+with equal weights: two strands can be told apart, twenty cannot.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Bounds = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Strand:
-    """One group, or several together, on its way: the share of it in each state and on each step.
+    """Flow of one group, or of several together: its share in each state and on each step.
 
-    `bounds` are those of the steps' probabilities, where they are known, with the probability itself first.
+    `bounds` are the probability of each step with its interval, where it is known.
     """
 
     name: str
@@ -40,12 +40,12 @@ class ChainFlow:
 
 
 def groups_of(chain: Chain) -> list[str]:
-    """The groups: what follows the first state."""
+    """Return the groups: the successors of the first state."""
     return [chain.states[int(chain.targets[number])] for number in _transitions(chain, chain.initial)]
 
 
 def flow_of(chain: Chain, groups: Sequence[str], more: str, less: str) -> ChainFlow | None:
-    """The strands of two groups, and of all others together; None where a picture in columns cannot be drawn."""
+    """Return the strands of two groups and of all others together; None if there are no columns to draw."""
     columns = _columns(chain)
     if not columns or not {more, less} <= set(groups):
         return None
@@ -61,7 +61,7 @@ def flow_of(chain: Chain, groups: Sequence[str], more: str, less: str) -> ChainF
 
 
 def transitions_of(chain: Chain, group: str) -> dict[tuple[str, str], Bounds]:
-    """The steps of one group between its own states: probability and bounds, by the names without the group."""
+    """Return the transitions of one group between its states, with bounds, by the names without the group."""
     found: dict[tuple[str, str], Bounds] = {}
     for state, called in enumerate(chain.states):
         if called != group and not called.startswith(f"{group} & "):
@@ -73,13 +73,13 @@ def transitions_of(chain: Chain, group: str) -> dict[tuple[str, str], Bounds]:
 
 
 def _columns(chain: Chain) -> list[list[int]] | None:
-    """States behind the groups by their distance from Start, if every step leads to the next column."""
+    """Return the states after the groups by their distance from Start, if every step leads to the next column."""
     columns: list[list[int]] = []
     here = [chain.initial]
     for _ in range(MOST_COLUMNS + 1):
         ahead = sorted({int(chain.targets[number]) for state in here for number in _transitions(chain, state)})
         if ahead == here:
-            # Labels stay as they are. The first column is that of the groups.
+            # Labels are absorbing. The first column is that of the groups.
             return columns[1:]
         if set(ahead) & set(here):
             return None
@@ -114,7 +114,7 @@ def _transitions(chain: Chain, state: int) -> Iterator[int]:
 
 
 def _bounds(chain: Chain, number: int) -> Bounds:
-    """A transition's probability and its bounds; without any it may be anything."""
+    """Return a transition's probability and bounds; 0 and 1 without intervals."""
     probability = float(chain.probabilities[number])
     if chain.low is None or chain.high is None:
         return probability, 0.0, 1.0
@@ -122,7 +122,7 @@ def _bounds(chain: Chain, number: int) -> Bounds:
 
 
 def _together(strands: Sequence[Strand]) -> Strand:
-    """Several strands as one, each counting the same."""
+    """Return several strands as one, with equal weights."""
     if len(strands) == 1:
         return strands[0]
     states: dict[tuple[int, str], float] = {}
@@ -137,5 +137,5 @@ def _together(strands: Sequence[Strand]) -> Strand:
 
 
 def _bare(state: str, groups: Sequence[str]) -> str:
-    """A state without the group that it carries."""
+    """Return the name of a state without the group."""
     return next((state[len(group) + 3 :] for group in groups if state.startswith(f"{group} & ")), state)

@@ -1,69 +1,54 @@
-"""The part of the page with the learned chain: as a picture in columns, or as a table where it comes back to itself."""
+"""Section of the page with the learned chain: a picture in columns, or a table if the chain has cycles."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from fairchain.chain import Chain
 from fairchain.number_format import share, with_interval
 from fairchain.report.chain_flow import ChainFlow, flow_of, groups_of, transitions_of
-from fairchain.report.elements import figure, not_possible, section, table
 from fairchain.report.findings import Findings
-from fairchain.report.markup import Child, Markup, el, name
+from fairchain.report.markup import Child, Markup, el, figure, name, section, table
 from fairchain.report.plots.flow import flow_picture
 from fairchain.report.plots.matrix import without_prefix
 
-TITLE = "How the network gets there"
+TITLE = "Chain from groups to decisions"
 MOST_STEPS = 24
 
 
 def chain_section(findings: Findings) -> Markup | None:
-    """The chain, with the difference between two groups in sight."""
+    """Return the chain with the flows of two groups."""
     chain = findings.chain
     if chain is None:
-        # People of a table are counted, not drawn: nobody would expect a chain of them.
-        return not_possible(findings, "chain", "chain", TITLE) if findings.verdict.rows is None else None
+        # Rows of a table are counted, not drawn: no chain is expected there.
+        return findings.missing("chain", "chain", TITLE) if findings.verdict.rows is None else None
     groups = groups_of(chain)
     if len(groups) < 2:
         return None
-    more, less = _pair(findings, groups)
+    pairs = [findings.widest[:2]]
+    if findings.explanation is not None:
+        pairs.append((findings.explanation.pair.more, findings.explanation.pair.less))
+    more, less = next((pair for pair in pairs if {*pair} <= {*groups}), (groups[0], groups[1]))
     flow = flow_of(chain, groups, more, less)
     if flow is None:
         return _as_table(chain, more, less)
+    start = "A Markov chain learned from the network: each group starts on the left and flows"
+    units = "the unit that carries" if len(flow.columns) == 2 else "units that carry"
+    told = (
+        f"{start} through {units} much of the gap to a decision on the right. Where the colours of one state differ "
+        "in height, the groups differ."
+        if chain.metadata.get("states")
+        else f"{start} to a decision on the right. No unit was found to carry a gap."
+    )
     return section(
         "chain",
         TITLE,
-        _introduction(chain, flow),
+        el("p", told),
         el("ul", *(el("li", el("i"), name(strand.name), class_=strand.tone) for strand in flow.strands), class_="key"),
         _picture(findings, chain, flow),
     )
 
 
-def _pair(findings: Findings, groups: Sequence[str]) -> tuple[str, str]:
-    """Two groups of the chain: those with the largest gap, else those that are explained, else the first."""
-    pairs = [findings.widest[:2]]
-    if findings.explanation is not None:
-        pairs.append((findings.explanation.pair.more, findings.explanation.pair.less))
-    for more, less in pairs:
-        if more in groups and less in groups:
-            return more, less
-    return groups[0], groups[1]
-
-
-def _introduction(chain: Chain, flow: ChainFlow) -> Markup:
-    start = "A Markov chain learned from the network: each group starts on the left and flows"
-    if not chain.about.get("states"):
-        return el("p", f"{start} to a decision on the right. No unit stands between: none was found to carry a gap.")
-    way = "the unit that carries" if len(flow.columns) == 2 else "units that carry"
-    return el(
-        "p",
-        f"{start}, by way of {way} much of the gap, to a decision on the right. Where the colours of one state differ "
-        "in height, the groups part.",
-    )
-
-
 def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
-    headings = [str(unit).partition(":")[0] for unit in chain.about.get("states", ())] + ["decision"]
+    headings = [str(unit).partition(":")[0] for unit in chain.metadata.get("states", ())] + ["decision"]
     last, outcome = len(flow.columns) - 1, findings.widest[2]
     ends = [
         f"{share(strand.states[last, state])} of {strand.name}"
@@ -72,29 +57,23 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
         if state == f"Y={outcome}" and (last, state) in strand.states
     ]
     about = f"{outcome} is reached by {', '.join(ends)}." if ends else f"{len(flow.columns)} columns of states."
-    rounds = chain.about.get("rounds")
-    counted = f" in {rounds:,} rounds, in each of which every group is asked once" if isinstance(rounds, int) else ""
-    others = " Groups in grey count the same each." if any(s.tone == "others" for s in flow.strands) else ""
+    rounds = chain.metadata.get("rounds")
+    counted = f" in {rounds:,} rounds, each of which evaluates every group once" if isinstance(rounds, int) else ""
+    others = " Groups in grey have equal weights." if any(s.tone == "others" for s in flow.strands) else ""
+    units = findings.explanation.units if findings.explanation is not None else ()
+    cells = {unit.name for unit in units if unit.kind == "cell"} & {*map(str, chain.metadata.get("states", ()))}
+    moment = " Cells of a recurrent layer are drawn as they are after the last step." if cells else ""
     title = "The learned Markov chain"
     return figure(
         flow_picture(title, about, flow, headings, without_prefix([strand.name for strand in flow.strands])),
         title,
         "Point at a ribbon for its probability with interval, at a state for the share of each group. States carry the "
-        f"group, so that the shares on the right are those counted{counted}.{others}{_at_the_end(findings, chain)}",
+        f"group, so that the shares on the right are those counted{counted}.{others}{moment}",
     )
 
 
-def _at_the_end(findings: Findings, chain: Chain) -> str:
-    """Of something that changes with every word one moment is drawn, and it must be said which."""
-    units = findings.explanation.units if findings.explanation is not None else ()
-    cells = {unit.name for unit in units if unit.kind == "cell"}
-    if cells.isdisjoint(map(str, chain.about.get("states", ()))):
-        return ""
-    return " Cells of a recurrent layer are drawn as they are after the last step."
-
-
 def _as_table(chain: Chain, more: str, less: str) -> Markup | None:
-    """The steps in which two groups differ most."""
+    """Return the transitions in which two groups differ most."""
     one, other = transitions_of(chain, more), transitions_of(chain, less)
     both = sorted(one.keys() & other.keys(), key=lambda step: (-abs(one[step][0] - other[step][0]), step))
     if not both:
@@ -106,8 +85,8 @@ def _as_table(chain: Chain, more: str, less: str) -> Markup | None:
     return section(
         "chain",
         TITLE,
-        el("p", "A Markov chain learned from the network, whose states may come back: a unit is in one of them at each "
-           "step. Where the two columns differ, the groups part."),
+        el("p", "A Markov chain learned from the network: a unit is in one of its states at each step. Where the two "
+           "columns differ, the groups differ."),
         table("Steps in which the groups differ most", ["from", "to", more, less], rows, words=(0, 1)),
         el("p", f"{len(rows)} of {len(both):,} steps; all of them are in chain.json.", class_="note"),
     )  # fmt: skip

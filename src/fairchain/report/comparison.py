@@ -1,4 +1,4 @@
-"""Two certificates side by side: before and after a repair, or two networks that answer the same question."""
+"""Comparison of two certificates: before and after a repair, or of two networks with the same spec."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fairchain.statements import measure
 from fairchain.statistics import Interval
 from fairchain.verification.record import VerdictRecord
 
-# Keys of a feature that say which inputs there are; the others say what the network gets, and belong to it. How many
-# words of a text are read, and what becomes of unknown ones, decides which terms it holds and so its group.
-OF_PEOPLE = (
-    *("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "cells", "terms"),
+# Keys of a feature that define the inputs; the others belong to the network. The length of a text, and the treatment of
+# unknown words, decide which terms it has and so its group.
+OF_INPUTS = (
+    *("name", "kind", "low", "high", "values", "groups", "column", "missing", "clip", "aliases", "terms"),
     *("length", "unknown"),
 )
-# Of a population what changes no rate: where the file lies, what it is called, how texts of a round are chosen.
+# Keys of a population that change no rate.
 NO_DIFFERENCE = ("path", "name", "prediction", "pair_by")
 SHOWN = ("verdict", "constant", "kind", "gap", "threshold", "delta", "sound", "model_sha256")
 
@@ -39,7 +39,7 @@ class Row(Record, frozen=True):
 
 @dataclass(frozen=True)
 class CertificateComparison:
-    """Two certificates: their claims, every group, and in what they are not about the same thing."""
+    """Two certificates: their claims, every group, and the parts of the question in which they differ."""
 
     first: VerdictRecord
     second: VerdictRecord
@@ -48,22 +48,22 @@ class CertificateComparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether both gaps are measured alike, for the same people, by rules that are sound."""
+        """Whether both gaps are measured alike, for the same population, by sound rules."""
         return not self.differences and self.sound
 
     @property
     def sound(self) -> bool:
-        """Whether the numbers of both carry a guarantee."""
+        """Whether both rules are sound."""
         return self.first.sound and self.second.sound
 
     @property
     def delta(self) -> float:
-        """With which probability something that is said of both is wrong, at most: by a union bound, the sum."""
+        """Error probability of statements about both, by a union bound: the sum."""
         return min(1.0, self.first.delta + self.second.delta)
 
     @property
     def sentence(self) -> str:
-        """What can be said about the two gaps."""
+        """Both gaps, and which is smaller if the intervals show it."""
         one, other = self.first, self.second
         first, second = (measure(each.kind, each.inputs) for each in (one, other))
         told = f"{first} is {bounded(one.gap)} in the first"
@@ -73,29 +73,25 @@ class CertificateComparison:
             return f"{told}; they cannot be compared: the certificates differ in {_listed(self.differences)}"
         if not self.sound:
             return f"{told}; they cannot be compared: a rule that is not sound gives no valid intervals"
-        return told + self._conclusion()
-
-    def _conclusion(self) -> str:
-        moved = _moved(self.first.gap, self.second.gap)
+        moved, what = _moved(one.gap, other.gap), "ratio" if one.kind == "ratio" else "gap"
         if moved == "same":
-            return ", the same"
+            return f"{told}, the same"
         if not moved:
-            return "; the intervals overlap, so neither is known to be more even"
-        more_even = (moved == "up") == (self.first.kind == "ratio")
-        return f"; the second is {'more' if more_even else 'less'} even"
+            return f"{told}; the intervals overlap, so neither is known to be smaller"
+        return f"{told}; the second has the {'larger' if moved == 'up' else 'smaller'} {what}"
 
     @property
     def promise(self) -> str:
-        """How sure that is."""
+        """Error probability of the comparison, as a sentence."""
         if not self.comparable:
             return ""
         if self.delta == 0:
-            return "Both were counted, not estimated: nothing is left to chance."
+            return "Both were counted, not estimated: the comparison is exact."
         if self.delta >= 1:
-            return "The two deltas add up to 1 or more: nothing is promised about both."
+            return "The sum of both deltas is 1 or more: the comparison carries no guarantee."
         return (
-            f"What is said of both gaps is wrong with probability at most {self.delta:g}, the sum of both deltas; "
-            "and so, by itself, is what is said of all groups."
+            f"The statement about both gaps is wrong with probability at most {self.delta:g}, the sum of both deltas. "
+            "The statements about individual groups hold with the same probability."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,8 +119,12 @@ def compare(
     """
     first, second = contents_of(first), contents_of(second)
     one, other = first.claims, second.claims
-    found = CertificateComparison(one, other, (), _differences(first, second))
-    mine, theirs = _by_group(one), _by_group(other)
+    here, there = _question(first), _question(second)
+    found = CertificateComparison(one, other, (), tuple(word for word in here if here[word] != there[word]))
+    mine, theirs = (
+        {(group.name, group.outcome): Interval(group.estimate, group.low, group.high) for group in claims.groups}
+        for claims in (one, other)
+    )
     rows = tuple(
         Row(
             *key,
@@ -137,12 +137,8 @@ def compare(
     return CertificateComparison(one, other, rows, found.differences)
 
 
-def _by_group(claims: VerdictRecord) -> dict[tuple[str, str], Interval]:
-    return {(group.name, group.outcome): Interval(group.estimate, group.low, group.high) for group in claims.groups}
-
-
 def _moved(one: Bounded, other: Bounded) -> str:
-    """What the intervals say: up, down, the same (both exact), or nothing."""
+    """Return up, down, same (both exact), or "" if the intervals overlap."""
     if other.low > one.high:
         return "up"
     if other.high < one.low:
@@ -150,23 +146,18 @@ def _moved(one: Bounded, other: Bounded) -> str:
     return "same" if one.low == one.high == other.low == other.high else ""
 
 
-def _differences(first: CertificateContents, second: CertificateContents) -> tuple[str, ...]:
-    """Where two certificates are not about the same thing; another network, threshold, delta or seed is no reason."""
-    one, other = _question(first), _question(second)
-    return tuple(word for word in one if one[word] != other[word])
-
-
 def _question(certificate: CertificateContents) -> dict[str, object]:
+    """Return the parts in which comparable certificates agree; network, threshold, delta and seed may differ."""
     # Through the struct, so that a key that is left out and one with its default value are the same.
     spec, claims = msgspec.to_builtins(parse_spec(certificate.spec)), certificate.claims
     question = {key: value for key, value in spec["property"].items() if key != "threshold"}
-    people = {key: value for key, value in spec["population"].items() if key not in NO_DIFFERENCE}
-    features = [{key: feature[key] for key in OF_PEOPLE if key in feature} for feature in spec["feature"]]
+    population = {key: value for key, value in spec["population"].items() if key not in NO_DIFFERENCE}
+    features = [{key: feature[key] for key in OF_INPUTS if key in feature} for feature in spec["feature"]]
     return {
         "the question": (claims.kind, question),
         "the labels": sorted(spec["model"]["labels"]),
         "the features or groups": sorted(features, key=lambda feature: str(feature["name"])),
-        "the people": people,
+        "the population": population,
         "the table": claims.table_sha256,
     }
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fairchain.report.markup import Markup, el, section
+
 if TYPE_CHECKING:
     from fairchain.chain import Chain
     from fairchain.explaining.result import Explanation, Influence
@@ -56,7 +58,7 @@ class Findings:
 
     @property
     def inputs(self) -> str:
-        """What the network is shown: people or texts."""
+        """Inputs of the network: individuals or texts."""
         return self.verdict.inputs
 
     @cached_property
@@ -92,6 +94,11 @@ class Findings:
     def groups(self) -> list[GroupRate]:
         """The probability of the outcome with the largest gap, for every group."""
         return [group for group in self.all_groups if group.outcome == self.verdict.gap.outcome]
+
+    def missing(self, part: str, key: str, title: str) -> Markup | None:
+        """Return a section with the reason why a part is missing; None where no part is expected."""
+        reason = self.left_out.get(part)
+        return None if reason is None else section(key, title, el("p", f"Not possible here: {reason}."))
 
 
 def unit_name(unit: Influence) -> str:

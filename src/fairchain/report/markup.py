@@ -1,6 +1,6 @@
-"""HTML and SVG that cannot be broken by what stands in it: elements are built, and every text in them is escaped.
+"""HTML and SVG whose texts are always escaped, and the parts of every section: figures with captions, tables.
 
-Names come from anybody's spec. Markup in them appears as text, control characters as their pictures, and a name
+Names come from untrusted specs. Markup in them appears as text, control characters as their pictures, and a name
 that is written from right to left does not turn the line around it.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from fairchain.messages import plain
@@ -17,7 +18,7 @@ _VOID = frozenset({"meta", "br", "hr", "link", "input"})
 
 
 class Markup(NamedTuple):
-    """A piece of a page that is safe to put into it."""
+    """Escaped piece of a page."""
 
     text: str
 
@@ -30,7 +31,7 @@ Value = str | float | bool | None
 
 
 def el(tag: str, *children: Child, **attributes: Value) -> Markup:
-    """An element. Texts are escaped; `class_` is the attribute class, `aria_label` is aria-label; None is left out.
+    """Return an element. Texts are escaped; `class_` is the attribute class, `aria_label` aria-label; None is omitted.
 
     >>> print(el("p", "a < b", class_="note"))
     <p class="note">a &lt; b</p>
@@ -47,7 +48,7 @@ def el(tag: str, *children: Child, **attributes: Value) -> Markup:
 
 
 def join(*children: Child) -> Markup:
-    """Several pieces, one after another."""
+    """Return several pieces, one after another."""
     return Markup(
         "".join(
             child.text if isinstance(child, Markup) else html.escape(_written(child))
@@ -58,12 +59,43 @@ def join(*children: Child) -> Markup:
 
 
 def name(text: object) -> Markup:
-    """A name, set apart from the line around it whatever its direction."""
+    """Return a name, isolated from the line around it whatever its direction."""
     return el("bdi", str(text))
 
 
 def _written(value: str | float) -> str:
-    """Coordinates to a tenth of a pixel: more only makes the page longer."""
+    """Return a value as text; coordinates to a tenth of a pixel, since more only makes the page longer."""
     if isinstance(value, float):
         return f"{value:.1f}".rstrip("0").rstrip(".") if math.isfinite(value) else "0"
     return plain(value)
+
+
+def section(key: str, title: str, *children: Child) -> Markup:
+    """Return a section of the page with a heading that can be linked to."""
+    return el("section", el("h2", title, id=key), *children, aria_labelledby=key)
+
+
+def figure(content: Markup, label: str, *caption: Child) -> Markup:
+    """Return a figure with its caption; it scrolls where the page is narrow."""
+    return el("figure", scrolled(content, label), el("figcaption", *caption))
+
+
+def scrolled(content: Markup, label: str) -> Markup:
+    """Return a frame that scrolls sideways, also by keyboard, where the page is narrower than its content."""
+    return el("div", content, class_="scroll", tabindex="0", role="group", aria_label=label)
+
+
+def table(
+    caption: str, headers: Sequence[str], rows: Sequence[Sequence[Child]], *, words: Container[int] = (0,)
+) -> Markup:
+    """Return a table that scrolls where the page is narrow; columns that are not in `words` hold numbers."""
+
+    def number(column: int) -> str | None:
+        return None if column in words else "number"
+
+    head = [el("th", name(header), scope="col", class_=number(column)) for column, header in enumerate(headers)]
+    body = [
+        el("tr", el("th", first, scope="row"), *(el("td", c, class_=number(i)) for i, c in enumerate(rest, start=1)))
+        for first, *rest in rows
+    ]
+    return scrolled(el("table", el("caption", caption), el("thead", el("tr", *head)), el("tbody", *body)), caption)

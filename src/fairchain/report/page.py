@@ -1,23 +1,22 @@
-"""The page: one file that opens from disk, needs no network, follows dark and light, and prints well."""
+"""The report as one HTML file that loads nothing, follows dark and light, and can be printed."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
 from fairchain.report.chain_section import chain_section
-from fairchain.report.elements import section
 from fairchain.report.explanation_section import why_section, witnesses_section
 from fairchain.report.findings import Findings
-from fairchain.report.markup import Markup, el, join, name
+from fairchain.report.markup import Markup, el, join, name, section
 from fairchain.report.repair_section import repair_section
 from fairchain.report.verdict_section import groups_section, limits_paragraph, pairs_section, verdict_panel
 
-# Nothing may be loaded from anywhere, whatever should stand in the page.
+# Nothing may be loaded from anywhere, whatever the page contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def page(findings: Findings) -> str:
-    """The report as one HTML document."""
+    """Return the report as one HTML document."""
     parts = {
         "groups": ("Groups", groups_section(findings)),
         "pairs": ("Pairs", pairs_section(findings)),
@@ -25,7 +24,7 @@ def page(findings: Findings) -> str:
         "why": ("Why", why_section(findings)),
         "witnesses": ("Witnesses", witnesses_section(findings)),
         "repair": ("Repair", repair_section(findings)),
-        "people": (findings.inputs.capitalize(), _people_section(findings)),
+        "population": (findings.inputs.capitalize(), _population_section(findings)),
         "recheck": ("Recheck", _recheck_section(findings)),
         "details": ("Details", _details_section(findings)),
     }
@@ -40,7 +39,14 @@ def page(findings: Findings) -> str:
             el("nav", el("ul", *links), aria_label="Parts of this report"),
             class_="top",
         ),
-        el("main", *(part for _, part in parts.values()), _footer(findings)),
+        el(
+            "main",
+            *(part for _, part in parts.values()),
+            el(
+                "footer",
+                f"Made by fairchain {findings.versions.get('fairchain', '')}. Every estimate has its interval.",
+            ),
+        ),
         el("script", Markup(_asset("script.js"))),
     )
     head = el(
@@ -58,11 +64,11 @@ def _asset(filename: str) -> str:
     return files("fairchain.report").joinpath(filename).read_text(encoding="utf-8")
 
 
-def _people_section(findings: Findings) -> Markup:
+def _population_section(findings: Findings) -> Markup:
     verdict = findings.verdict
     left_out = ", ".join(f"{each.name} ({each.size:g})" for each in verdict.left_out)
     return section(
-        "people",
+        "population",
         f"Which {findings.inputs}, and what is assumed",
         el("p", f"The {findings.inputs}: ", name(verdict.population), "."),
         el("p", "The question: ", el("code", verdict.question)),
@@ -79,8 +85,8 @@ def _recheck_section(findings: Findings) -> Markup | None:
     return section(
         "recheck",
         "Check it yourself",
-        el("p", "The certificate holds every count behind the verdict. Whoever has it and the network can check both, "
-           "without trusting whoever made this page:"),
+        el("p", "The certificate has every count behind the verdict. With it and the network anyone can check both, "
+           "without trust in the author of this page:"),
         el("pre", el("code", commands), data_copy="", tabindex="0"),
     )  # fmt: skip
 
@@ -107,11 +113,4 @@ def _details_section(findings: Findings) -> Markup:
         el("dl", *pairs),
         el("h3", "Files beside this page") if listed else None,
         el("ul", *listed) if listed else None,
-    )
-
-
-def _footer(findings: Findings) -> Markup:
-    version = findings.versions.get("fairchain", "")
-    return el(
-        "footer", f"Made by fairchain {version}. Every number stands with its interval; nothing here is typed by hand."
     )

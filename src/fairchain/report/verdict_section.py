@@ -1,13 +1,12 @@
-"""The parts of the page that say what was found: verdict, groups, pairs."""
+"""Sections of the page with the result: verdict, groups, pairs."""
 
 from __future__ import annotations
 
 from itertools import chain as chained
 
 from fairchain.number_format import bounded, confidence
-from fairchain.report.elements import figure, section, table
 from fairchain.report.findings import Findings
-from fairchain.report.markup import Child, Markup, el, join, name
+from fairchain.report.markup import Child, Markup, el, figure, join, name, section, table
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix
 from fairchain.spec.subgroups import OVERALL
@@ -18,7 +17,7 @@ MOST_IN_MATRIX = 40
 
 
 def verdict_panel(verdict: VerdictRecord) -> Markup:
-    """The verdict and its sentence."""
+    """Return the verdict and its sentence."""
     return el(
         "div",
         el("span", verdict.word, class_="word"),
@@ -31,25 +30,28 @@ def verdict_panel(verdict: VerdictRecord) -> Markup:
 
 
 def groups_section(findings: Findings) -> Markup | None:
-    """Every group's probability against the band that is allowed."""
+    """Return the probability of the outcome for every group, with the band that the threshold allows."""
     groups = findings.groups
     if findings.verdict.kind == "individual" or not groups:
         return None
     more, less, outcome = findings.widest
     tones = {more: "more", less: "less"}
-    lines = [
-        Line(group.name, group.estimate, group.low, group.high, tones.get(group.name, "plain")) for group in groups
-    ]
+    lines = [Line(g.name, g.estimate, g.low, g.high, tones.get(g.name, "plain")) for g in groups]
     title = f"Probability of {outcome} for each group"
     estimates = [line.estimate for line in lines]
     about = f"{len(lines)} groups, from {min(estimates):.3f} to {max(estimates):.3f}."
     band = _band(findings, lines)
-    allowed = f" Where all dots lie inside the green band, {band.meaning}." if band is not None else ""
-    answers = "the network answers" if findings.verdict.model_sha256 else "the decision was"
+    allowed = f" If all dots are inside the green band, {band.meaning}." if band is not None else ""
+    source = "of the network" if findings.verdict.model_sha256 else "on record"
     return section(
         "groups",
-        "What each group gets",
-        el("p", f"How often {answers} ", el("b", name(outcome)), f" for {findings.inputs} of each group."),
+        "Rates of the groups",
+        el(
+            "p",
+            f"Share of decisions {source} that are ",
+            el("b", name(outcome)),
+            f", for {findings.inputs} of each group.",
+        ),
         figure(
             intervals(title, about, lines, f"P({outcome} | group)", band=band, floor=0.0),
             title,
@@ -60,30 +62,28 @@ def groups_section(findings: Findings) -> Markup | None:
 
 
 def _from_where(findings: Findings) -> str:
-    """Which intervals these are, and what they rest on."""
+    """Return the source of the intervals."""
     verdict, all_pairs = findings.verdict, findings.all_pairs
     if verdict.delta == 0:
-        return "Everybody was counted: these numbers are exact."
+        return "All rows were counted: these numbers are exact."
     if all_pairs is None and not verdict.sound:
-        return "They come from the rule of the paper, and carry no guarantee."
+        return "The intervals come from the rule of the paper and carry no guarantee."
     sure = f"The intervals of all groups hold together with probability at least {confidence(verdict.delta)}"
     if all_pairs is None:
-        return f"{sure}. Groups that could no longer change the verdict were asked less often."
+        return f"{sure}. Groups that could no longer change the verdict were evaluated less often."
     if not all_pairs.rounds:
         return f"{sure}, if the rows are a fair draw."
-    return (
-        f"{sure}. They come from {all_pairs.rounds:,} rounds of their own, in each of which every group is asked once."
-    )
+    return f"{sure}. They come from {all_pairs.rounds:,} separate rounds, each of which evaluates every group once."
 
 
 def _band(findings: Findings, lines: list[Line]) -> Band | None:
-    """Where the groups may lie: around the middle of them, around everybody, or nowhere if not all are compared."""
+    """Return the range allowed around the middle of the groups or the overall rate; None if not all are compared."""
     threshold, ratio = findings.verdict.threshold, findings.verdict.kind == "ratio"
-    everybody = [line.estimate for line in lines if line.name == OVERALL]
-    if everybody and len(lines) > 2:
-        middle = everybody[0]
+    overall = [line.estimate for line in lines if line.name == OVERALL]
+    if overall and len(lines) > 2:
+        middle = overall[0]
         low, high = (middle * threshold, middle / threshold) if ratio else (middle - threshold, middle + threshold)
-        return Band(max(low, 0.0), min(high, 1.0), "no estimate is further from that of everybody than is allowed")
+        return Band(max(low, 0.0), min(high, 1.0), "no estimate is further from the overall one than is allowed")
     pairs = findings.pairs
     if pairs and len(pairs) < len(lines) * (len(lines) - 1) // 2:
         return None
@@ -96,7 +96,7 @@ def _band(findings: Findings, lines: list[Line]) -> Band | None:
 
 
 def _other_outcomes(findings: Findings) -> Markup | None:
-    """The numbers of all outcomes, where there are more than the two that say the same."""
+    """Return the numbers of all outcomes; of two labels a difference has the same gaps, so one suffices."""
     outcomes = list(dict.fromkeys(group.outcome for group in findings.all_groups))
     if len(outcomes) < 2 or (len(outcomes) == 2 and findings.verdict.kind == "difference"):
         return None
@@ -104,17 +104,14 @@ def _other_outcomes(findings: Findings) -> Markup | None:
     for group in findings.all_groups:
         by_name.setdefault(group.name, {})[group.outcome] = group
     rows: list[list[Child]] = [
-        [name(each), *(_probability(have.get(outcome)) for outcome in outcomes)] for each, have in by_name.items()
+        [name(each), *(bounded(have[outcome]) if outcome in have else "–" for outcome in outcomes)]
+        for each, have in by_name.items()
     ]
     return table("Every outcome", ["group", *outcomes], rows)
 
 
-def _probability(group: GroupRate | None) -> str:
-    return "–" if group is None else bounded(group)
-
-
 def pairs_section(findings: Findings) -> Markup | None:
-    """The gap of each pair, or its ratio."""
+    """Return the gap or the ratio of each pair."""
     outcome, ratio = findings.widest[2], findings.verdict.kind == "ratio"
     pairs = findings.pairs
     if not pairs:
@@ -156,13 +153,12 @@ def _of_the_widest(findings: Findings, names: list[str]) -> list[str]:
 
 
 def limits_paragraph(findings: Findings) -> Markup:
-    """What a verdict does not say."""
+    """Return what a verdict does not state."""
     verdict, inputs = findings.verdict, findings.inputs
-    what = f"the network, shown the {inputs} described here" if verdict.model_sha256 else "the decisions on record"
-    judged = "what it will really be shown" if inputs == "texts" else "those who will really be judged"
+    what = f"the network on the {inputs} described here" if verdict.model_sha256 else "the decisions on record"
     return join(
-        el("p", f"This is about {what}. It is not about {judged}, unless they are such {inputs}; and it says nothing "
-           "about whether the decisions are right."),
+        el("p", f"This is about {what}. It does not carry over to other {inputs}, and it does not state whether the "
+           "decisions are right."),
         el("p", "The rule of the paper was used, which carries no valid guarantee.", class_="note")
         if not verdict.sound else None,
     )  # fmt: skip

@@ -6,6 +6,7 @@ Nothing here draws, runs or decides anything.
 from fairchain.spec.groups import Domain, Group, domain_of, groups_of
 from fairchain.spec.load import load_spec, parse_spec, revise
 from fairchain.spec.schema import (
+    BayesNetwork,
     Budget,
     CategoryFeature,
     Difference,
@@ -15,7 +16,6 @@ from fairchain.spec.schema import (
     IntegerFeature,
     Marginals,
     ModelSpec,
-    Network,
     Node,
     Ratio,
     RealFeature,
@@ -29,6 +29,7 @@ from fairchain.spec.schema import (
 from fairchain.spec.subgroups import Comparison, Subgroup, comparison_of
 
 __all__ = [
+    "BayesNetwork",
     "Budget",
     "CategoryFeature",
     "Comparison",
@@ -41,7 +42,6 @@ __all__ = [
     "IntegerFeature",
     "Marginals",
     "ModelSpec",
-    "Network",
     "Node",
     "Ratio",
     "RealFeature",

@@ -395,9 +395,5 @@ def _short(text: str, most: int = 60) -> str:
 
 
 def predicate_of(spec: Spec) -> Predicate | None:
-    """What `property.given` says; None if there is no condition. The parser is imported only for one."""
-    if spec.property.given is None:
-        return None
-    from fairchain.spec.conditions import parse_predicate
-
-    return parse_predicate(spec.property.given, spec.features)
+    """Return the condition in `property.given`; None if there is none."""
+    return None if spec.property.given is None else parse_predicate(spec.property.given, spec.features)

@@ -2,21 +2,26 @@
 
 A `Domain` is a set of values with a uniform distribution on it: consecutive integers, listed points, or an
 interval of reals. A feature has one, and so has each group of a protected feature.
-Category values are drawn as their index; what the network gets for an index is the model's business.
+Category values are drawn as their index; the model encodes the index.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
+from fairchain.messages import near
 from fairchain.spec.schema import CategoryFeature, Feature, GroupExpr, Members, RealFeature, Spec
 
 MOST_GROUPS = 500
+EXAMPLE = "groups = {young = [17, 25], older = [26, 90]}"
 
 
 @dataclass(frozen=True)
@@ -34,13 +39,13 @@ class Domain:
 
     @property
     def size(self) -> int:
-        """How many values there are; 0 for an interval of reals."""
+        """Number of values; 0 for an interval of reals."""
         if self.real:
             return 0
         return len(self.points) or int(self.high - self.low) + 1
 
     def overlaps(self, other: Domain) -> bool:
-        """Whether a value belongs to both (touching ends of real intervals do not count)."""
+        """Return whether a value belongs to both (touching ends of real intervals do not count)."""
         if self.points:
             return any(other.contains(value) for value in self.points)
         if other.points:
@@ -50,13 +55,13 @@ class Domain:
         return self.low <= other.high and other.low <= self.high
 
     def contains(self, value: float) -> bool:
-        """Whether this value can be drawn."""
+        """Return whether this value can be drawn."""
         if self.points:
             return value in self.points
         return self.low <= value <= self.high and not (self.open_high and value == self.high)
 
     def holds(self, values: NDArray[np.floating]) -> NDArray[np.bool_]:
-        """Which of these values belong to it; its ends are rounded as the values are."""
+        """Return which of these values belong to it; its ends are rounded as the values are."""
         if self.points:
             return np.isin(values, np.array(self.points, values.dtype))
         low, high = values.dtype.type(self.low), values.dtype.type(self.high)
@@ -66,21 +71,21 @@ class Domain:
 
 @dataclass(frozen=True)
 class Group:
-    """People to compare: a name and, for each protected feature in the spec's order, the values they have."""
+    """A group to compare: a name and, for each protected feature in the spec's order, its values."""
 
     name: str
     domains: tuple[Domain, ...]
 
 
 def domain_of(feature: Feature) -> Domain:
-    """All values of a feature."""
+    """Return all values of a feature."""
     if isinstance(feature, CategoryFeature):
         return Domain(0, len(feature.values) - 1)
     return Domain(feature.low, feature.high, real=isinstance(feature, RealFeature))
 
 
 def groups_of(spec: Spec) -> tuple[Group, ...]:
-    """Every combination of the protected features' groups, named like `sex=Female & race=White`.
+    """Return every combination of the protected features' groups, named like `sex=Female & race=White`.
 
     Raises
     ------
@@ -89,9 +94,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
     """
     by_name = {feature.name: feature for feature in spec.features}
     parts = [_groups_of_feature(by_name[name]) for name in spec.property.protected]
-    count = 1
-    for part in parts:
-        count *= len(part)
+    count = prod(map(len, parts))
     if count < 2:
         raise SpecError(
             f"property.protected: {', '.join(spec.property.protected)} has one group only, nothing to compare; "
@@ -100,7 +103,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
     if count > MOST_GROUPS:
         raise SpecError(
             f"property.protected: {count} groups are more than {MOST_GROUPS}; "
-            "join values into named groups: groups = {young = [17, 25], older = [26, 90]} in the [[feature]]"
+            f"join values into named groups in the [[feature]]: {EXAMPLE}"
         )
     return tuple(
         Group(" & ".join(name for name, _ in choice), tuple(domain for _, domain in choice))
@@ -109,7 +112,7 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
 
 
 def check_groups(feature: Feature) -> None:
-    """Raise a SpecError if the stated groups of a feature cannot be meant, whether it is protected or not."""
+    """Raise a SpecError if the stated groups of a feature are invalid, whether it is protected or not."""
     if feature.groups:
         _groups_of_feature(feature)
 
@@ -133,16 +136,15 @@ def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
 
 
 def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Domain]]:
-    example = "groups = {young = [17, 25], older = [26, 90]}"
     if whole.real:
         raise SpecError(
             f'property.protected: "{feature.name}" is real and has no stated groups; '
-            f"divide it in its [[feature]]: {example}"
+            f"divide it in its [[feature]]: {EXAMPLE}"
         )
     if whole.size > MOST_GROUPS:
         raise SpecError(
             f'property.protected: "{feature.name}" has {whole.size} values, more than {MOST_GROUPS} groups; '
-            f"join them into ranges in its [[feature]]: {example}"
+            f"join them into ranges in its [[feature]]: {EXAMPLE}"
         )
     points = [whole.low + i for i in range(whole.size)]
     names = feature.values if isinstance(feature, CategoryFeature) else points
@@ -150,46 +152,54 @@ def _one_group_per_value(feature: Feature, whole: Domain) -> list[tuple[str, Dom
 
 
 def _domain(feature: Feature, whole: Domain, name: str, expr: GroupExpr) -> Domain:
-    """The values that one group expression stands for."""
+    """Return the values that one group expression means."""
     where = f'feature "{feature.name}".groups.{name}'
+    listed = expr.values if isinstance(expr, Members) else expr if isinstance(expr, tuple) else (expr,)
     if isinstance(feature, CategoryFeature):
-        return _named_values(feature, where, expr)
-    if isinstance(expr, Members) and expr.values is not None and (expr.low is not None or expr.high is not None):
-        raise SpecError(f"{where}: has values and low or high; keep either values or the range")
-    if isinstance(expr, Members) and expr.values is None:
-        low, high = expr.low, expr.high
-        if low is None or high is None:
+        index = {value: place for place, value in enumerate(feature.values)}
+        unknown = next((value for value in listed or () if value not in index), None)
+        if unknown is not None:
+            known = [str(each) for each in feature.values]
+            raise SpecError(f'{where}: "{unknown}" is not one of the feature\'s values; {near(str(unknown), known)}')
+        return _points(where, [index[value] for value in listed or ()])  # type: ignore[index]  # each is a key
+    return _number_domain(where, whole, expr, listed)
+
+
+def _number_domain(where: str, whole: Domain, expr: GroupExpr, listed: tuple[Any, ...] | None) -> Domain:
+    """Return the range or the points that a group expression of a number means; `listed` are its values."""
+    ends: tuple[Any, ...] | None = None
+    if isinstance(expr, Members):
+        ends = None if expr.low is None and expr.high is None else (expr.low, expr.high)
+        if listed is not None and ends is not None:
+            raise SpecError(f"{where}: has values and low or high; keep either values or the range")
+        if listed is None and (ends is None or None in ends):
             raise SpecError(f"{where}: a range needs both ends; write {{low = ..., high = ...}}")
-        domain = _range(where, whole, *_numbers(where, (low, high)))
     elif isinstance(expr, tuple):
-        numbers = _numbers(where, expr)
-        if len(numbers) != 2:
-            raise SpecError(
-                f"{where}: found a list of {len(numbers)}; a range is [low, high], a set is {{values = [1, 3, 5]}}"
-            )
-        domain = _range(where, whole, *numbers)
-    else:
-        values = expr.values if isinstance(expr, Members) else (expr,)
-        domain = _points(where, whole, _numbers(where, values or ()))
-    return domain
-
-
-def _numbers(where: str, values: tuple[object, ...]) -> tuple[float, ...]:
-    if not values:
-        raise SpecError(f"{where}: a group with no values; list at least one")
-    for value in values:
+        ends = expr
+    for value in (listed or ()) if ends is None else ends:
         if isinstance(value, str):
             raise SpecError(f'{where}: found "{value}" where a number is needed')
-        if not abs(value) <= 1.7e308:  # type: ignore[arg-type]  # a number; NaN too ends here
+        if not abs(value) <= 1.7e308:  # NaN too ends here
             raise SpecError(f"{where}: every value must be a finite number")
-    return tuple(values)  # type: ignore[arg-type]  # checked just above
+    if ends and len(ends) != 2:
+        raise SpecError(
+            f"{where}: found a list of {len(ends)}; a range is [low, high], a set is {{values = [1, 3, 5]}}"
+        )
+    if whole.real and (ends is None or len(set(ends)) == 1):
+        raise SpecError(f"{where}: a single real value has probability 0; write a range [low, high]")
+    if ends:
+        return _range(where, whole, *ends)
+    for value in listed or ():
+        if value != int(value) or not whole.low <= value <= whole.high:
+            raise SpecError(
+                f"{where}: {value:g} is not a whole number in the feature's range [{whole.low:g}, {whole.high:g}]"
+            )
+    return _points(where, listed or ())
 
 
 def _range(where: str, whole: Domain, low: float, high: float) -> Domain:
     if low > high:
         raise SpecError(f"{where}: low {low:g} is above high {high:g}, a group with no values; exchange them")
-    if whole.real and low == high:
-        raise SpecError(f"{where}: a single real value has probability 0; write a range [low, high]")
     if not whole.real and (low != int(low) or high != int(high)):
         raise SpecError(f"{where}: the ends of an integer range must be whole numbers, found [{low:g}, {high:g}]")
     if low < whole.low or high > whole.high:
@@ -200,40 +210,13 @@ def _range(where: str, whole: Domain, low: float, high: float) -> Domain:
     return Domain(low, high, whole.real)
 
 
-def _points(where: str, whole: Domain, values: tuple[float, ...]) -> Domain:
-    if whole.real:
-        raise SpecError(f"{where}: a single real value has probability 0; write a range [low, high]")
-    for value in values:
-        if value != int(value) or not whole.low <= value <= whole.high:
-            raise SpecError(
-                f"{where}: {value:g} is not a whole number in the feature's range [{whole.low:g}, {whole.high:g}]"
-            )
-    if len(set(values)) != len(values):
-        raise SpecError(f"{where}: a value occurs twice")
-    return _compact(values)
-
-
-def _named_values(feature: CategoryFeature, where: str, expr: GroupExpr) -> Domain:
-    names = expr.values if isinstance(expr, Members) else expr if isinstance(expr, tuple) else (expr,)
-    if not names:
-        raise SpecError(f"{where}: a group with no values; list at least one of {_some(feature.values)}")
-    index = {name: i for i, name in enumerate(feature.values)}
-    for name in names:
-        if name not in index:
-            raise SpecError(f'{where}: "{name}" is not one of the feature\'s values {_some(feature.values)}')
-    if len(set(names)) != len(names):
-        raise SpecError(f"{where}: a value occurs twice")
-    return _compact(tuple(index[name] for name in names))  # type: ignore[index]  # each is a key, see above
-
-
-def _compact(values: tuple[float, ...]) -> Domain:
-    """Points in order; consecutive ones become a range, which is drawn without a table."""
+def _points(where: str, values: Sequence[float]) -> Domain:
+    """Return these points in order; consecutive ones become a range, which is drawn without a table."""
+    if not values:
+        raise SpecError(f"{where}: a group with no values; list at least one")
     points = tuple(sorted(values))
+    if len(set(points)) != len(points):
+        raise SpecError(f"{where}: a value occurs twice")
     if points[-1] - points[0] == len(points) - 1:
         return Domain(points[0], points[-1])
     return Domain(points[0], points[-1], points=points)
-
-
-def _some(names: tuple[object, ...], most: int = 8) -> str:
-    shown = ", ".join(str(name) for name in names[:most])
-    return f"({shown}, ...)" if len(names) > most else f"({shown})"

@@ -5,9 +5,7 @@ Reading executes nothing: a spec is data. A file is limited in size before it is
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,16 +16,15 @@ import msgspec
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
 from fairchain.spec import schema
+from fairchain.spec.documents import parse_document, read_bytes
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
-from fairchain.system.plain_files import open_plain
-from fairchain.system.strict_json import object_once
 
 MOST_BYTES = 4_000_000
 MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")
 
-# What to write, for the keys people get wrong most.
+# What to write, for the keys that are most often wrong.
 ADVICE = {
     "property.threshold": "write a number strictly between 0 and 1, for example threshold = 0.1",
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
@@ -96,7 +93,15 @@ def load_spec(path: str | Path) -> Spec:
     """
     path = Path(path)
     try:
-        spec = parse_spec(_parse(_read(path), path.suffix.lower()))
+        suffix = path.suffix.lower()
+        content = read_bytes(path, MOST_BYTES, "give the path of a spec (.toml or .json)")
+        if suffix not in (".toml", ".json"):
+            hint = "write one with fairchain init MODEL TABLE" if suffix in MODELS else "rename it"
+            raise SpecError(f'a spec ends in .toml or .json, found "{suffix}"; {hint}')
+        data = parse_document(content, suffix)
+        if not isinstance(data, dict):
+            raise SpecError("a spec is one JSON object with model, feature, property")
+        spec = parse_spec(data)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
     return msgspec.structs.replace(
@@ -154,41 +159,6 @@ def _beside(spec: Path, part: Any) -> Any:
     """A part of the spec whose files, if it names some, are read from the spec's folder."""
     found = {key: str(spec.parent / value) for key, value in files_of(part).items()}
     return msgspec.structs.replace(part, **found) if found else part
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with open_plain(path) as file:
-            content = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise SpecError("no such file; give the path of a spec (.toml or .json)") from None
-    except OSError as error:
-        raise SpecError(f"cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise SpecError(f"cannot be read ({error})") from None
-    if len(content) > MOST_BYTES:
-        raise SpecError(f"larger than {MOST_BYTES} bytes, which is no spec; is this the right file?")
-    return content
-
-
-def _parse(text: bytes, suffix: str) -> dict[str, Any]:
-    if suffix not in (".toml", ".json"):
-        hint = "write one with fairchain init MODEL TABLE" if suffix in MODELS else "rename it"
-        raise SpecError(f'a spec ends in .toml or .json, found "{suffix}"; {hint}')
-    try:
-        if suffix == ".toml":
-            return tomllib.loads(text.decode())
-        data = msgspec.json.decode(text)
-        json.loads(text, object_pairs_hook=object_once)  # msgspec takes the last of two values of a key
-    except UnicodeDecodeError:
-        raise SpecError("not UTF-8 text; save it as UTF-8") from None
-    except (ValueError, msgspec.MsgspecError) as error:  # of either format, and a number too long for Python
-        raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
-    except RecursionError:
-        raise SpecError("nested too deeply for a spec") from None
-    if not isinstance(data, dict):
-        raise SpecError("a spec is one JSON object with model, feature, property")
-    return data
 
 
 def _explain(problem: str, data: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """The shape of a spec: frozen, strict structs that TOML and JSON are converted into.
 
-Only what one key can be checked for on its own stands here; what several keys must agree on is in `check`, and
-what the groups of a spec are is in `groups`. The JSON Schema for editors is made from these same structs.
+Only what one key can be checked for on its own is here; what several keys must agree on is in `validate`, and what
+the groups of a spec are is in `groups`. The JSON Schema for editors is made from these same structs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from msgspec import Meta
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Text = Annotated[str, Meta(min_length=1)]
 Number = int | float
-# Cells of a table that stand for "not known", besides the empty one.
+# Cells of a table that mean "not known", besides the empty one.
 NA_VALUES = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
 
 # Words of a text that a network may read.
 MOST_WORDS = 10_000
+
+
+def doc(description: str, **limits: Any) -> Meta:
+    """Return the description of a key for the reference and for editors, with the limits of its values."""
+    return Meta(description=description, **limits)
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,9 +34,9 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Members(_Strict, frozen=True, kw_only=True):
     """One group of a feature in long form: a set of values, or a range with both ends."""
 
-    values: Annotated[tuple[Number | str, ...] | None, Meta(description="The values that belong to it.")] = None
-    low: Annotated[Number | None, Meta(description="Lowest value that belongs to it.")] = None
-    high: Annotated[Number | None, Meta(description="Highest value that belongs to it.")] = None
+    values: Annotated[tuple[Number | str, ...] | None, doc("The values that belong to it.")] = None
+    low: Annotated[Number | None, doc("Lowest value that belongs to it.")] = None
+    high: Annotated[Number | None, doc("Highest value that belongs to it.")] = None
 
 
 # A number or a name is one value; a list is a range [low, high] of numbers or a set of names.
@@ -39,82 +44,72 @@ GroupExpr = Number | str | tuple[Number | str, ...] | Members
 
 
 class _Feature(_Strict, frozen=True, kw_only=True):
-    name: Annotated[Text, Meta(description="What the feature is called in groups, conditions and answers.")]
-    input: Annotated[
-        Text | None,
-        Meta(description="The network's input that takes this feature, if it has one per feature."),
-    ] = None
+    name: Annotated[Text, doc("What the feature is called in groups, conditions and answers.")]
+    input: Annotated[Text | None, doc("The network's input that takes this feature, if it has one per feature.")] = None
     groups: Annotated[
-        dict[str, GroupExpr],
-        Meta(description="Named groups: a value, a range [low, high], a list of names, or {values = [...]}."),
+        dict[str, GroupExpr], doc("Named groups: a value, a range [low, high], a list of names, or {values = [...]}.")
     ] = {}
     model_input: Annotated[
-        bool,
-        Meta(description="Whether the model takes this feature; false if it only defines groups or conditions."),
+        bool, doc("Whether the model takes this feature; false if it only defines groups or conditions.")
     ] = True
-    column: Annotated[Text | None, Meta(description="What a table calls this feature, if not by its name.")] = None
+    column: Annotated[Text | None, doc("What a table calls this feature, if not by its name.")] = None
     missing: Annotated[
         Number | str | None,
-        Meta(description="The value that an empty cell of a table counts as; without it such a row is an error."),
+        doc("The value that an empty cell of a table counts as; without it such a row is an error."),
     ] = None
 
 
 class Scale(_Strict, frozen=True, kw_only=True):
     """What the network gets for a number: (x - mean) / std, or (x - low) / (high - low)."""
 
-    mean: Annotated[float | None, Meta(description="Subtracted first.")] = None
-    std: Annotated[Annotated[float, Meta(gt=0)] | None, Meta(description="Divided by.")] = None
-    low: Annotated[float | None, Meta(description="What becomes 0.")] = None
-    high: Annotated[float | None, Meta(description="What becomes 1.")] = None
+    mean: Annotated[float | None, doc("Subtracted first.")] = None
+    std: Annotated[Annotated[float, Meta(gt=0)] | None, doc("Divided by.")] = None
+    low: Annotated[float | None, doc("What becomes 0.")] = None
+    high: Annotated[float | None, doc("What becomes 1.")] = None
 
 
 class _Number(_Feature, frozen=True, kw_only=True):
     """A number in the user's own units, and how the network wants it."""
 
-    clip: Annotated[bool, Meta(description="Values of a table beyond low and high count as these.")] = False
+    clip: Annotated[bool, doc("Values of a table beyond low and high count as these.")] = False
     step: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="The network gets how many whole steps fit in: age 39 with step = 10 is 3."),
+        doc("The network gets how many whole steps fit in: age 39 with step = 10 is 3."),
     ] = None
     bins: Annotated[
-        tuple[Number, ...] | None,
-        Meta(description="The network gets how many of these edges are at most the value: 0, 1, 2, ..."),
+        tuple[Number, ...] | None, doc("The network gets how many of these edges are at most the value: 0, 1, 2, ...")
     ] = None
-    one_hot: Annotated[bool, Meta(description="One network input for each of the bins.")] = False
-    scale: Annotated[Scale | None, Meta(description="What the network gets in place of the number.")] = None
+    one_hot: Annotated[bool, doc("One network input for each of the bins.")] = False
+    scale: Annotated[Scale | None, doc("What the network gets in place of the number.")] = None
 
 
 class IntegerFeature(_Number, tag_field="kind", tag="integer", frozen=True, kw_only=True):
     """Whole numbers from low to high, both ends included."""
 
-    low: Annotated[int, Meta(description="Lowest value, included.")]
-    high: Annotated[int, Meta(description="Highest value, included.")]
+    low: Annotated[int, doc("Lowest value, included.")]
+    high: Annotated[int, doc("Highest value, included.")]
 
 
 class RealFeature(_Number, tag_field="kind", tag="real", frozen=True, kw_only=True):
     """Real numbers between low and high."""
 
-    low: Annotated[float, Meta(description="Lower end.")]
-    high: Annotated[float, Meta(description="Upper end.")]
+    low: Annotated[float, doc("Lower end.")]
+    high: Annotated[float, doc("Upper end.")]
 
 
 class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, kw_only=True):
     """One of several named values, encoded 0, 1, ... unless `codes` says otherwise."""
 
-    values: Annotated[tuple[Text | int, ...], Meta(min_length=1, description="Names of the values, in order.")]
-    codes: Annotated[
-        tuple[Number, ...] | None,
-        Meta(description="What the network gets for each value, in the same order."),
-    ] = None
-    one_hot: Annotated[bool, Meta(description="One network input per value, 1 for the value and 0 else.")] = False
+    values: Annotated[tuple[Text | int, ...], doc("Names of the values, in order.", min_length=1)]
+    codes: Annotated[tuple[Number, ...] | None, doc("What the network gets for each value, in the same order.")] = None
+    one_hot: Annotated[bool, doc("One network input per value, 1 for the value and 0 else.")] = False
     aliases: Annotated[
-        tuple[Text | int, ...] | None,
-        Meta(description="What a table calls each value, in the same order, if not by its name."),
+        tuple[Text | int, ...] | None, doc("What a table calls each value, in the same order, if not by its name.")
     ] = None
     terms: Annotated[
         Text | dict[str, tuple[Text, ...]] | None,
-        Meta(
-            description="Words by which a text mentions each value: religion, race or gender, a .toml or .json file, "
+        doc(
+            "Words by which a text mentions each value: religion, race or gender, a .toml or .json file, "
             "or a table. The network gets no such feature: model_input is false."
         ),
     ] = None
@@ -128,39 +123,31 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
     """A text, as the words that the network reads one after another."""
 
-    name: Annotated[Text, Meta(description="What the text is called in answers.")]
-    input: Annotated[Text | None, Meta(description="The network's input that takes the words, if it has several.")] = (
-        None
-    )
-    length: Annotated[int, Meta(ge=1, le=MOST_WORDS, description="Words that the network reads; longer texts are cut.")]
+    name: Annotated[Text, doc("What the text is called in answers.")]
+    input: Annotated[Text | None, doc("The network's input that takes the words, if it has several.")] = None
+    length: Annotated[int, doc("Words that the network reads; longer texts are cut.", ge=1, le=MOST_WORDS)]
     vectors: Annotated[
-        Text | None,
-        Meta(description="The network takes word vectors: glove, or a file (.txt, .vec, .bin, .npy beside its words)."),
+        Text | None, doc("The network takes word vectors: glove, or a file (.txt, .vec, .bin, .npy beside its words).")
     ] = None
     vocabulary: Annotated[
-        Text | None,
-        Meta(description="The network takes numbers of words: a file whose line i, from 0, is the word with number i."),
+        Text | None, doc("The network takes numbers of words: a file whose line i, from 0, is the word with number i.")
     ] = None
-    pad: Annotated[Literal["right", "left"], Meta(description="Which end of a short text is filled up.")] = "right"
+    pad: Annotated[Literal["right", "left"], doc("Which end of a short text is filled up.")] = "right"
     unknown: Annotated[
-        Text,
-        Meta(description="skip: words that are not in the list are left out; or the word that stands for them."),
+        Text, doc("skip: words that are not in the list are left out; or the word that replaces them.")
     ] = "skip"
     padding: Annotated[
-        Text | None,
-        Meta(description="Of a vocabulary: the word whose number fills up short texts; found by its name if absent."),
+        Text | None, doc("Of a vocabulary: the word whose number fills up short texts; found by its name if absent.")
     ] = None
     layout: Annotated[
         Literal["batch", "time"] | None,
-        Meta(description="Which axis of the network's input comes first; found by trying if absent."),
+        doc("Which axis of the network's input comes first; found by trying if absent."),
     ] = None
     lengths: Annotated[
-        Text | None,
-        Meta(description="The network's input that takes how many words there are; found by its shape if absent."),
+        Text | None, doc("The network's input that takes how many words there are; found by its shape if absent.")
     ] = None
     mask: Annotated[
-        Text | None,
-        Meta(description="The network's input that takes 1 for a word and 0 for padding; found by shape if absent."),
+        Text | None, doc("The network's input that takes 1 for a word and 0 for padding; found by shape if absent.")
     ] = None
 
 
@@ -173,24 +160,22 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
     """Which network, and how its output becomes a decision."""
 
     path: Annotated[
-        Text | None,
-        Meta(description="The network's file, relative to the spec file; none for recorded predictions."),
+        Text | None, doc("The network's file, relative to the spec file; none for recorded predictions.")
     ] = None
-    labels: Annotated[tuple[Text, ...], Meta(min_length=2, description="Names of the classes, in order.")]
-    output: Annotated[Text | None, Meta(description="The output to read, where there are several.")] = None
+    labels: Annotated[tuple[Text, ...], doc("Names of the classes, in order.", min_length=2)]
+    output: Annotated[Text | None, doc("The output to read, where there are several.")] = None
     decision: Annotated[
         Decision | None,
-        Meta(
-            description="argmax of several columns; one column as logit (positive is the second label) or as "
+        doc(
+            "argmax of several columns; one column as logit (positive is the second label) or as "
             "probability of the second label; or the class label itself."
         ),
     ] = None
     decision_threshold: Annotated[
-        float | None, Meta(description="The second label is decided above this logit (default 0) or probability (0.5).")
+        float | None, doc("The second label is decided above this logit (default 0) or probability (0.5).")
     ] = None
     codes: Annotated[
-        tuple[int | str, ...] | None,
-        Meta(description="What a network that returns labels, and a table, call each label."),
+        tuple[int | str, ...] | None, doc("What a network that returns labels, and a table, call each label.")
     ] = None
 
 
@@ -201,141 +186,122 @@ class Uniform(_Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=Tru
 class _Rows(_Strict, frozen=True, kw_only=True):
     """Rows of a CSV or Parquet file, and what counts as not known in them."""
 
-    na_values: Annotated[
-        tuple[str, ...],
-        Meta(description="Cells that stand for a missing value; an empty cell always does."),
-    ] = NA_VALUES
-    drop_missing: Annotated[bool, Meta(description="Leave out rows in which a value that is used is missing.")] = False
+    na_values: Annotated[tuple[str, ...], doc("Cells that mean a missing value; an empty cell always does.")] = (
+        NA_VALUES
+    )
+    drop_missing: Annotated[bool, doc("Leave out rows in which a value that is used is missing.")] = False
 
 
-# [low, high, share]: this share of the people lies, evenly, between low and high.
+# [low, high, share]: this share of the population lies, evenly, between low and high.
 Piece = tuple[Number, Number, float]
 
 
 class Marginals(_Rows, tag_field="kind", tag="marginals", frozen=True, kw_only=True):
     """Every feature independent, with the frequencies of a table's column or those stated here."""
 
-    path: Annotated[Text | None, Meta(description="Table whose columns give the frequencies.")] = None
+    path: Annotated[Text | None, doc("Table whose columns give the frequencies.")] = None
     frequencies: Annotated[
         dict[str, dict[str, float] | tuple[Piece, ...]],
-        Meta(description="For a feature, the share of each value, or pieces [low, high, share] of a number."),
+        doc("For a feature, the share of each value, or pieces [low, high, share] of a number."),
     ] = {}
 
 
 class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, frozen=True, kw_only=True):
-    """Rows of a table: everybody there is, or a sample of a larger population."""
+    """Rows of a table: the whole population, or a sample of a larger population."""
 
-    path: Annotated[Text | None, Meta(description="CSV or Parquet file; none if the rows are handed over.")] = None
+    path: Annotated[Text | None, doc("CSV or Parquet file; none if the rows are handed over.")] = None
     reading: Annotated[
         Literal["population", "sample"],
-        Meta(description="population: the rows are all there are, the answer is exact; sample: about their source."),
+        doc("population: the rows are all there are, the answer is exact; sample: about their source."),
     ]
-    label: Annotated[Text | None, Meta(description="Column with the true labels.")] = None
-    prediction: Annotated[
-        Text | None,
-        Meta(description="Column with recorded decisions, which then take the network's place."),
-    ] = None
+    label: Annotated[Text | None, doc("Column with the true labels.")] = None
+    prediction: Annotated[Text | None, doc("Column with recorded decisions, which then take the network's place.")] = (
+        None
+    )
 
 
 class Node(_Strict, frozen=True, kw_only=True):
     """A node of a Bayesian network: a table of probabilities, or a number that is normal given its parents."""
 
-    name: Annotated[Text, Meta(description="A feature's name, or one of its own for a node that is no feature.")]
-    parents: Annotated[tuple[Text, ...], Meta(description="Nodes that it depends on.")] = ()
+    name: Annotated[Text, doc("A feature's name, or one of its own for a node that is no feature.")]
+    parents: Annotated[tuple[Text, ...], doc("Nodes that it depends on.")] = ()
     values: Annotated[
-        tuple[Text | int, ...] | None,
-        Meta(description="Names of the values, if the node is not a feature of that name."),
+        tuple[Text | int, ...] | None, doc("Names of the values, if the node is not a feature of that name.")
     ] = None
     probabilities: Annotated[
         tuple[float, ...] | dict[str, tuple[float, ...]] | None,
-        Meta(description='Without parents a list; else one for each combination of the parents: "Female, White".'),
+        doc('Without parents a list; else one for each combination of the parents: "Female, White".'),
     ] = None
     mean: Annotated[
-        float | dict[str, float] | None,
-        Meta(description="Of a number; one for each combination of discrete parents."),
+        float | dict[str, float] | None, doc("Of a number; one for each combination of discrete parents.")
     ] = None
     std: Annotated[
         float | dict[str, float] | None,
-        Meta(description="Standard deviation of a number; one for each combination of discrete parents."),
+        doc("Standard deviation of a number; one for each combination of discrete parents."),
     ] = None
-    slopes: Annotated[dict[str, float], Meta(description="What each unit of a parent that is a number adds.")] = {}
+    slopes: Annotated[dict[str, float], doc("What each unit of a parent that is a number adds.")] = {}
 
 
-class Network(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):
+class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):
     """A Bayesian network over the features, stated here or in a file."""
 
-    path: Annotated[Text | None, Meta(description="A .bif, .json or .toml file with the nodes.")] = None
-    nodes: Annotated[tuple[Node, ...], Meta(description="The nodes, if they stand here.")] = ()
-    name: Annotated[
-        Text | None,
-        Meta(description="What verdicts call the network; by default the name of its file."),
-    ] = None
+    path: Annotated[Text | None, doc("A .bif, .json or .toml file with the nodes.")] = None
+    nodes: Annotated[tuple[Node, ...], doc("The nodes, if they are stated here.")] = ()
+    name: Annotated[Text | None, doc("What verdicts call the network; by default the name of its file.")] = None
 
 
 class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
     """Texts of a corpus: those that mention a group, or the same text with its terms exchanged for each group's."""
 
-    path: Annotated[Text | None, Meta(description="A .txt with a text per line, or a .csv, .tsv or .jsonl file.")] = (
-        None
-    )
-    dataset: Annotated[
-        Literal["toxicity"] | None,
-        Meta(description="A corpus of fairchain data in place of path."),
-    ] = None
-    column: Annotated[Text | None, Meta(description="The column, or key, that holds the texts.")] = None
+    path: Annotated[Text | None, doc("A .txt with a text per line, or a .csv, .tsv or .jsonl file.")] = None
+    dataset: Annotated[Literal["toxicity"] | None, doc("A corpus of fairchain data in place of path.")] = None
+    column: Annotated[Text | None, doc("The column, or key, that holds the texts.")] = None
     pair_by: Annotated[
-        Text | None,
-        Meta(description="A column, or key, in which the texts of a round are alike: fewer are needed then."),
+        Text | None, doc("A column, or key, in which the texts of a round are alike: fewer are needed then.")
     ] = None
     reading: Annotated[
         Literal["observed", "swapped"],
-        Meta(description="observed: texts that mention the group; swapped: one text with each group's term in it."),
+        doc("observed: texts that mention the group; swapped: one text with each group's term in it."),
     ]
     replace: Annotated[
-        int,
-        Meta(ge=0, le=100, description="Words of each text that are replaced by synonyms, at most; 0 for none."),
+        int, doc("Words of each text that are replaced by synonyms, at most; 0 for none.", ge=0, le=100)
     ] = 0
     synonyms: Annotated[
-        Literal["vectors", "wordnet"],
-        Meta(description="Words with the nearest vectors, or of the same synset of WordNet."),
+        Literal["vectors", "wordnet"], doc("Words with the nearest vectors, or of the same synset of WordNet.")
     ] = "vectors"
-    neighbours: Annotated[int, Meta(ge=1, le=100, description="Synonyms of a word that are drawn from, at most.")] = 8
-    wordnet: Annotated[Text | None, Meta(description="Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
+    neighbours: Annotated[int, doc("Synonyms of a word that are drawn from, at most.", ge=1, le=100)] = 8
+    wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
 
 
 class Callable(_Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
     """A Python function draws the inputs. A spec cannot name one: it is given in Python or on the command line."""
 
 
-Population = Uniform | Marginals | Table | Network | Texts | Callable
+Population = Uniform | Marginals | Table | BayesNetwork | Texts | Callable
 
 
 class _Property(_Strict, frozen=True, kw_only=True):
     protected: Annotated[
-        tuple[Text, ...],
-        Meta(min_length=1, description="Features whose groups are compared; several: their combinations."),
+        tuple[Text, ...], doc("Features whose groups are compared; several: their combinations.", min_length=1)
     ]
-    outcome: Annotated[Text | None, Meta(description="The label looked at; every label if absent.")] = None
+    outcome: Annotated[Text | None, doc("The label looked at; every label if absent.")] = None
     given: Annotated[
-        Text | None,
-        Meta(description="Only people for whom this holds: given = \"hours >= 40 and education == 'Masters'\"."),
+        Text | None, doc("Only individuals for whom this holds: given = \"hours >= 40 and education == 'Masters'\".")
     ] = None
     min_size: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="Smaller groups are left out: a number of rows, or below 1 a share of the population."),
+        doc("Smaller groups are left out: a number of rows, or below 1 a share of the population."),
     ] = None
 
 
 class _Rates(_Property, frozen=True, kw_only=True):
     criterion: Annotated[
         Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
-        Meta(description="Whose rates are compared: of all inputs, or of those with the same true label."),
+        doc("Whose rates are compared: of all inputs, or of those with the same true label."),
     ] = "demographic_parity"
     compare: Annotated[
         Literal["groups", "overall", "average"],
-        Meta(
-            description="Groups with each other, each with the overall population, or the mean of all groups with it."
-        ),
+        doc("Groups with each other, each with the overall population, or the mean of all groups with it."),
     ] = "groups"
 
     def _formula(self, relation: str) -> str:
@@ -357,7 +323,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
 class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
     """The largest difference of P(outcome) between two groups stays within the threshold."""
 
-    threshold: Annotated[Fraction, Meta(description="The largest difference that still counts as fair.")]
+    threshold: Annotated[Fraction, doc("The largest difference that still counts as fair.")]
 
     def __str__(self) -> str:
         """The property as a formula."""
@@ -367,7 +333,7 @@ class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_onl
 class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
     """The smallest ratio of P(outcome) between two groups reaches the threshold: 0.8 for the 80% rule."""
 
-    threshold: Annotated[Fraction, Meta(description="The smallest ratio that still counts as fair.")]
+    threshold: Annotated[Fraction, doc("The smallest ratio that still counts as fair.")]
 
     def __str__(self) -> str:
         """The property as a formula."""
@@ -376,9 +342,9 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 
 
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
-    """The share of people whose decision changes with the protected features alone stays within the threshold."""
+    """The share of individuals whose decision changes with the protected features alone stays within the threshold."""
 
-    threshold: Annotated[Fraction, Meta(description="The largest share of people that still counts as fair.")]
+    threshold: Annotated[Fraction, doc("The largest share of individuals that still counts as fair.")]
 
     def __str__(self) -> str:
         """The property as a formula."""
@@ -393,35 +359,30 @@ Property = Difference | Ratio | Individual
 class Budget(_Strict, frozen=True, kw_only=True):
     """Where to stop without a verdict."""
 
-    rounds: Annotated[
-        float, Meta(ge=1, description="Rounds, at most; in each, one person is shown as every group.")
-    ] = 1e8
-    seconds: Annotated[float, Meta(gt=0, description="Seconds of wall time, at most.")] = 60.0
+    rounds: Annotated[float, doc("Rounds, at most; in each, one individual is shown as every group.", ge=1)] = 1e8
+    seconds: Annotated[float, doc("Seconds of wall time, at most.", gt=0)] = 60.0
 
 
 class Guarantee(_Strict, frozen=True, kw_only=True):
     """How sure to be, how exact, by which rule, and at what cost."""
 
-    delta: Annotated[float, Meta(ge=1e-100, lt=1, description="Probability of a wrong verdict, at most.")] = 1e-6
+    delta: Annotated[float, doc("Probability of a wrong verdict, at most.", ge=1e-100, lt=1)] = 1e-6
     epsilon: Annotated[
         Annotated[float, Meta(ge=1e-9, lt=0.5)] | None,
-        Meta(description="Estimate mode: go on until every probability and gap is known within epsilon."),
+        doc("Estimate mode: go on until every probability and gap is known within epsilon."),
     ] = None
     rule: Annotated[
-        Literal["betting", "paper"],
-        Meta(description="betting is sound; paper is the literature's rule, which is not."),
+        Literal["betting", "paper"], doc("betting is sound; paper is the literature's rule, which is not.")
     ] = "betting"
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
-        Meta(
-            description="Seed of the random numbers, chosen; without one it is derived from the network, the spec and "
+        doc(
+            "Seed of the random numbers, chosen; without one it is derived from the network, the spec and "
             "its data, so that the network cannot be fitted to it."
         ),
     ] = None
-    budget: Annotated[Budget, Meta(description="Where to stop without a verdict.")] = Budget()
-    allow_constant: Annotated[
-        bool, Meta(description="Accept a model that gives one decision to every input that is tried.")
-    ] = False
+    budget: Annotated[Budget, doc("Where to stop without a verdict.")] = Budget()
+    allow_constant: Annotated[bool, doc("Accept a model that gives one decision to every input that is tried.")] = False
 
 
 class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
@@ -449,7 +410,7 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def inputs(self) -> str:
-        """What the network is shown, as sentences call it: people or texts."""
+        """What the network is shown, as sentences call it: individuals or texts."""
         return "individuals" if self.text is None else "texts"
 
 

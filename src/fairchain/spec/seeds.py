@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fairchain.spec.schema import Network, Spec
+from fairchain.spec.schema import BayesNetwork, Spec
 
 Origin = Literal["derived", "chosen"]
 # Keys that name files: what is in these files is part of the hash of the data.
@@ -36,7 +36,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
     Two specs ask the same question about the same files if and only if these texts are equal. Keys at their defaults
     are left out, so that a key which a later version adds changes no seed of the specs that do not use it.
     """
-    if isinstance(spec.population, Network) and spec.population.path is not None:
+    if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
         raise ValueError("a Bayesian network must be read into the spec before the spec is compared or hashed")
     data: dict[str, Any] = _canonical(spec)
     data["model"].pop("path", None)

@@ -1,7 +1,7 @@
-"""Who is compared with whom: the subgroups of a question and the pairs of them that must be alike.
+"""The subgroups that a property compares, and the pairs of them that must be alike.
 
-A subgroup is a part of the people whose rates are looked at: a group, everybody, or, where the true label is known,
-those of a group who have the same true label. A property becomes a `Comparison`, and that is all the evidence needs.
+A subgroup is a part of the population whose rate is counted: a group, the overall population, or, where the true label
+is known, the members of a group with the same true label. A property becomes a `Comparison`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHANGES, STAYS = "decision changes", "decision stays"
 
 @dataclass(frozen=True)
 class Subgroup:
-    """People to ask about: of one group or, without one, everybody; all of them or those of one true label.
+    """A part of the population: one group or, without one, all of it; optionally restricted to one true label.
 
     `mixed` is set for a mean over groups: each of them counts the same.
     """
@@ -42,7 +42,7 @@ class Comparison:
     Parameters
     ----------
     subgroups
-        Who is shown to the network.
+        Whose inputs are shown to the network.
     outcomes
         The labels that are counted.
     compared
@@ -50,9 +50,8 @@ class Comparison:
     measure
         Whether rates are compared by their difference or by their ratio.
     individual
-        Whether the same person is compared as each subgroup. Then all that is counted is whether the decision changes
-        (or
-        the decision for the one outcome), against a second subgroup for which it never does.
+        Whether the same individual is compared as each subgroup. Then all that is counted is whether the decision
+        changes (or the decision for the one outcome), against a second subgroup for which it never does.
     """
 
     subgroups: tuple[Subgroup, ...]
@@ -68,7 +67,7 @@ class Comparison:
 
     @property
     def disjoint(self) -> bool:
-        """Whether subgroups that are compared have nobody in common, so that they can be counted apart."""
+        """Whether subgroups that are compared have no individual in common, so that they can be counted apart."""
         return not self.individual and all(subgroup.group is not None for subgroup in self.subgroups)
 
     @property
@@ -84,11 +83,11 @@ class Comparison:
         return (1,) if self.individual else self.outcomes
 
     def asks(self, counted: Sequence[int]) -> Sequence[int]:
-        """The subgroups to show to the network so that these of the tally can be counted."""
+        """Return the subgroups to show to the network so that these of the tally can be counted."""
         return range(len(self.subgroups)) if self.individual else counted
 
     def fold(self, labels: NDArray[np.integer]) -> NDArray[np.integer]:
-        """From the labels of the subgroups asked, (subgroups, rounds), to what is counted."""
+        """Return what is counted, from the labels of the subgroups shown, (subgroups, rounds)."""
         if not self.individual:
             return labels
         seen = labels == self.outcomes[0] if self.outcomes else labels
@@ -97,42 +96,45 @@ class Comparison:
 
 
 def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparison:
-    """The comparison that a spec asks for; `groups` are those that are large enough, if some are not."""
+    """Return the comparison of a spec; `groups` are those that are large enough, if some are not."""
     groups = tuple(groups_of(spec) if groups is None else groups)
-    asked, labels = spec.property, spec.model.labels
-    if isinstance(asked, Individual):
-        subgroups = subgroups_of_groups(groups)
-        looked_at = () if asked.outcome is None else (labels.index(asked.outcome),)
-        return Comparison(subgroups, looked_at, ~np.eye(2, dtype=bool)[None], individual=True)
-    measure: Measure = "ratio" if isinstance(asked, Ratio) else "difference"
-    truths = _truths(spec)
-    outcomes = _outcomes(spec)
-    subgroups = tuple(subgroup for truth in truths for subgroup in _subgroups(groups, asked.compare, truth, labels))
+    prop, labels = spec.property, spec.model.labels
+    outcome = None if prop.outcome is None else labels.index(prop.outcome)
+    if isinstance(prop, Individual):
+        counted = () if outcome is None else (outcome,)
+        return Comparison(subgroups_of_groups(groups), counted, ~np.eye(2, dtype=bool)[None], individual=True)
+    measure: Measure = "ratio" if isinstance(prop, Ratio) else "difference"
+    truths: Sequence[int | None] = range(len(labels))
+    if prop.criterion == "demographic_parity":
+        truths = (None,)
+    elif prop.criterion == "equal_opportunity" and outcome is not None:
+        truths = (outcome,)
+    outcomes = tuple(range(len(labels)))
+    if outcome is not None:
+        outcomes = (outcome,)
+    elif len(labels) == 2 and measure == "difference" and prop.criterion != "equal_opportunity":
+        # Of two labels one is enough for a difference: their gaps are the same.
+        outcomes = (1,)
+    subgroups = tuple(subgroup for truth in truths for subgroup in _subgroups(groups, prop.compare, truth, labels))
+    overall = [subgroup.group is None and not subgroup.mixed for subgroup in subgroups]
     compared = np.zeros((len(outcomes), len(subgroups), len(subgroups)), bool)
     for i, one in enumerate(subgroups):
         for j, other in enumerate(subgroups):
-            if i == j or one.truth != other.truth:
-                continue
-            if asked.compare == "groups" or (one.group is None and not one.mixed) != (
-                other.group is None and not other.mixed
-            ):
+            if i != j and one.truth == other.truth and (prop.compare == "groups" or overall[i] != overall[j]):
                 compared[:, i, j] = True
-    if asked.criterion == "equal_opportunity":
-        # Each label is looked at among those who truly have it.
-        for row, outcome in enumerate(outcomes):
-            for i, subgroup in enumerate(subgroups):
-                if subgroup.truth != outcome:
-                    compared[row, i, :] = False
+        if prop.criterion == "equal_opportunity":
+            # Each label is looked at among those who truly have it.
+            compared[[outcome != one.truth for outcome in outcomes], i, :] = False
     return Comparison(subgroups, outcomes, compared, measure)
 
 
 def subgroups_of_groups(groups: Sequence[Group]) -> tuple[Subgroup, ...]:
-    """One subgroup for each group."""
+    """Return one subgroup for each group."""
     return tuple(Subgroup(group.name, group) for group in groups)
 
 
 def unmixed(subgroups: Sequence[Subgroup]) -> tuple[Subgroup, ...]:
-    """The subgroups with every mean replaced by the groups that it is made of."""
+    """Return the subgroups with every mean replaced by the groups that it is made of."""
     return tuple(
         part
         for subgroup in subgroups
@@ -142,30 +144,10 @@ def unmixed(subgroups: Sequence[Subgroup]) -> tuple[Subgroup, ...]:
     )
 
 
-def _outcomes(spec: Spec) -> tuple[int, ...]:
-    """The labels to look at. Of two labels one is enough for a difference: their gaps are the same."""
-    labels, asked = spec.model.labels, spec.property
-    if asked.outcome is not None:
-        return (labels.index(asked.outcome),)
-    one_is_enough = (
-        len(labels) == 2 and not isinstance(asked, Ratio | Individual) and asked.criterion != "equal_opportunity"
-    )
-    return (1,) if one_is_enough else tuple(range(len(labels)))
-
-
-def _truths(spec: Spec) -> tuple[int | None, ...]:
-    asked, labels = spec.property, spec.model.labels
-    if isinstance(asked, Individual) or asked.criterion == "demographic_parity":
-        return (None,)
-    if asked.criterion == "equal_opportunity" and asked.outcome is not None:
-        return (labels.index(asked.outcome),)
-    return tuple(range(len(labels)))
-
-
 def _subgroups(groups: tuple[Group, ...], compare: str, truth: int | None, labels: Sequence[str]) -> list[Subgroup]:
     with_truth = "" if truth is None else f", truth={labels[truth]}"
-    everybody = Subgroup(OVERALL + with_truth, None, truth)
+    overall = Subgroup(OVERALL + with_truth, None, truth)
     if compare == "average":
-        return [Subgroup(AVERAGE + with_truth, None, truth, mixed=groups), everybody]
+        return [Subgroup(AVERAGE + with_truth, None, truth, mixed=groups), overall]
     subgroups = [Subgroup(group.name + with_truth, group, truth) for group in groups]
-    return [*subgroups, everybody] if compare == "overall" else subgroups
+    return [*subgroups, overall] if compare == "overall" else subgroups

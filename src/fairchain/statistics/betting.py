@@ -20,6 +20,8 @@ from fairchain.statistics.tally import Counts, Tally
 
 # A pair whose gap may still be the largest within this many standard errors goes on being sampled.
 FOCUS = 0.5
+# With more pairs and outcomes than this a forecast is made for the widest pair only.
+MANY_PAIRS = 2**20
 
 
 class BettingRule(TallyCounts):
@@ -155,21 +157,26 @@ class BettingRule(TallyCounts):
         return self._widest
 
     def forecast(self) -> int | None:
-        """Rounds until the verdict if the frequencies stay as they are."""
-        rounds = self._to_go()
+        """Return the rounds until the verdict if the frequencies stay as they are.
+
+        Of very many pairs only the widest is looked at: the time is better spent on rounds.
+        """
+        rounds = self._to_go(brief=self.cleared.size > MANY_PAIRS)
         return math.ceil(rounds) if math.isfinite(rounds) else None
 
-    def _to_go(self, enough: float = math.inf) -> float:
+    def _to_go(self, enough: float = math.inf, *, brief: bool = False) -> float:
         """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared.
 
-        More than `enough` rounds need not be known exactly.
+        More than `enough` rounds need not be known exactly; `brief` looks at the widest pair alone.
         """
         if not self._rounds:
             return math.inf
         i, j, _ = widest = self.widest()
+        seen, rounds = self._payoff.cells_of(self.tally, widest), self.tally.joint[i, j]
         if self._payoff.gap(self.tally, widest) > self._threshold:
-            seen = self._payoff.cells_of(self.tally, widest)
-            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, self.tally.joint[i, j]))
+            return float(rounds_to_go(self._lead_wealth, seen, self._unfair_growth, self._bar, rounds))
+        if brief:
+            return float(rounds_to_go(log_wealth(seen, self._fair_growth), seen, self._fair_growth, self._bar, rounds))
         most = 1.0
         for part, some in self.tally.parts():
             waiting = ~self.cleared[part]

@@ -8,8 +8,6 @@ the initial wealth.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -79,23 +77,25 @@ def distinct(counts: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[
     """Return the different rows of counts, and the number of each row among them; unchanged where few can be equal.
 
     Rows are marked in a table of all combinations between the smallest and largest counts, which is far quicker than
-    sorting. The sum of a row takes the place of its second count: it is mostly the same for all of them.
+    sorting. The sum of the first three takes the place of the second: it is mostly the same for all of them.
     """
     if len(counts) <= PAIRS_AT_ONCE:
         return counts, np.arange(len(counts))
-    keys = counts.copy()
-    keys[:, 1] = counts.sum(axis=1)
-    low = keys.min(axis=0)
-    spans = (keys.max(axis=0) - low + 1).tolist()
-    size = math.prod(spans)
-    if size > len(counts):
-        return counts, np.arange(len(counts))
-    key = np.ravel_multi_index((keys - low).T, spans)
-    first = np.full(size, -1)
-    first[key] = np.arange(len(key))
-    kept = first >= 0
+    first, second, third, *others = counts.T
+    key, size = np.zeros(len(counts), np.intp), 1
+    for column in (first, first + second + third, third, *others):
+        low, high = int(column.min()), int(column.max())
+        size *= high - low + 1
+        if size > len(counts):
+            return counts, np.arange(len(counts))
+        if high > low:
+            key *= high - low + 1
+            key += column - low
+    last = np.full(size, -1)
+    last[key] = np.arange(len(key))
+    kept = last >= 0
     place = np.cumsum(kept) - 1
-    return counts[first[kept]], place[key]
+    return counts[last[kept]], place[key]
 
 
 def _weigh(cells: ArrayLike, growths: Floats) -> Floats:

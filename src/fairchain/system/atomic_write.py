@@ -82,7 +82,8 @@ def _swap(made: list[tuple[str, Path]], part: tuple[str, str]) -> None:
             for name, path in made:
                 if path in kept and not os.path.lexists(name):
                     with suppress(OSError):
-                        _put_back(path, kept[path])
+                        former = kept[path]
+                        path.unlink() if former is None else os.replace(former, path)  # noqa: PTH105
         raise
     finally:
         for name in filter(None, kept.values()):
@@ -103,13 +104,6 @@ def _keep(path: Path, part: tuple[str, str]) -> str | None:
 
         shutil.copy2(path, name, follow_symlinks=False)
     return name
-
-
-def _put_back(path: Path, kept: str | None) -> None:
-    if kept is not None:
-        os.replace(kept, path)  # noqa: PTH105
-    else:
-        path.unlink()
 
 
 def _write(name: str, content: bytes, former: os.stat_result | None, *, lasting: bool) -> None:

@@ -93,7 +93,10 @@ def install(handler: Interrupts) -> None:
 
     def unraisable(found: sys.UnraisableHookArgs) -> None:
         if found.exc_type is not None and issubclass(found.exc_type, KeyboardInterrupt):
-            handler._raised = float("-inf")
+            # It was not raised after all, whichever handler raised it.
+            for each in (handler, signal.getsignal(signal.SIGINT)):
+                if isinstance(each, Interrupts):
+                    each._raised = float("-inf")
             handler._later(signal.SIGINT)
         else:
             former(found)
@@ -145,13 +148,17 @@ def first_interrupt(call: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def raising(error: Callable[[], BaseException], number: signal.Signals = signal.SIGINT) -> Iterator[None]:
-    """Let a signal raise this exception, in the main thread and outside of imports."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
+def raising(error: Callable[[], BaseException], number: signal.Signals = signal.SIGINT) -> Iterator[Interrupts]:
+    """Let a signal raise this exception, in the main thread and outside of imports; yield the handler.
+
+    A signal that is ignored stays ignored, as a shell wants it for what runs in the background.
+    """
+    handler = Interrupts(error)
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(number) is signal.SIG_IGN:
+        yield handler
         return
-    before = signal.signal(number, Interrupts(error))
+    before = signal.signal(number, handler)
     try:
-        yield
+        yield handler
     finally:
         signal.signal(number, before)

@@ -63,8 +63,10 @@ def _acquired(path: Path, wait: bool) -> IO[bytes]:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
         try:
             _lock(file, wait)
-            if _is_same(file, path):
-                return file
+            # Unless the last holder removed the file meanwhile.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
         except BlockingIOError:
             holder = file.read(20).decode("ascii", "replace")
             file.close()
@@ -73,14 +75,6 @@ def _acquired(path: Path, wait: bool) -> IO[bytes]:
             file.close()
             raise
         file.close()
-
-
-def _is_same(file: IO[bytes], path: Path) -> bool:
-    """Return whether the file is still the one at its path: the last holder may have removed it."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _lock(file: IO[bytes], wait: bool) -> None:

@@ -1,7 +1,7 @@
 """From the cells of a column to what a feature or a label of the spec calls them.
 
-Categories become their index and numbers stay in the user's units; a cell that is not known becomes what the feature's
-`missing` says, or NaN. What cannot be meant ends in one DataError that names the column, the first row and the remedy.
+Categories become their index and numbers stay in the user's units; a missing cell becomes what the feature's `missing`
+says, or NaN. An invalid cell ends in one DataError that names the column, the first row and the remedy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MISSING, UNSEEN, UNCLEAR = -1, -2, -3
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a column stands, for messages: `people.csv: column "age"`, and whose it is in the spec."""
+    """The name of a column in messages: `people.csv: column "age"`, and whose it is in the spec."""
 
     source: str
     column: str
@@ -34,7 +34,7 @@ class _Place:
 
 
 def feature_values(table: RawTable, feature: Feature, na_values: Sequence[str]) -> NDArray[np.float64]:
-    """One feature of all rows; NaN where the cell is missing and the feature does not say what it counts as."""
+    """Return one feature of all rows; NaN where the cell is missing and the feature does not say what it counts as."""
     substitute = _substitute(feature)
     name = feature.column or feature.name
     cells = table.cells(name, f'state what the table calls it: column = "..." in the [[feature]] "{feature.name}"')
@@ -49,14 +49,14 @@ def feature_values(table: RawTable, feature: Feature, na_values: Sequence[str]) 
 
 
 def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_values: Sequence[str]) -> NDArray[np.int16]:
-    """The labels in a column as their index, -1 where the cell is missing; `key` is the column's key in the spec.
+    """Return the labels in a column as their index, -1 where it is missing; `key` is the column's key in the spec.
 
     A cell is a label's name or its code. A number that is neither is not taken for the place of a label.
     """
     place = _Place(table.source, name)
     cells = table.cells(name, f'name the column: {key} = "..." in [population]')
     codes = [str(code) for code in model.codes or ()]
-    found = _Lookup([*enumerate(model.labels), *enumerate(codes)], na_values).indices(cells)
+    found = _look_up(cells, [*enumerate(model.labels), *enumerate(codes)], na_values)
     if found.bad == UNCLEAR:
         raise place.error(
             f"{found} a label and the code of another one; rename the labels in [model], so that no name is a code"
@@ -64,7 +64,7 @@ def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_valu
     if found.bad:
         known = f"({near(found.cell, [*model.labels, *codes])})"
         remedy = (
-            "mend the cells, or labels and codes in [model]"
+            "fix the cells, or labels and codes in [model]"
             if codes
             else "state what the table calls each label, in the order of labels: codes = [...] in [model]"
         )
@@ -73,11 +73,11 @@ def label_values(table: RawTable, key: str, name: str, model: ModelSpec, na_valu
 
 
 def missing_cells(table: RawTable, column: str, missing: NDArray[np.bool_], feature: Feature | None) -> DataError:
-    """The message about rows in which a column that is used has no value."""
+    """Return the error about rows in which a column that is used has no value."""
     remedy = f'state what they count as: missing = ... in the [[feature]] "{feature.name}", or ' if feature else ""
     return _Place(table.source, column).error(
         f"no value in {many(int(missing.sum()), 'row')}, the first of them row {int(np.argmax(missing)) + 1:,}; "
-        f"{remedy or 'mend them, or '}leave such rows out: drop_missing = true in [population]"
+        f"{remedy or 'fix them, or '}leave such rows out: drop_missing = true in [population]"
     )
 
 
@@ -86,70 +86,60 @@ class _Found:
     """Indices of all cells; if some have none: why (`bad`), in how many rows, and the first of these, from 0."""
 
     indices: NDArray[np.int32]
-    bad: int = 0
-    count: int = 0
-    distinct: int = 0
-    row: int = 0
-    cell: str = ""
+    bad: int
+    count: int
+    distinct: int
+    row: int
+    cell: str
 
     def __str__(self) -> str:
-        """The beginning of a message."""
+        """Return the beginning of a message."""
         return f"{_rows_that(self.row, self.count, shown(self.cell), self.distinct)}, which is"
 
 
-class _Lookup:
-    """Finds texts. What is written exactly so comes first, then what stands for "not known", then 1.0 for 1."""
-
-    def __init__(self, texts: Iterable[tuple[int, str | int]], na_values: Sequence[str]) -> None:
-        self._exact: dict[str, int] = {}
-        for index, text in texts:
-            name = str(text).strip()
-            known = self._exact.setdefault(name, index)
-            if known != index:
-                self._exact[name] = UNCLEAR
-        plain = {plain_text(name): index for name, index in self._exact.items()} | self._exact
-        missing = {text.strip(): MISSING for text in ("", *na_values)}
-        self._plain = {plain_text(name): MISSING for name in missing} | plain
-        self._exact = missing | self._exact
-
-    def _find(self, text: str) -> int:
-        if text in self._exact:
-            return self._exact[text]
-        return self._plain.get(plain_text(text), UNSEEN)
-
-    def indices(self, cells: Column) -> _Found:
-        """The index of every cell."""
-        indices = np.empty(cells.count, np.int32)
-        bad, row, cell = 0, 0, ""
-        unseen: dict[str, int] = {}
-        for piece in cells.pieces():
-            found = np.array([self._find(level) for level in piece.levels], np.int32)
-            here = found[piece.codes]
-            indices[piece.start : piece.start + len(here)] = here
-            if (found < MISSING).any():
-                wrong = np.flatnonzero(here < MISSING)
-                if not bad:
-                    first = int(wrong[0])
-                    bad, row, cell = int(here[first]), piece.start + first, piece.levels[piece.codes[first]]
-                for code, count in zip(*np.unique(piece.codes[wrong], return_counts=True), strict=True):
-                    level = piece.levels[code]
-                    unseen[level] = unseen.get(level, 0) + int(count)
-        return _Found(indices, bad, sum(unseen.values()), len(unseen), row, cell)
+def _look_up(cells: Column, texts: Iterable[tuple[int, str | int]], na_values: Sequence[str]) -> _Found:
+    """Return the index of every cell: first of its exact text, then a missing value, then 1.0 as 1."""
+    exact: dict[str, int] = {}
+    for index, text in texts:
+        name = str(text).strip()
+        exact[name] = index if exact.get(name, index) == index else UNCLEAR
+    plain = {plain_text(name): index for name, index in exact.items()} | exact
+    missing = {text.strip(): MISSING for text in ("", *na_values)}
+    plain = {plain_text(name): MISSING for name in missing} | plain
+    exact = missing | exact
+    indices = np.empty(cells.count, np.int32)
+    bad, row, cell = 0, 0, ""
+    unseen: dict[str, int] = {}
+    for piece in cells.pieces():
+        known = [exact.get(level) for level in piece.levels]
+        levels = zip(piece.levels, known, strict=True)
+        found = np.array([plain.get(plain_text(level), UNSEEN) if at is None else at for level, at in levels], np.int32)
+        here = found[piece.codes]
+        indices[piece.start : piece.start + len(here)] = here
+        if (found < MISSING).any():
+            wrong = np.flatnonzero(here < MISSING)
+            if not bad:
+                first = int(wrong[0])
+                bad, row, cell = int(here[first]), piece.start + first, piece.levels[piece.codes[first]]
+            for code, count in zip(*np.unique(piece.codes[wrong], return_counts=True), strict=True):
+                level = piece.levels[code]
+                unseen[level] = unseen.get(level, 0) + int(count)
+    return _Found(indices, bad, sum(unseen.values()), len(unseen), row, cell)
 
 
 def _category_values(
     cells: Column, feature: CategoryFeature, place: _Place, na_values: Sequence[str]
 ) -> NDArray[np.float64]:
     names = feature.values if feature.aliases is None else feature.aliases
-    found = _Lookup(enumerate(names), na_values).indices(cells)
+    found = _look_up(cells, enumerate(names), na_values)
     if found.bad == UNCLEAR:
-        raise SpecError(f'{place.owner}: "{found.cell}" stands for two values; give each a cell of its own')
+        raise SpecError(f'{place.owner}: "{found.cell}" means two values; give each an alias of its own')
     if found.bad:
         key = "values" if feature.aliases is None else "aliases"
         raise place.error(
             f"{found} not one of the {key} of {place.owner} ({near(found.cell, [str(name) for name in names])}); "
-            "add it to values, state in aliases what the table calls each value, or, if it stands for a value that is "
-            "not known, add it to na_values in [population]"
+            "add it to values, state in aliases what the table calls each value, or, if it means a missing value, "
+            "add it to na_values in [population]"
         )
     return np.where(found.indices == MISSING, np.nan, found.indices.astype(np.float64))
 
@@ -160,12 +150,12 @@ def _number_values(
     parsed = numbers_in(cells, na_values)
     if parsed.bad:
         raise place.error(
-            f"{_rows_that(parsed.row, parsed.bad, shown(parsed.cell))}, which is no number; write numbers like 1234.5, "
-            "add the text to na_values in [population] if it stands for a value that is not known, "
+            f"{_rows_that(parsed.row, parsed.bad, shown(parsed.cell))}, which is not a number; "
+            "write numbers like 1234.5, add the text to na_values in [population] if it means a missing value, "
             f'or make {place.owner} kind = "category"'
         )
     values = parsed.values
-    _refuse(values, np.isinf(values), place, "which is infinite; mend the cells")
+    _refuse(values, np.isinf(values), place, "which is infinite; fix the cells")
     if isinstance(feature, IntegerFeature):
         remedy = 'use kind = "real", or round the column'
         _refuse(values, values > np.floor(values), place, f"but {place.owner} has whole numbers; {remedy}")
@@ -190,13 +180,13 @@ def _refuse(values: NDArray[np.float64], wrong: NDArray[np.bool_], place: _Place
 
 
 def _rows_that(first: int, count: int, cell: str, kinds: int = 1) -> str:
-    """`row 7 holds 3.5 (12 such rows)`: the beginning of a message; `first` counts from 0."""
+    """Return `row 7 holds 3.5 (12 such rows)`: the beginning of a message; `first` counts from 0."""
     different = f" with {kinds:,} different cells" if kinds > 1 else ""
     return f"row {first + 1:,} holds {cell}" + (f" ({count:,} such rows{different})" if count > 1 else "")
 
 
 def _substitute(feature: Feature) -> float | None:
-    """What a missing cell counts as, checked: it must be one of the feature's values."""
+    """Return what a missing cell counts as, checked: it must be one of the feature's values."""
     stated, key = feature.missing, f'feature "{feature.name}".missing'
     if stated is None:
         return None

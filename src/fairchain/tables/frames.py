@@ -1,13 +1,13 @@
 """Columns of frames and plain sequences: pandas and polars series, numpy arrays, lists.
 
-Packages are recognised through `sys.modules`, never imported: whoever hands over a frame has imported its package.
+Packages are recognised through `sys.modules`, never imported: a caller that passes a frame has imported its package.
 True and False are the texts "True" and "False", a category and not a number.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.tables.columns import PART, SEPARATOR, Column, NumberCells, TextCells, number_text
+from fairchain.tables.limits import TableLimits
 
 # Below this doubles hold every whole number.
 MOST_EXACT = 2**53
 BOOLEANS = ("False", "True")
-NESTED = "cells of type {}; a column holds texts or numbers, so convert it or choose another"
+NESTED = "cells of type {}; a column contains texts or numbers, so convert it or choose another"
 
 
 def package_of(value: Any, kind: str) -> str | None:
-    """Which of pandas and polars this is a `kind` of: "DataFrame", "LazyFrame" or "Series"."""
+    """Return which of pandas and polars this is a `kind` of: "DataFrame", "LazyFrame" or "Series"."""
     for name in ("pandas", "polars"):
         # A package that is just being imported, or another one of the same name, may lack the type.
         expected = getattr(sys.modules.get(name), kind, None)
@@ -35,13 +36,13 @@ def package_of(value: Any, kind: str) -> str | None:
     return None
 
 
-def column_of(values: Any, where: str, most_bytes: int) -> Column:
-    """The column that a series, an array or a sequence is; `where` names it in messages."""
+def column_of(values: Any, where: str, limits: TableLimits) -> Column:
+    """Return the column that a series, an array or a sequence is; `where` names it in messages."""
     package = package_of(values, "Series")
     if package == "pandas":
         return _pandas_column(values, where)
     if package == "polars":
-        return _polars_column(values, where, most_bytes)
+        return _polars_column(values, where, limits)
     if isinstance(values, np.ndarray):
         return _array_column(values, where)
     if isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray | memoryview):
@@ -60,46 +61,46 @@ def has_masked(values: Any) -> bool:
 def _array_column(values: NDArray[Any], where: str) -> Column:
     if values.ndim != 1:
         raise DataError(f"{where}: an array of shape {values.shape}; a column has one dimension")
+    kind = values.dtype.kind
     if isinstance(values, np.ma.MaskedArray):
-        values = _unmasked(values)
-    if values.dtype.kind in "iuf":
+        # Masked cells are missing values.
+        if not has_masked(values):
+            values = values.data
+        elif kind in "fM":
+            values = np.asarray(values.filled(np.nan if kind == "f" else np.datetime64("NaT")))
+        else:
+            plain, kind = values.data.astype(object), "O"
+            plain[np.ma.getmaskarray(values)] = None
+            values = plain
+    if kind in "iuf":
         return NumberCells(values)
-    if values.dtype.kind == "b":
+    if kind == "b":
         return _looked_up(BOOLEANS, values.astype(np.intp), where)
-    if values.dtype.kind == "M":
-        return _texts(_cut(np.where(np.isnat(values), "", values.astype(str)).tolist()), where)
-    if values.dtype.kind in "UTO":
+    if kind == "M":
+        return _texts(np.where(np.isnat(values), "", values.astype(str)).tolist(), where)
+    if kind in "UTO":
         return _object_column(values.tolist(), where)
-    raise DataError(f"{where}: an array of type {values.dtype}; a column holds texts or numbers")
-
-
-def _unmasked(values: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
-    """Return a plain array in which masked cells are missing values."""
-    if not has_masked(values):
-        return values.data
-    if values.dtype.kind in "fM":
-        return np.asarray(values.filled(np.nan if values.dtype.kind == "f" else np.datetime64("NaT")))
-    plain = values.data.astype(object)
-    plain[np.ma.getmaskarray(values)] = None
-    return plain
+    raise DataError(f"{where}: an array of type {values.dtype}; a column contains texts or numbers")
 
 
 def _object_column(cells: list[Any], where: str) -> Column:
-    """A column of Python objects: numbers if there is nothing else in it, else texts."""
+    """Return a column of Python objects: numbers if there is nothing else in it, else texts."""
     kinds = set(map(type, cells))
     if kinds <= {str, type(None)}:
-        return _texts(_cut(cells), where)
-    if any(map(_is_missing_kind, kinds)):
-        cells = [None if _is_missing_kind(type(cell)) else cell for cell in cells]
-    values = _numbers(cells)
+        return _texts(cells, where)
+    # The types of pandas.NA, pandas.NaT and numpy.ma.masked, of which these are the only values.
+    missing = {kind for kind in kinds if kind.__name__ in ("NAType", "NaTType", "MaskedConstant")}
+    if missing:
+        cells = [None if type(cell) in missing else cell for cell in cells]
+        kinds -= missing
+    values = _numbers(cells, kinds - {type(None)})
     if values is not None:
         return NumberCells(values)
-    return _texts(_cut([_text(cell, where, row) for row, cell in enumerate(cells, 1)]), where)
+    return _texts([_text(cell, where, row) for row, cell in enumerate(cells, 1)], where)
 
 
-def _numbers(cells: list[Any]) -> NDArray[np.float64] | None:
-    """The cells as doubles; None if some are no numbers, or whole numbers too large to be exact."""
-    kinds = set(map(type, cells)) - {type(None)}
+def _numbers(cells: list[Any], kinds: set[type]) -> NDArray[np.float64] | None:
+    """Return the cells as doubles; None if some are not numbers, or whole numbers too large to be exact."""
     if bool in kinds or not all(issubclass(kind, Real | Decimal) for kind in kinds):
         return None
     try:
@@ -110,36 +111,25 @@ def _numbers(cells: list[Any]) -> NDArray[np.float64] | None:
 
 
 def _is_exact(values: NDArray[np.float64]) -> bool:
-    """Whether whole numbers that were turned into these doubles are still themselves."""
+    """Return whether whole numbers that were turned into these doubles are still themselves."""
     return not bool((np.abs(values) >= MOST_EXACT).any())
 
 
 def _text(cell: Any, where: str, row: int) -> str:
-    if isinstance(cell, str):
-        return str(cell)
     if cell is None:
         return ""
     if isinstance(cell, bool | np.bool_):
         return BOOLEANS[int(cell)]
-    if isinstance(cell, Real | Decimal):
-        return _number_text(cell, where, row)
-    if isinstance(cell, date | time):
+    if isinstance(cell, str | date | time):
         return str(cell)
-    raise DataError(f"{where}: row {row:,} holds {_kind(cell)}; a cell is a text or a number")
-
-
-def _number_text(cell: Any, where: str, row: int) -> str:
+    if not isinstance(cell, Real | Decimal):
+        raise DataError(f"{where}: row {row:,} holds {_kind(cell)}; a cell is a text or a number")
     try:
         return number_text(float(cell) if isinstance(cell, Decimal) else cell)
     except (ValueError, OverflowError):  # some thousand digits, a fraction beyond all doubles, a signalling NaN
         raise DataError(
-            f"{where}: row {row:,} holds {_kind(cell)} that is too long or no number; make it a text or a float"
+            f"{where}: row {row:,} holds {_kind(cell)} that is too long or not a number; make it a text or a float"
         ) from None
-
-
-def _is_missing_kind(kind: type) -> bool:
-    # The types of pandas.NA, pandas.NaT and numpy.ma.masked, of which these are the only values.
-    return kind.__name__ in ("NAType", "NaTType", "MaskedConstant")
 
 
 def _kind(value: Any) -> str:
@@ -147,21 +137,15 @@ def _kind(value: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _cut(cells: Sequence[str | None]) -> Iterator[Sequence[str | None]]:
+def _texts(cells: Sequence[str | None], where: str) -> TextCells:
+    """Return a column of these cells, where None and "" are missing ones."""
+    packed = []
     for start in range(0, len(cells), PART):
-        yield cells[start : start + PART]
-
-
-def _texts(parts: Iterable[Sequence[str | None]], where: str) -> TextCells:
-    """A column of these cells, where None and "" are missing ones."""
-    packed, count = [], 0
-    for part in parts:
-        cells = [cell or "" for cell in part]
-        packed.append(SEPARATOR.join(cells))
-        if packed[-1].count(SEPARATOR) != len(cells) - 1:
-            raise _nul(where, next(row for row, cell in enumerate(cells, count) if SEPARATOR in cell))
-        count += len(cells)
-    return TextCells(tuple(packed), count)
+        part = [cell or "" for cell in cells[start : start + PART]]
+        packed.append(SEPARATOR.join(part))
+        if packed[-1].count(SEPARATOR) != len(part) - 1:
+            raise _nul(where, next(row for row, cell in enumerate(part, start) if SEPARATOR in cell))
+    return TextCells(tuple(packed), len(cells))
 
 
 def _nul(where: str, row: int) -> DataError:
@@ -169,8 +153,8 @@ def _nul(where: str, row: int) -> DataError:
 
 
 def _looked_up(levels: Sequence[str], codes: NDArray[np.intp], where: str) -> TextCells:
-    """The texts that these codes stand for; -1 is a missing cell."""
-    return _texts(_cut(np.array([*levels, ""], object)[codes].tolist()), where)
+    """Return the texts that these codes mean; -1 is a missing cell."""
+    return _texts(np.array([*levels, ""], object)[codes].tolist(), where)
 
 
 def _pandas_column(series: Any, where: str) -> Column:
@@ -178,7 +162,12 @@ def _pandas_column(series: Any, where: str) -> Column:
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return _array_column(series.to_numpy(), where)
     if hasattr(dtype, "categories"):
-        levels = [_level(level) for level in dtype.categories]
+        # A category of pandas may be anything, an interval for example.
+        numbers = [isinstance(level, Real) and not isinstance(level, bool) for level in dtype.categories]
+        levels = [
+            number_text(level) if number else str(level)
+            for level, number in zip(dtype.categories, numbers, strict=True)
+        ]
         return _looked_up(levels, np.asarray(series.cat.codes, np.intp), where)
     kind = getattr(dtype, "kind", "O")
     if kind == "f":
@@ -193,12 +182,7 @@ def _pandas_column(series: Any, where: str) -> Column:
     return _object_column(cells.tolist(), where)
 
 
-def _level(level: Any) -> str:
-    """A category of pandas as text; it may be anything, an interval for example."""
-    return number_text(level) if isinstance(level, Real) and not isinstance(level, bool) else str(level)
-
-
-def _polars_column(series: Any, where: str, most_bytes: int) -> Column:
+def _polars_column(series: Any, where: str, limits: TableLimits) -> Column:
     polars: Any = sys.modules["polars"]
     dtype = series.dtype
     if dtype.is_nested() or dtype in (polars.Object, polars.Binary):
@@ -216,17 +200,9 @@ def _polars_column(series: Any, where: str, most_bytes: int) -> Column:
     except polars.exceptions.PolarsError:
         raise DataError(f"{where}: {NESTED.format(dtype)}") from None
     # In a Parquet file equal cells share their memory; as texts of their own they do not.
-    refuse_large(where, texts.str.len_bytes().cast(polars.UInt64).sum(), most_bytes)
+    limits.check_bytes(where, texts.str.len_bytes().cast(polars.UInt64).sum())
     broken = texts.str.contains(SEPARATOR, literal=True)
     if broken.any():
         raise _nul(where, int(broken.arg_max()))
     parts = (texts.slice(start, PART).str.join(SEPARATOR)[0] for start in range(0, len(texts), PART))
     return TextCells(tuple(parts), len(texts))
-
-
-def refuse_large(where: str, found: int, most: int) -> None:
-    """Refuse cells of too many bytes. Lengths of texts must be summed in 64 bits: in 32, four gigabytes are none."""
-    if found > most:
-        raise DataError(
-            f"{where}: holds more than {most:,} bytes unpacked; raise TableLimits.file_bytes if you trust it"
-        )

@@ -1,24 +1,35 @@
-"""The child process that unpacks a Parquet file with polars and writes its columns to standard output.
+"""Parquet files, unpacked by polars in a child process within limits of memory and time.
 
 A damaged file can make polars abort, run for long or take all memory; here that ends a process of no further use. What
-the file holds is measured before it is unpacked: a kilobyte can stand for any number of equal cells. The answer is a
-JSON header behind its length, then the same for each column with its bytes, so that reading it executes nothing.
+the file contains is measured before it is unpacked: a kilobyte can describe any number of equal cells. The child
+(`main`) writes a JSON header behind its length, then the same for each column with its bytes, so that reading it
+(`read_parquet`) executes nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import astuple
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from fairchain.errors import DataError
 from fairchain.messages import shown
-from fairchain.tables.columns import SEPARATOR, Column, NumberCells
-from fairchain.tables.frames import NESTED, column_of, refuse_large
+from fairchain.system.isolation import new_interpreter
+from fairchain.tables.columns import SEPARATOR, Column, NumberCells, TextCells
+from fairchain.tables.frames import NESTED, column_of
+from fairchain.tables.limits import TableLimits
 
+MAGIC = b"PAR1"
 # Bytes that say how long a header is.
 HEAD = 8
 THREADS = 4
@@ -26,19 +37,105 @@ THREADS = 4
 TOGETHER = 64
 # Bytes of a cell: a number, and what is neither number nor text (a truth value, a date).
 WIDTH, WIDEST = 8, 32
+_CHILD = "from fairchain.tables.parquet import main; main()"
+_LAST_SECONDS = 1.0
 Header = dict[str, Any]
 
 
-def main() -> None:
-    """Answer for the file in sys.argv[1], within the limits that follow it."""
-    path = Path(sys.argv[1])
-    file_bytes, columns, cells, memory_bytes, seconds = map(int, sys.argv[2:])
-    _limit("RLIMIT_CORE", 0)  # a process that is ended here leaves no file with its memory
-    _limit("RLIMIT_AS", memory_bytes)
-    # Whoever started this process ends it in time, unless that one was killed itself.
-    _limit("RLIMIT_CPU", seconds * THREADS)
+def read_parquet(path: Path, limits: TableLimits) -> tuple[int, dict[str, Column | str]]:
+    """Return how many rows a file has, and its columns by name; for a column that is unusable, the message why."""
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise DataError(f"{path}: not a Parquet file; save it as one again, or name it by what it is")
+    if find_spec("polars") is None:
+        raise DataError(
+            f"{path}: reading a Parquet file needs the package polars; install it, or save the table as .csv"
+        )
     try:
-        for header, buffers in answer(path, file_bytes, columns, cells):
+        child = subprocess.Popen(
+            new_interpreter(_CHILD, str(path), *map(str, astuple(limits))),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"POLARS_MAX_THREADS": str(THREADS), **os.environ},
+        )
+    except OSError as error:
+        raise DataError(
+            f"{path}: no process can be started to unpack it ({error}); pass the result of polars.read_parquet"
+        ) from None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        child.kill()
+
+    watchdog = threading.Timer(limits.seconds, end)
+    watchdog.daemon = True
+    watchdog.start()
+    with child:
+        try:
+            assert child.stdout is not None
+            return _read(child.stdout, limits.memory_bytes)
+        except (ValueError, KeyError, TypeError, EOFError, MemoryError):
+            pass
+        finally:
+            watchdog.cancel()
+            # A child that wrote all it has ends by itself; one that is left early is of no further use.
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_LAST_SECONDS)
+            child.kill()
+    if late.is_set():
+        raise DataError(
+            f"{path}: unpacking takes more than {limits.seconds:,} seconds; save it again, or raise TableLimits.seconds"
+        )
+    raise DataError(
+        f"{path}: damaged, or too large for the memory allowed; save it again, or as .csv, "
+        "or raise TableLimits.memory_bytes if you trust the file"
+    )
+
+
+def _read(stream: IO[bytes], most_bytes: int) -> tuple[int, dict[str, Column | str]]:
+    """Read what `main` writes, each part straight into its place; it may be cut short at any byte."""
+
+    def exactly(size: int) -> bytes:
+        read = stream.read(size)
+        if len(read) < size:
+            raise EOFError
+        return read
+
+    def header() -> Header:
+        found: Header = json.loads(exactly(int.from_bytes(exactly(HEAD), "little")))
+        if "error" in found:
+            raise DataError(found["error"])
+        return found
+
+    head = header()
+    found: dict[str, Column | str] = {}
+    for _ in range(head["columns"]):
+        described = header()
+        most_bytes -= sum(described["sizes"])
+        if most_bytes < 0:
+            raise MemoryError
+        parts = [exactly(size) for size in described["sizes"]]
+        if "refused" in described:
+            column: Column | str = str(described["refused"])
+        elif described["kind"] == "text":
+            column = TextCells(tuple(str(part, "utf-8") for part in parts), head["count"])
+        else:
+            column = NumberCells(np.frombuffer(parts[0], described["kind"]))
+        found[described["name"]] = column
+    return head["count"], found
+
+
+def main() -> None:
+    """Answer for the file in sys.argv[1], within the limits that follow it; runs in the child process."""
+    path, limits = Path(sys.argv[1]), TableLimits(*map(int, sys.argv[2:]))
+    _limit("RLIMIT_CORE", 0)  # a process that is ended here leaves no file with its memory
+    _limit("RLIMIT_AS", limits.memory_bytes)
+    # The parent ends this process in time, unless it was killed itself.
+    _limit("RLIMIT_CPU", limits.seconds * THREADS)
+    try:
+        for header, buffers in answer(path, limits):
             _write(header, buffers)
     except DataError as error:
         _write({"error": str(error)}, [])
@@ -46,7 +143,7 @@ def main() -> None:
 
 def _limit(name: str, most: int) -> None:
     # Some systems lack such a limit, or do not permit setting it.
-    with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
+    with suppress(ImportError, AttributeError, ValueError, OSError):
         import resource
 
         resource.setrlimit(getattr(resource, name), (most, most))
@@ -58,7 +155,7 @@ def _write(header: Header, buffers: list[bytes]) -> None:
         sys.stdout.buffer.write(part)
 
 
-def answer(path: Path, file_bytes: int, most_columns: int, most_cells: int) -> Iterator[tuple[Header, list[bytes]]]:
+def answer(path: Path, limits: TableLimits) -> Iterator[tuple[Header, list[bytes]]]:
     """Yield the header of the file, then each column with its bytes."""
     import polars
 
@@ -66,37 +163,25 @@ def answer(path: Path, file_bytes: int, most_columns: int, most_cells: int) -> I
     with path.open("rb") as file:
         try:
             schema = polars.read_parquet_schema(file)
-            if len(schema) > most_columns:
-                raise DataError(f"{path}: {len(schema):,} columns are more than {most_columns:,}; leave some out")
+            limits.check_columns(str(path), len(schema))
             # A cell of a list can unpack to any size.
-            flat = [name for name, dtype in schema.items() if not dtype.is_nested()]
-            count = _count(path, file, len(flat), most_cells)
-            refuse_large(str(path), _unpacked_size(file, {name: schema[name] for name in flat}, count), file_bytes)
+            flat = {name: dtype for name, dtype in schema.items() if not dtype.is_nested()}
+            # The number of rows that the file states; nothing of them is unpacked.
+            file.seek(0)
+            count = int(polars.scan_parquet(file).select(polars.len()).collect().item())
+            limits.check_cells(str(path), count * len(flat))
+            limits.check_bytes(str(path), _unpacked_size(file, flat, count))
             yield {"count": count, "columns": len(schema)}, []
             for start in range(0, len(schema), TOGETHER):
                 names = list(schema)[start : start + TOGETHER]
                 file.seek(0)
-                frame = polars.read_parquet(file, columns=[name for name in names if not schema[name].is_nested()])
+                frame = polars.read_parquet(file, columns=[name for name in names if name in flat])
                 for name in names:
-                    yield _column(path, name, schema[name], frame, file_bytes)
+                    yield _column(path, name, schema[name], frame, limits)
         # A panic of polars is no Exception, so that none is caught by accident; here it means a damaged file.
         except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
             reason = str(error).partition("\n")[0][:100]
-            raise DataError(f"{path}: damaged, or no Parquet file ({shown(reason)}); save it again") from None
-
-
-def _count(path: Path, file: IO[bytes], columns: int, most_cells: int) -> int:
-    """Return how many rows the file states; nothing of them is unpacked."""
-    import polars
-
-    file.seek(0)
-    count = int(polars.scan_parquet(file).select(polars.len()).collect().item())
-    if count * columns > most_cells:
-        raise DataError(
-            f"{path}: more than {most_cells:,} cells; leave out columns that no feature needs, "
-            "or raise TableLimits.cells if there is memory for them"
-        )
-    return count
+            raise DataError(f"{path}: damaged, or not a Parquet file ({shown(reason)}); save it again") from None
 
 
 def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
@@ -119,13 +204,13 @@ def _unpacked_size(file: IO[bytes], schema: dict[str, Any], count: int) -> int:
     return size
 
 
-def _column(path: Path, name: str, dtype: Any, frame: Any, most_bytes: int) -> tuple[Header, list[bytes]]:
+def _column(path: Path, name: str, dtype: Any, frame: Any, limits: TableLimits) -> tuple[Header, list[bytes]]:
     """Return what a column is, "text" or a type of numpy, and its bytes; or why it cannot be used."""
     where = f"{path}: column {shown(name)}"
     try:
         if dtype.is_nested():
             raise DataError(f"{where}: {NESTED.format(dtype)}")
-        column: Column = column_of(frame.get_column(name), where, most_bytes)
+        column: Column = column_of(frame.get_column(name), where, limits)
     except DataError as error:
         return {"name": name, "refused": str(error)}, []
     if isinstance(column, NumberCells):

@@ -1,13 +1,13 @@
-"""One way in for every kind of table: a file, a pandas or polars frame, or a mapping of columns.
+"""Read every kind of table: a file, a pandas or polars frame, or a mapping of columns.
 
-Nothing is interpreted here: which cells are missing, and which are numbers, depends on who asks. A table is untrusted
-input: files are read within limits, and nothing in them is executed.
+Nothing is interpreted here: which cells are missing, and which are numbers, depends on the feature. A table is
+untrusted input: files are read within limits, and nothing in them is executed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,35 +21,11 @@ from fairchain.spec.schema import NA_VALUES
 from fairchain.tables.columns import Column, NumberCells, numbers_in, parse_number
 from fairchain.tables.delimited import read_delimited
 from fairchain.tables.frames import column_of, package_of
-from fairchain.tables.parquet_process import read_parquet
+from fairchain.tables.limits import TableLimits
+from fairchain.tables.parquet import read_parquet
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 READ = "a .csv, .tsv, .csv.gz or .parquet file, a pandas or polars frame, or a mapping of names to columns"
-
-
-@dataclass(frozen=True)
-class TableLimits:
-    """How much a table may ask for.
-
-    Parameters
-    ----------
-    file_bytes
-        Of the file, and again of what it holds unpacked.
-    columns
-        How many there may be.
-    cells
-        Rows times columns.
-    memory_bytes
-        That unpacking a Parquet file may take, on systems that can limit it.
-    seconds
-        That unpacking a Parquet file may take.
-    """
-
-    file_bytes: int = 2_000_000_000
-    columns: int = 10_000
-    cells: int = 500_000_000
-    memory_bytes: int = 8 * 2**30
-    seconds: int = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +41,7 @@ class RawTable:
     count
         How many rows there are.
     load
-        Gives a column by name. Columns of a frame are converted when they are asked for, and only these.
+        Returns a column by name. Columns of a frame are converted when they are used, and only these.
     """
 
     source: str
@@ -74,16 +50,16 @@ class RawTable:
     load: Callable[[str], Column] = field(repr=False)
 
     def cells(self, name: str, remedy: str = "") -> Column:
-        """A column in the form it is kept in; `remedy` says what to do if there is none of this name."""
+        """Return a column in the form it is kept in; `remedy` says what to do if there is none of this name."""
         if name not in self.names:
             advice = f"; {remedy}" if remedy else ""
             if any(parse_number(other) is not None for other in self.names):
-                advice += "; if the first row holds a person, write one above it that names the columns"
+                advice += "; if the first row contains data, write one above it that names the columns"
             raise DataError(f"{self.source}: there is no column {shown(name)} ({near(name, self.names)}){advice}")
         return self.load(name)
 
     def column(self, name: str) -> NDArray[Any]:
-        """What a column holds: float64 with NaN for a missing cell, or an object array of str, and None if missing.
+        """Return a column: float64 with NaN for a missing cell, or an object array of str, and None if missing.
 
         Columns of files with text (CSV, TSV) are always texts; True and False in a frame are "True" and "False".
         """
@@ -91,7 +67,7 @@ class RawTable:
         return cells.values.astype(np.float64) if isinstance(cells, NumberCells) else self.texts(name)
 
     def texts(self, name: str) -> NDArray[np.object_]:
-        """A column as texts without the blanks around them, whole numbers without a fraction; None is missing."""
+        """Return a column as texts without the blanks around them, whole numbers without fraction; None is missing."""
         cells = self.cells(name)
         texts = np.empty(cells.count, object)
         for piece in cells.pieces():
@@ -100,12 +76,12 @@ class RawTable:
         return texts
 
     def numeric(self, name: str, na_values: Sequence[str] = NA_VALUES) -> NDArray[np.float64] | None:
-        """A column as numbers, NaN for a missing cell or one in `na_values`; None if some other cell is no number."""
+        """Return a column as numbers, NaN where missing or in `na_values`; None if another cell is not a number."""
         parsed = numbers_in(self.cells(name), na_values)
         return None if parsed.bad else parsed.values
 
     def counts(self, name: str) -> dict[str, int]:
-        """How many rows hold each text of a column, in the order they come; missing cells are left out."""
+        """Return how many rows have each text of a column, in order of appearance; missing cells are left out."""
         counts: dict[str, int] = {}
         for piece in self.cells(name).pieces():
             for level, count in zip(piece.levels, np.bincount(piece.codes), strict=True):
@@ -146,73 +122,59 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
         return _read_file(Path(source), limits)
     package = package_of(source, "DataFrame")
     if package == "pandas":
-        series: Any = [partial(_nth, source, place) for place in range(source.shape[1])]
-        return _from_series("the pandas frame", [str(name) for name in source.columns], len(source), series, limits)
+        series = [partial(source.iloc.__getitem__, (slice(None), place)) for place in range(source.shape[1])]
+        return _from_series("the pandas frame", source.columns, len(source), series, limits)
     if package == "polars":
         series = [partial(source.get_column, name) for name in source.columns]
         return _from_series("the polars frame", source.columns, source.height, series, limits)
     if package_of(source, "LazyFrame"):
-        raise DataError("the polars frame: it is lazy; hand over what collect() gives")
-    if isinstance(source, Mapping):
-        return _from_mapping(source, limits)
-    raise DataError(f"a table of type {type(source).__name__} cannot be read; give {READ}")
-
-
-def _nth(frame: Any, place: int) -> Any:
-    return frame.iloc[:, place]
-
-
-def _from_mapping(source: Mapping[Any, Any], limits: TableLimits) -> RawTable:
-    names, counts = [str(name) for name in source], []
-    for name, values in zip(names, source.values(), strict=True):
+        raise DataError("the polars frame: it is lazy; pass the result of collect()")
+    if not isinstance(source, Mapping):
+        raise DataError(f"a table of type {type(source).__name__} cannot be read; give {READ}")
+    counts = {}
+    for name, values in source.items():
         try:
-            counts.append(len(values))
+            counts[name] = len(values)
         except TypeError:  # also of an array without dimensions
-            raise DataError(f"the table: column {shown(name)} is not a list, array or series; make it one") from None
-    if len(set(counts)) > 1:
-        short, long = min(counts), max(counts)
+            raise DataError(
+                f"the table: column {shown(str(name))} is not a list, array or series; make it one"
+            ) from None
+    short, long = min(counts, key=counts.__getitem__, default=None), max(counts, key=counts.__getitem__, default=None)
+    if counts and counts[short] < counts[long]:
         raise DataError(
-            f"the table: column {shown(names[counts.index(short)])} has {short:,} rows and column "
-            f"{shown(names[counts.index(long)])} {long:,}; all columns must be equally long"
+            f"the table: column {shown(str(short))} has {counts[short]:,} rows and column {shown(str(long))} "
+            f"{counts[long]:,}; all columns must be equally long"
         )
     series = [partial(source.__getitem__, name) for name in source]
-    return _from_series("the table", names, counts[0] if counts else 0, series, limits)
+    return _from_series("the table", list(source), counts[short] if counts else 0, series, limits)
 
 
 def _from_series(
-    source: str, names: Sequence[str], count: int, series: Sequence[Callable[[], Any]], limits: TableLimits
+    source: str, names: Iterable[Any], count: int, series: Sequence[Callable[[], Any]], limits: TableLimits
 ) -> RawTable:
-    """A table of columns that are converted when somebody asks for them."""
+    """Return a table whose columns are converted when they are used."""
 
     def column(name: str, get: Callable[[], Any]) -> Column:
-        return column_of(get(), f"{source}: column {shown(name)}", limits.file_bytes)
+        return column_of(get(), f"{source}: column {shown(name)}", limits)
 
-    loaders = [partial(column, name.strip(), get) for name, get in zip(names, series, strict=True)]
-    return _table(source, names, count, loaders, limits)
+    texts = [str(name) for name in names]
+    loaders = [partial(column, name.strip(), get) for name, get in zip(texts, series, strict=True)]
+    return _table(source, texts, count, loaders, limits)
 
 
 def _table(
     source: str, names: Sequence[str], count: int, loaders: Sequence[Callable[[], Column]], limits: TableLimits
 ) -> RawTable:
     stripped = tuple(name.strip() for name in names)
-    _check_size(source, len(stripped), count, limits)
+    if not stripped or not count:
+        raise DataError(f"{source}: no {'rows' if stripped else 'columns'}; a table needs at least one row")
+    limits.check_columns(source, len(stripped))
+    limits.check_cells(source, len(stripped) * count)
     double = doubled(stripped)
     if double is not None:
         raise DataError(f"{source}: two columns are called {shown(double)}; give each a name of its own")
     by_name = dict(zip(stripped, loaders, strict=True))
     return RawTable(source, stripped, count, lambda name: by_name[name]())
-
-
-def _check_size(source: str, columns: int, count: int, limits: TableLimits) -> None:
-    if not columns or not count:
-        raise DataError(f"{source}: no {'rows' if columns else 'columns'}; a table needs at least one person")
-    if columns > limits.columns:
-        raise DataError(f"{source}: {columns:,} columns are more than {limits.columns:,}; leave out those not needed")
-    if columns * count > limits.cells:
-        raise DataError(
-            f"{source}: more than {limits.cells:,} cells; leave out columns that no feature needs, "
-            "or raise TableLimits.cells if there is memory for them"
-        )
 
 
 def _read_file(path: Path, limits: TableLimits) -> RawTable:
@@ -221,29 +183,27 @@ def _read_file(path: Path, limits: TableLimits) -> RawTable:
     suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
     if suffix not in (*DELIMITED, ".parquet"):
         raise DataError(f'{path}: files that end in "{suffix}" are not read; give {READ}')
+    found: Mapping[str, Column | str]
     try:
         if path.exists() and not path.is_file():
             raise DataError(f"{path}: not a plain file; give {READ}")
-        if path.stat().st_size > limits.file_bytes:
-            raise DataError(
-                f"{path}: larger than {limits.file_bytes:,} bytes; raise TableLimits.file_bytes if you trust the file"
-            )
+        limits.check_bytes(str(path), path.stat().st_size, "")
         if suffix == ".parquet":
-            count, found = read_parquet(path, *astuple(limits))
+            count, found = read_parquet(path, limits)
         else:
-            texts = read_delimited(path, limits.file_bytes, limits.columns, limits.cells)
-            count, found = next(iter(texts.values())).count, {**texts}
+            found = texts = read_delimited(path, limits)
+            count = next(iter(texts.values())).count
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; give {READ}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}); give {READ}") from None
     except ValueError as error:
         raise DataError(f"{path}: cannot be read ({error}); give {READ}") from None
-    return _table(str(path), list(found), count, [partial(_given, column) for column in found.values()], limits)
 
+    def given(column: Column | str) -> Column:
+        """Return a column that was read; a text says why it cannot be used."""
+        if isinstance(column, str):
+            raise DataError(column)
+        return column
 
-def _given(column: Column | str) -> Column:
-    """A column that was read; a text says why it cannot be used."""
-    if isinstance(column, str):
-        raise DataError(column)
-    return column
+    return _table(str(path), list(found), count, [partial(given, column) for column in found.values()], limits)

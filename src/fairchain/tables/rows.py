@@ -1,4 +1,4 @@
-"""The people of a spec, found in the rows of a table."""
+"""The rows of a table, encoded as the features of a spec."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairchain.tables.read import RawTable
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Everybody in a table, as the features of a spec; all arrays are read-only.
+    """Rows of a table, encoded as the features of a spec; all arrays are read-only.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TableRows:
     source
         What the table is called in messages.
     sha256
-        Of everything above that decides a verdict, equal for equal people whatever file or frame they came from:
+        Of everything above that decides a verdict, equal for equal rows whatever file or frame they came from:
         the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
         each that says whether there are truth and recorded, then values row by row as 64-bit floats (zero without a
         sign), truth and recorded as signed 16-bit integers; all little-endian.
@@ -52,7 +52,7 @@ class TableRows:
 
 
 def encode_rows(table: RawTable, spec: Spec) -> TableRows:
-    """Find the people that a spec asks about in a table.
+    """Encode the rows of a table as the features of a spec.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ def encode_rows(table: RawTable, spec: Spec) -> TableRows:
         A column that is not there, a cell that no feature knows, a number out of range, a missing value: one
         message with the column, the first row and the remedy.
     SpecError
-        If the spec's own keys about the table cannot be meant.
+        If the spec's own keys about the table are invalid.
     """
     population = spec.population
     if not isinstance(population, Table | Marginals):
-        raise SpecError('population.kind: rows of a table are given, but not asked for; write kind = "table"')
+        raise SpecError('population.kind: a table is given, but the population is another one; write kind = "table"')
     stated = population.frequencies if isinstance(population, Marginals) else {}
     gone = np.zeros(table.count, bool)
 
@@ -87,11 +87,33 @@ def encode_rows(table: RawTable, spec: Spec) -> TableRows:
             raise missing_cells(table, feature.column or feature.name, missing, feature)
         gone |= missing
     truth, recorded = (_labels(table, spec, key, gone) for key in ("label", "prediction"))
-    return _kept(table, values, truth, recorded, gone)
+    dropped = int(gone.sum())
+    if dropped == table.count:
+        raise DataError(
+            f"{table.source}: every one of {many(table.count, 'row')} lacks a value that is used; "
+            "state missing = ... in the features they lack, or fix the table"
+        )
+    kept = np.flatnonzero(~gone)
+    if dropped:
+        values = values[kept]
+        truth = None if truth is None else truth[kept]
+        recorded = None if recorded is None else recorded[kept]
+    values += 0.0  # -0.0 is the same value as 0.0, and must have the same hash
+    digest = hashlib.sha256(b"fairchain people 1")
+    digest.update(struct.pack("<QQ??", *values.shape, truth is not None, recorded is not None))
+    digest.update(values.astype("<f8", copy=False).data)
+    for labels in (truth, recorded):
+        if labels is not None:
+            digest.update(labels.astype("<i2", copy=False).data)
+    numbers = kept + 1
+    for array in (values, truth, recorded, numbers):
+        if array is not None:
+            array.flags.writeable = False
+    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest.hexdigest())
 
 
 def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> NDArray[np.int16] | None:
-    """The labels in the column that the spec names under this key; rows without one are added to `gone`."""
+    """Return the labels in the column that the spec names under this key; rows without one are added to `gone`."""
     population = spec.population
     name = getattr(population, key) if isinstance(population, Table) else None
     if name is None or not isinstance(population, Table):
@@ -102,40 +124,3 @@ def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> N
         raise missing_cells(table, name, missing, None)
     gone |= missing
     return labels
-
-
-def _kept(
-    table: RawTable,
-    values: NDArray[np.float64],
-    truth: NDArray[np.int16] | None,
-    recorded: NDArray[np.int16] | None,
-    gone: NDArray[np.bool_],
-) -> TableRows:
-    dropped = int(gone.sum())
-    if dropped == table.count:
-        raise DataError(
-            f"{table.source}: every one of {many(table.count, 'row')} lacks a value that is used; "
-            "state missing = ... in the features they lack, or mend the table"
-        )
-    kept = np.flatnonzero(~gone)
-    if dropped:
-        values = values[kept]
-        truth = None if truth is None else truth[kept]
-        recorded = None if recorded is None else recorded[kept]
-    values += 0.0  # -0.0 is the same person as 0.0, and must have the same hash
-    digest = _sha256(values, truth, recorded)
-    numbers = kept + 1
-    for array in (values, truth, recorded, numbers):
-        if array is not None:
-            array.flags.writeable = False
-    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest)
-
-
-def _sha256(values: NDArray[np.float64], truth: NDArray[np.int16] | None, recorded: NDArray[np.int16] | None) -> str:
-    digest = hashlib.sha256(b"fairchain people 1")
-    digest.update(struct.pack("<QQ??", *values.shape, truth is not None, recorded is not None))
-    digest.update(values.astype("<f8", copy=False).data)
-    for labels in (truth, recorded):
-        if labels is not None:
-            digest.update(labels.astype("<i2", copy=False).data)
-    return digest.hexdigest()

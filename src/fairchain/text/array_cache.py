@@ -24,12 +24,12 @@ DIGEST = 32
 
 
 def key_of(*parts: Any) -> str:
-    """A name that follows from everything that an answer depends on."""
+    """Return a name that follows from everything that an answer depends on."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def kept(folder: Path, key: str) -> dict[str, NDArray[Any]] | None:
-    """What was kept under a key, if it is whole."""
+    """Return what was kept under a key, if it is whole."""
     try:
         content = memoryview((folder / f"{key}.npz").read_bytes())
         if hashlib.sha256(content[DIGEST:]).digest() != bytes(content[:DIGEST]):

@@ -11,8 +11,8 @@ import hashlib
 import json
 import math
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from fairchain.messages import near, shown
 from fairchain.spec import Texts
 from fairchain.text.array_cache import keep, kept, key_of
 from fairchain.text.lexicon import Ids, Lexicon
-from fairchain.text.lines import Digest, digest_of, limited_lines
+from fairchain.text.lines import digest_of, limited_lines, stamps_of
 from fairchain.text.tokenizer import tokenise
 
 # What a corpus may ask for: bytes of the file and of one text, texts, and words that are kept of all of them.
@@ -71,7 +71,7 @@ class Corpus:
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """All texts, by rank and then by length: those that stand near each other are alike."""
+        """All texts, by rank and then by length: neighbours are alike."""
         found: NDArray[np.intp] = np.lexsort((self.lengths, self.ranks))
         return found
 
@@ -83,56 +83,43 @@ class Corpus:
 
 
 def read_corpus(population: Texts, lexicon: Lexicon, length: int) -> Corpus:
-    """The corpus that a population names, cut to what a network reads; the last one is kept in memory.
+    """Return the corpus that a population names, cut to what a network reads; the last one is kept in memory.
 
     Raises
     ------
     DataError
-        If the file cannot be read, is too large or holds no text with a known word.
+        If the file cannot be read, is too large or has no text with a known word.
     """
-    path, column, pair_by = located(population)
-    stamp = None
-    with suppress(OSError, ValueError):
-        found = path.stat()
-        stamp = found.st_mtime_ns, found.st_size
-    wanted = _Wanted(path, column, pair_by, length, stamp)
-    # What the cache holds anyway may stand there in another form too; a user's own texts may not.
-    return _read(wanted, lexicon) if population.dataset is None else _read_kept(wanted, lexicon)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What decides, with the words, which corpus it is; a file that was written again is another one."""
-
-    path: Path
-    column: str | None
-    pair_by: str | None
-    length: int
-    stamp: tuple[int, int] | None
-
-
-def located(population: Texts) -> tuple[Path, str | None, str | None]:
-    """The file of a corpus, the column that holds the texts, and the one in which the texts of a round are alike."""
     if population.dataset is not None:
         from fairchain.datasets import here
 
-        return here(population.dataset)[0], population.column or "comment", population.pair_by or "toxic"
+        path = here(population.dataset)[0]
+        column, pair_by = population.column or "comment", population.pair_by or "toxic"
+        return _loaded(path, column, pair_by, length, lexicon, stamps_of(path), known=True)
+    path = Path(str(population.path))
     # One text as every group needs no other like it.
-    pair_by = population.pair_by if population.reading == "observed" else None
-    return Path(str(population.path)), population.column, pair_by
+    paired = population.pair_by if population.reading == "observed" else None
+    return _loaded(path, population.column, paired, length, lexicon, stamps_of(path), known=False)
 
 
 @lru_cache(maxsize=1)
-def _read_kept(wanted: _Wanted, lexicon: Lexicon) -> Corpus:
-    """A corpus of a data set, whose words are kept in the cache once they have been looked up."""
+def _loaded(
+    path: Path, column: str | None, pair_by: str | None, length: int, lexicon: Lexicon, _stamps: object, *, known: bool
+) -> Corpus:
+    """Read a corpus; the words of a `known` data set are kept in the user's cache once they have been looked up.
+
+    A user's own texts are not copied there.
+    """
+    if not known:
+        return _read(path, column, pair_by, length, lexicon)
     from fairchain.datasets import cache_dir
 
-    sha256, folder = digest_of(wanted.path), cache_dir() / "corpora"
-    key = key_of(VERSION, sha256, wanted.column, wanted.pair_by, wanted.length, lexicon.sha256, lexicon.unknown)
+    sha256, folder = digest_of(path), cache_dir() / "corpora"
+    key = key_of(VERSION, sha256, column, pair_by, length, lexicon.sha256, lexicon.unknown)
     arrays = kept(folder, key) or {}
-    if arrays.keys() == {"ids", "total", "ranks"} and _usable(**arrays, length=wanted.length, words=len(lexicon)):
-        return Corpus(arrays["ids"], str(wanted.path), sha256, int(arrays["total"]), arrays["ranks"])
-    found = _read(wanted, lexicon)
+    if arrays.keys() == {"ids", "total", "ranks"} and _usable(**arrays, length=length, words=len(lexicon)):
+        return Corpus(arrays["ids"], str(path), sha256, int(arrays["total"]), arrays["ranks"])
+    found = _read(path, column, pair_by, length, lexicon)
     if found.sha256 == sha256:
         keep(folder, key, ids=found.ids, total=np.array(found.total), ranks=found.ranks)
     return found
@@ -144,19 +131,17 @@ def _usable(ids: NDArray[Any], total: NDArray[Any], ranks: NDArray[Any], length:
     return fits and bool(ids.min() >= 0 and ids.max() <= words)
 
 
-@lru_cache(maxsize=1)
-def _read(wanted: _Wanted, lexicon: Lexicon) -> Corpus:
-    path, length = wanted.path, wanted.length
+def _read(path: Path, column: str | None, pair_by: str | None, length: int, lexicon: Lexicon) -> Corpus:
     numbers, unknown = lexicon.numbers, lexicon.unknown
     digest = hashlib.sha256()
     words, ends, marks = array("i"), array("q"), array("i")
     seen: dict[str, int] = {}
     total = 0
-    for text, mark in texts_in(path, wanted.column, wanted.pair_by, digest):
+    for text, mark in texts_in(path, column, pair_by, digest.update):
         total += 1
         if len(mark) > LONGEST_MARK:
             raise DataError(
-                f"{path}: {shown(str(wanted.pair_by))} has a cell of more than {LONGEST_MARK} characters; pair_by "
+                f"{path}: {shown(str(pair_by))} has a cell of more than {LONGEST_MARK} characters; pair_by "
                 "names a column of labels or numbers"
             )
         found = _known(text, numbers, unknown, length)
@@ -181,7 +166,7 @@ def _read(wanted: _Wanted, lexicon: Lexicon) -> Corpus:
 
 
 def _ranks(cells: list[str]) -> Ids:
-    """The rank of each of these different cells: as numbers if they all are, otherwise as they are written."""
+    """Return the rank of each of these different cells: as numbers if they all are, otherwise as they are written."""
     values: list[Any] = cells
     with suppress(ValueError):
         numbers = [float(cell) if cell.strip() else -math.inf for cell in cells]
@@ -191,7 +176,7 @@ def _ranks(cells: list[str]) -> Ids:
 
 
 def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> list[int]:
-    """The numbers of the first known words of a text."""
+    """Return the numbers of the first known words of a text."""
     start = text
     if len(text) > LETTERS_PER_WORD * length:
         # A blank separates words whatever surrounds it, so what stands before it can be cut by itself.
@@ -202,10 +187,12 @@ def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> lis
     return found[:length]
 
 
-def texts_in(path: Path, column: str | None, pair_by: str | None, digest: Digest) -> Iterator[tuple[str, str]]:
-    """The texts of a file with their cells in `pair_by`, one after another; the digest takes its bytes on the way."""
+def texts_in(
+    path: Path, column: str | None, pair_by: str | None, update: Callable[[bytes], object]
+) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a file with their cells in `pair_by`; `update` gets the bytes of the file on the way."""
     suffix = path.suffix.lower()
-    lines = (line.decode(errors="replace") for line in limited_lines(path, LONGEST_TEXT, MOST_BYTES, digest))
+    lines = (line.decode(errors="replace") for line in limited_lines(path, LONGEST_TEXT, MOST_BYTES, update))
     if suffix == ".txt":
         if column is not None:
             raise DataError(f"{path}: a .txt file has a text on each line and no column {shown(column)}; remove column")
@@ -226,7 +213,9 @@ def _from_json(path: Path, column: str | None, pair_by: str | None, lines: Itera
         try:
             found: Any = json.loads(line)
         except (ValueError, RecursionError):
-            raise DataError(f"{path}, line {number:,}: no JSON; write one text or one object on each line") from None
+            raise DataError(
+                f"{path}, line {number:,}: not valid JSON; write a text or an object on each line"
+            ) from None
         mark: Any = None
         if isinstance(found, dict):
             if column is None:
@@ -239,7 +228,7 @@ def _from_json(path: Path, column: str | None, pair_by: str | None, lines: Itera
         elif pair_by is not None:
             raise DataError(f"{path}, line {number:,}: is a bare text, with no key {shown(pair_by)}; remove pair_by")
         if found is not None and not isinstance(found, str):
-            raise DataError(f"{path}, line {number:,}: the text is no string; put quotes around it")
+            raise DataError(f"{path}, line {number:,}: the text is not a string; put quotes around it")
         if pair_by is not None and isinstance(mark, list | dict):
             raise DataError(f"{path}, line {number:,}: {shown(pair_by)} is neither a number nor a word; remove pair_by")
         yield found or "", "" if mark is None else str(mark)
@@ -250,8 +239,11 @@ def _from_table(
 ) -> Iterator[tuple[str, str]]:
     # In tab-separated texts a quote is just a character.
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
-    with _long_cells():
-        rows = _rows(path, csv.reader((f"{line}\n" for line in lines), **dialect))
+    # The standard library's limit on cells is a setting for the whole process, and shorter than texts are.
+    before = csv.field_size_limit(LONGEST_TEXT)
+    reader = csv.reader((f"{line}\n" for line in lines), **dialect)
+    try:
+        rows = (row for row in reader if row)
         header = [name.strip() for name in next(rows, [])]
         if not header:
             return
@@ -266,23 +258,10 @@ def _from_table(
             if len(row) != len(header):
                 raise DataError(
                     f"{path}, row {number:,}: has {len(row)} cells and the header {len(header)}; put quotes around "
-                    "cells that hold a separator"
+                    "cells that contain a separator"
                 )
             yield row[place], "" if beside is None else row[beside]
-
-
-def _rows(path: Path, reader: Any) -> Iterator[list[str]]:
-    try:
-        yield from (row for row in reader if row)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num:,}: {error}; double the quotes inside a cell") from None
-
-
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """The standard library's limit on cells is a setting for the whole process, and shorter than texts are."""
-    before = csv.field_size_limit(LONGEST_TEXT)
-    try:
-        yield
     finally:
         csv.field_size_limit(before)

@@ -15,6 +15,7 @@ from fairchain.errors import DataError
 from fairchain.messages import suggest
 from fairchain.spec import TextFeature
 from fairchain.spec.files import is_file
+from fairchain.text.lines import stamps_of
 
 Ids = NDArray[np.int32]
 Vectors = NDArray[np.float32]
@@ -27,7 +28,7 @@ class Lexicon:
     Parameters
     ----------
     words
-        In the order of the file. Of a word that stands twice the first counts; an empty one is never met.
+        In the order of the file. Of a word that occurs twice the first counts; an empty one is never met.
     table
         (words + 1, width) float32: row i is the vector of word number i, and row 0 is zero; None where the network
         takes numbers of words.
@@ -36,7 +37,7 @@ class Lexicon:
     name
         The file or data set, for messages.
     unknown
-        The number that stands for every word that is not in the list; 0 to leave such words out.
+        The number of every word that is not in the list; 0 to leave such words out.
     """
 
     words: tuple[str, ...] = field(repr=False)
@@ -60,100 +61,75 @@ class Lexicon:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each word."""
-        # Backwards, so that of a word that stands twice the first stays.
+        """Number of each word."""
+        # Backwards, so that of a word that occurs twice the first stays.
         return dict(zip(reversed(self.words), range(len(self.words), 0, -1), strict=True))
 
     def ids(self, tokens: Iterable[str]) -> Ids:
-        """The numbers of these words; those that are not known are left out, or become `unknown`."""
+        """Return the numbers of these words; those that are not known are left out, or become `unknown`."""
         numbers, unknown = self.numbers, self.unknown
         found = [numbers.get(token, unknown) for token in tokens]
         return np.array(found if unknown else [number for number in found if number], np.int32)
 
     def word(self, number: int) -> str:
-        """The word with this number, from 1."""
+        """Return the word with this number, from 1."""
         if not 1 <= number <= len(self.words):
             raise ValueError(f"there is no word number {number}")
         return self.words[number - 1]
 
     def text(self, ids: Iterable[int]) -> str:
-        """A row of numbers as words; padding is left out."""
+        """Return a row of numbers as words; padding is left out."""
         return " ".join(self.word(int(number)) for number in ids if number)
 
 
 def lexicon_of(feature: TextFeature) -> Lexicon:
-    """The words, and their vectors, that a text feature names.
+    """Return the words, and their vectors, that a text feature names.
 
-    The last few are kept, since the population, the network and its checks ask for the same one.
+    The last few are kept, since the population, the network and its checks use the same one.
 
     Raises
     ------
     DataError
         If the file cannot be read, or the data set is not in the cache.
     """
-    return _loaded(_Wanted.of(feature))
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What decides which lexicon it is; a file that was written again is another one."""
-
-    feature: str
-    vectors: str | None
-    vocabulary: str | None
-    unknown: str
-    stamps: tuple[tuple[Path, int, int], ...]
-
-    @classmethod
-    def of(cls, feature: TextFeature) -> _Wanted:
-        stamps: list[tuple[Path, int, int]] = []
-        # What is wrong with a file, or a name, is said when it is read.
-        with suppress(OSError, ValueError, DataError):
-            for path in _files_of(feature):
-                found = path.stat()
-                stamps.append((path, found.st_mtime_ns, found.st_size))
-        return cls(feature.name, feature.vectors, feature.vocabulary, feature.unknown, tuple(stamps))
-
-
-def _files_of(feature: TextFeature) -> list[Path]:
-    name = feature.vocabulary or feature.vectors or ""
-    if feature.vocabulary is None and not is_file(name):
+    files: list[Path] = []
+    if feature.vocabulary is None and not is_file(feature.vectors):
         from fairchain.datasets import here
 
-        return here(name)
-    path = Path(name)
-    # The words of a matrix stand in a file of their own.
-    return [path, path.with_suffix(".txt")] if path.suffix.lower() == ".npy" else [path]
+        # What is wrong with a name is said when it is read.
+        with suppress(DataError):
+            files = here(str(feature.vectors))
+    else:
+        path = Path(feature.vocabulary or str(feature.vectors))
+        # The words of a matrix are in a file of their own.
+        files = [path, path.with_suffix(".txt")] if path.suffix.lower() == ".npy" else [path]
+    return _loaded(feature, stamps_of(*files))
 
 
 @lru_cache(maxsize=2)
-def _loaded(wanted: _Wanted) -> Lexicon:
-    words, table, sha256 = _read(wanted)
-    source = wanted.vocabulary or str(wanted.vectors)
+def _loaded(feature: TextFeature, _stamps: object) -> Lexicon:
+    from fairchain.text.vectors import DATASETS, dataset_vectors, read_vectors, read_vocabulary
+
+    source = feature.vocabulary or str(feature.vectors)
+    if feature.vocabulary is not None:
+        words, table, sha256 = read_vocabulary(source)
+    elif is_file(source):
+        words, table, sha256 = read_vectors(source)
+    elif source in DATASETS:
+        words, table, sha256 = dataset_vectors(source)
+    else:
+        raise DataError(
+            f'feature "{feature.name}".vectors: there are no vectors "{source}" ({suggest(source, DATASETS)}); a file '
+            "is named with its suffix"
+        )
     if table is not None and not np.isfinite(table).all():
         raise DataError(f"{source}: some numbers are not finite; repair the file")
     lexicon = Lexicon(words, table, sha256, source)
-    if wanted.unknown == "skip":
+    if feature.unknown == "skip":
         return lexicon
-    if wanted.unknown not in lexicon.numbers:
+    if feature.unknown not in lexicon.numbers:
         raise DataError(
-            f'feature "{wanted.feature}".unknown: {source} has no word "{wanted.unknown}" to stand for unknown ones; '
+            f'feature "{feature.name}".unknown: {source} has no word "{feature.unknown}" to replace unknown ones; '
             'name one that it has, or write unknown = "skip"'
         )
-    return replace(lexicon, unknown=lexicon.numbers[wanted.unknown])
-
-
-def _read(wanted: _Wanted) -> tuple[tuple[str, ...], Vectors | None, str]:
-    from fairchain.text.vectors import DATASETS, dataset_vectors, read_vectors, read_vocabulary
-
-    if wanted.vocabulary is not None:
-        return read_vocabulary(wanted.vocabulary)
-    vectors = str(wanted.vectors)
-    if is_file(vectors):
-        return read_vectors(vectors)
-    if vectors in DATASETS:
-        return dataset_vectors(vectors)
-    raise DataError(
-        f'feature "{wanted.feature}".vectors: there are no vectors "{vectors}" ({suggest(vectors, DATASETS)}); a file '
-        "is named with its suffix"
-    )
+    return replace(lexicon, unknown=lexicon.numbers[feature.unknown])

@@ -1,7 +1,7 @@
 """Some words of many texts replaced by synonyms at once, from random words alone.
 
 For each replacement a place is drawn, all alike, among the words of the text that have synonyms, and then one of the
-synonyms of the word that stood there at first. A place that is drawn twice is replaced once: so a text has at most as
+synonyms of the word that was there at first. A place that is drawn twice is replaced once: so a text has at most as
 many replacements as are drawn.
 """
 
@@ -38,7 +38,7 @@ class Replacing:
     ids
         The corpus, (texts, words).
     synonyms
-        What can stand for a word.
+        What can replace a word.
     most
         How many words of a text are replaced, at most.
     """
@@ -49,11 +49,12 @@ class Replacing:
 
     @cached_property
     def _found(self) -> _Found:
-        return _Found.none_yet(self.ids)
+        places = np.zeros(self.ids.shape, np.uint8 if self.ids.shape[1] <= 256 else np.uint16)
+        return _Found(places, np.full(len(self.ids), -1, np.int32), threading.Lock())
 
     @property
     def sha256(self) -> str:
-        """Of what can stand for what."""
+        """Of what can replace what."""
         return self.synonyms.sha256
 
     def apply(self, texts: NDArray[np.intp], drawn: Ids, words: NDArray[np.uint32]) -> None:
@@ -64,7 +65,7 @@ class Replacing:
         if not counts.all():
             some = np.flatnonzero(counts)
             texts, counts, words = texts[some], counts[some], words[:, :, some]
-        # What stands at (text, place) is found in one step in the flat arrays: much quicker than by two indices.
+        # What is at (text, place) is found in one step in the flat arrays: much quicker than by two indices.
         width = self.ids.shape[1]
         starts, rows = texts * width, some * width
         for where, which in words:
@@ -74,7 +75,7 @@ class Replacing:
             drawn.reshape(-1)[rows + place] = self.synonyms.offered[row, choice]
 
     def _places_of(self, texts: NDArray[np.intp]) -> _Found:
-        """The places of these texts, looked for when a text is drawn for the first time: few are, for most verdicts."""
+        """Return the places of these texts, looked for when a text is drawn first: few are, for most verdicts."""
         found = self._found
         if found.counts[texts].min(initial=0) >= 0:
             return found
@@ -96,28 +97,31 @@ class _Found:
     counts: NDArray[np.int32]
     lock: threading.Lock
 
-    @classmethod
-    def none_yet(cls, ids: Ids) -> _Found:
-        places = np.zeros(ids.shape, np.uint8 if ids.shape[1] <= 256 else np.uint16)
-        return cls(places, np.full(len(ids), -1, np.int32), threading.Lock())
-
 
 def replacing_of(
     population: Texts, lexicon: Lexicon, corpus: Corpus, terms: Sequence[Terms], texts: NDArray[np.intp]
 ) -> Replacing | None:
-    """How the words of these texts are replaced as a population says; None if none are.
+    """Return how the words of these texts are replaced as a population says; None if none are.
 
     Raises
     ------
     SpecError, DataError
-        If the synonyms cannot be had, or no word of these texts has one.
+        If the synonyms cannot be read, or no word of these texts has one.
     """
     if not population.replace:
         return None
     kept = kept_words().union(*(each.all_words for each in terms))
     if lexicon.unknown:
         kept |= {lexicon.word(lexicon.unknown)}
-    synonyms = _synonyms(population, lexicon, kept)
+    if population.synonyms == "wordnet":
+        synonyms = listed_words(lexicon, read_wordnet(str(population.wordnet)), population.neighbours, kept)
+    elif lexicon.table is None:
+        raise SpecError(
+            'population.synonyms: "vectors" needs word vectors, and the network takes numbers of words; write '
+            'synonyms = "wordnet", or replace = 0'
+        )
+    else:
+        synonyms = nearest_words(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
     blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
     if not any(synonyms.places[corpus.ids[block]].any() for block in blocks):
         raise DataError(
@@ -126,17 +130,6 @@ def replacing_of(
     return Replacing(corpus.ids, synonyms, population.replace)
 
 
-def _synonyms(population: Texts, lexicon: Lexicon, kept: frozenset[str]) -> Synonyms:
-    if population.synonyms == "wordnet":
-        return listed_words(lexicon, read_wordnet(str(population.wordnet)), population.neighbours, kept)
-    if lexicon.table is None:
-        raise SpecError(
-            'population.synonyms: "vectors" needs word vectors, and the network takes numbers of words; write '
-            'synonyms = "wordnet", or replace = 0'
-        )
-    return nearest_words(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
-
-
 def _scaled(words: HalfWords, sizes: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Numbers below these sizes, each as likely as any other but for one part in 2**32."""
+    """Return numbers below these sizes, each as likely as any other but for one part in 2**32."""
     return (np.multiply(words, sizes, dtype=np.uint64) >> np.uint64(32)).astype(np.intp)

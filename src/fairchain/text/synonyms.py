@@ -1,6 +1,6 @@
-"""Words that may stand in place of others: those with the nearest vectors, or those of the same synset of WordNet.
+"""Words that may replace others: those with the nearest vectors, or those of the same synset of WordNet.
 
-Words that say who somebody is are never replaced and never offered. The nearest vectors are found once for all common
+Words that name groups are never replaced and never offered. The nearest vectors are found once for all common
 words, by matrix products, and kept in the user's cache.
 """
 
@@ -36,7 +36,7 @@ VERSION = 2
 
 @dataclass(frozen=True, eq=False)
 class Synonyms:
-    """What can stand for a word.
+    """What can replace a word.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Synonyms:
 
     @property
     def sha256(self) -> str:
-        """Of what can stand for what."""
+        """Of what can replace what."""
         digest = hashlib.sha256()
         for part in (self.places, self.offered, self.counts):
             digest.update(np.ascontiguousarray(part, "<i4").tobytes())
@@ -62,7 +62,7 @@ class Synonyms:
 
 
 def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Path | None = None) -> Synonyms:
-    """For each common word the `most` words whose vectors have the largest cosine with its own.
+    """Return for each common word the `most` words whose vectors have the largest cosine with its own.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Pat
 
 
 def listed_words(lexicon: Lexicon, found: Mapping[str, Sequence[str]], most: int, kept: Collection[str]) -> Synonyms:
-    """For each word of a list of synonyms the first `most` that the lexicon knows."""
+    """Return for each word of a list of synonyms the first `most` that the lexicon knows."""
     known = lexicon.numbers
     rows: dict[int, list[int]] = {}
     for word, others in found.items():
@@ -105,7 +105,7 @@ def listed_words(lexicon: Lexicon, found: Mapping[str, Sequence[str]], most: int
 
 
 def _synonyms(words: int, numbers: Ids, offered: Ids, counts: Ids) -> Synonyms:
-    """Rows for these words behind the empty row 0."""
+    """Return rows for these words behind the empty row 0."""
     places = np.zeros(words + 1, np.int32)
     places[numbers] = np.arange(1, len(numbers) + 1)
     nothing = np.zeros((1, max(offered.shape[1], 1)), np.int32)
@@ -114,7 +114,7 @@ def _synonyms(words: int, numbers: Ids, offered: Ids, counts: Ids) -> Synonyms:
 
 
 def _common(lexicon: Lexicon, kept: Collection[str]) -> Ids:
-    """The numbers of the words that take part: common ones that say something and have a vector."""
+    """Return the numbers of the words that take part: common ones that say something and have a vector."""
     assert lexicon.table is not None
     numbers = [
         number
@@ -126,7 +126,7 @@ def _common(lexicon: Lexicon, kept: Collection[str]) -> Ids:
 
 
 def _all_others(numbers: Ids) -> Ids:
-    """Every word for every other, if there are that few; in no order of nearness."""
+    """Return every word for every other, if there are that few; in no order of nearness."""
     count = len(numbers)
     if count < 2:
         return np.zeros((count, 0), np.int32)
@@ -135,7 +135,7 @@ def _all_others(numbers: Ids) -> Ids:
 
 
 def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
-    """(words, most): for each row the others with the largest cosine, the largest first, of equal ones the first."""
+    """Return (words, most): for each row the others with the largest cosine first, of equal ones the first."""
     double = vectors.astype(np.float64)
     double /= np.sqrt((double * double).sum(axis=1, keepdims=True))
     single = double.astype(np.float32)
@@ -161,9 +161,9 @@ def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
 
 
 def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """The `most` others of each row with the largest product, in no order, and the least of these products.
+    """Return the `most` others of each row with the largest product, in no order, and the least of these products.
 
-    They stand in those `most` of the bundles of columns that have the largest maxima: a maximum of whole rows of
+    They are in those `most` of the bundles of columns that have the largest maxima: a maximum of whole rows of
     numbers is much quicker to find than the largest of them all in order.
     """
     count = len(vectors)
@@ -183,7 +183,7 @@ def _likely(vectors: Vectors, rows: NDArray[np.intp], most: int) -> tuple[NDArra
 
 
 def _usable(found: dict[str, NDArray[Any]] | None, numbers: Ids, most: int) -> Ids | None:
-    """What was kept, if it can be meant."""
+    """Return what was kept, if it is valid."""
     offered = None if found is None else found.get("offered")
     if offered is None or offered.dtype != np.int32 or offered.shape != (len(numbers), min(most, len(numbers) - 1)):
         return None

@@ -11,23 +11,23 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
 from fairchain.spec import CategoryFeature
+from fairchain.spec.documents import parse_document, read_bytes
 from fairchain.spec.files import is_file
+from fairchain.spec.schema import Text
 from fairchain.spec.validate import NOBODY
 from fairchain.text.corpus import Corpus
 from fairchain.text.lexicon import Lexicon
-from fairchain.text.lines import opened
 from fairchain.text.tokenizer import tokenise
 
 SHIPPED = ("religion", "race", "gender")
@@ -63,7 +63,7 @@ class Terms:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def exchange(self, value: str) -> dict[str, str]:
-        """For each term of any value the term of this one in the same form.
+        """Return for each term of any value the term of this one in the same form.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Terms:
         where = f'feature "{self.feature}".terms'
         if target is None:
             raise SpecError(
-                f'{where}: as = "swapped" needs words that stand in place of a term where the text is to mention '
+                f'{where}: as = "swapped" needs words in place of a term where the text is to mention '
                 f'"{value}"; add neutral = [...] to the list, or leave the value out'
             )
         found: dict[str, str] = {}
@@ -90,12 +90,12 @@ class Terms:
 
 
 def terms_of(feature: CategoryFeature) -> Terms:
-    """The terms of a feature, checked.
+    """Return the terms of a feature, checked.
 
     Raises
     ------
     SpecError, DataError
-        If a list cannot be had or cannot be meant: a value without words, a word of two values, a word that the
+        If a list cannot be read or is invalid: a value without words, a word of two values, a word that the
         tokeniser cuts.
     """
     where = f'feature "{feature.name}".terms'
@@ -117,7 +117,15 @@ def terms_of(feature: CategoryFeature) -> Terms:
     if len(without) == len(values):
         raise SpecError(f"{where}: no value has words; list some")
     words = {value: tuple(_checked(where, value, word) for word in lists.get(value, ())) for value in values}
-    _check_apart(where, words)
+    if sum(map(len, words.values())) > MOST_TERMS:
+        raise SpecError(f"{where}: more than {MOST_TERMS:,} words; keep those that texts use")
+    for (one, first), (other, second) in combinations(words.items(), 2):
+        shared = set(first) & set(second)
+        if shared:
+            raise SpecError(
+                f'{where}: "{min(shared)}" is a word of "{one}" and of "{other}"; a text would mention both; give '
+                "every word to one value"
+            )
     neutral = lists.get(NEUTRAL)
     return Terms(
         feature.name,
@@ -128,7 +136,7 @@ def terms_of(feature: CategoryFeature) -> Terms:
 
 
 def lists_of(feature: CategoryFeature) -> Lists:
-    """The lists that a feature names or states, as they are written."""
+    """Return the lists that a feature names or states, as they are written."""
     stated = feature.terms
     assert stated is not None
     if not isinstance(stated, str):
@@ -143,16 +151,14 @@ def lists_of(feature: CategoryFeature) -> Lists:
     return shipped(stated)
 
 
-@cache
 def shipped(name: str) -> Lists:
-    """A list that comes with the package."""
+    """Return a list that comes with the package."""
     content = files("fairchain.text").joinpath("lists", f"{name}.toml").read_text(encoding="utf-8")
     return {value: tuple(words) for value, words in tomllib.loads(content).items()}
 
 
-@cache
 def kept_words() -> frozenset[str]:
-    """Words of all lists that come with the package: never replaced, and never offered as a synonym."""
+    """Return the words of all lists that come with the package: never replaced, and never offered as a synonym."""
     lists = [shipped(name) for name in SHIPPED]
     terms = {word for each in lists for value, words in each.items() if value != NEUTRAL for word in words}
     return frozenset(terms.union(*shipped("kept").values()))
@@ -160,22 +166,16 @@ def kept_words() -> frozenset[str]:
 
 def _read(path: Path) -> Lists:
     suffix = path.suffix.lower()
-    if suffix not in (".toml", ".json"):
-        raise SpecError(f"{path}: a list of terms ends in .toml or .json; rename it, or write it as one")
-    with opened(path, MOST_BYTES) as file:
-        content = file.read()
     try:
-        found: Any = tomllib.loads(content.decode()) if suffix == ".toml" else json.loads(content)
-    except (ValueError, RecursionError) as error:
-        reason = str(error).partition("\n")[0][:100]
-        raise SpecError(f"{path}: not valid {suffix[1:].upper()} ({reason}); mend it") from None
-    if not isinstance(found, dict) or not all(_is_list(words) for words in found.values()):
-        raise SpecError(f'{path}: must give each value a list of words, for example muslim = ["muslim", "muslims"]')
-    return {str(value): tuple(words) for value, words in found.items()}
-
-
-def _is_list(words: object) -> bool:
-    return isinstance(words, list) and all(isinstance(word, str) and word for word in words)
+        if suffix not in (".toml", ".json"):
+            raise SpecError("a list of terms ends in .toml or .json; rename it, or write it as one")
+        found = parse_document(read_bytes(path, MOST_BYTES, "check terms in the [[feature]]"), suffix)
+        return msgspec.convert(found, dict[str, tuple[Text, ...]])
+    except msgspec.ValidationError:
+        example = 'for example muslim = ["muslim", "muslims"]'
+        raise SpecError(f"{path}: must give each value a list of words, {example}") from None
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from None
 
 
 def _checked(where: str, value: str, word: str) -> str:
@@ -186,18 +186,6 @@ def _checked(where: str, value: str, word: str) -> str:
             "word, as the tokeniser cuts texts"
         )
     return tokens[0]
-
-
-def _check_apart(where: str, words: Mapping[str, Sequence[str]]) -> None:
-    if sum(map(len, words.values())) > MOST_TERMS:
-        raise SpecError(f"{where}: more than {MOST_TERMS:,} words; keep those that texts use")
-    for (one, first), (other, second) in combinations(words.items(), 2):
-        shared = set(first) & set(second)
-        if shared:
-            raise SpecError(
-                f'{where}: "{min(shared)}" is a word of "{one}" and of "{other}"; a text would mention both; give '
-                "every word to one value"
-            )
 
 
 Mask = NDArray[np.bool_]
@@ -236,7 +224,7 @@ class Mentions:
         return found
 
     def any_of(self, values: Sequence[str]) -> Mask:
-        """The texts that mention at least one of these values; those that mention nobody have the value for that."""
+        """Return the texts that mention at least one of these values; those that mention none have its own value."""
         masks = [~self.anybody if value == self.terms.nobody else self.by_value[value] for value in values]
         found: Mask = np.any(masks, axis=0)
         return found

@@ -32,14 +32,14 @@ DATASETS = ("glove",)
 
 
 def read_vocabulary(path: str | Path) -> Found:
-    """The words of a network that takes numbers: line i, from 0, is the word with number i."""
+    """Return the words of a network that takes numbers: line i, from 0, is the word with number i."""
     path = Path(path)
     words, sha256 = _words(path)
     return words, None, sha256
 
 
 def read_vectors(path: str | Path) -> Found:
-    """Words and their vectors, by the file's suffix.
+    """Return words and their vectors, by the file's suffix.
 
     .txt, .vec
         A line for each word: the word, then its numbers, separated by blanks. A first line with two whole numbers, as
@@ -48,21 +48,24 @@ def read_vectors(path: str | Path) -> Found:
         As word2vec writes it: a line with the number of words and of numbers, then for each word its bytes, a blank
         and its numbers as little-endian float32.
     .npy
-        A matrix, a row for each word; the words stand one per line in the .txt file of the same name.
+        A matrix, a row for each word; the words are one per line in the .txt file of the same name.
     """
     path = Path(path)
-    readers = {".txt": _read_text, ".vec": _read_text, ".bin": _read_binary, ".npy": _read_npy}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise DataError(
-            f"{path}: word vectors end in .txt or .vec (GloVe text), .bin (word2vec) or .npy (beside a .txt with the "
-            "words); rename it, or convert it"
-        )
-    return reader(path)
+    match path.suffix.lower():
+        case ".txt" | ".vec":
+            return _read_text(path)
+        case ".bin":
+            return _read_binary(path)
+        case ".npy":
+            return _beside(path, path.with_suffix(".txt"))
+    raise DataError(
+        f"{path}: word vectors end in .txt or .vec (GloVe text), .bin (word2vec) or .npy (beside a .txt with the "
+        "words); rename it, or convert it"
+    )
 
 
 def dataset_vectors(name: str) -> Found:
-    """The words and vectors of a data set that `fairchain data get` has fetched; nothing is fetched here."""
+    """Return the words and vectors of a data set that `fairchain data get` has fetched; nothing is fetched here."""
     from fairchain.datasets import here
 
     matrix, words = here(name)
@@ -70,7 +73,7 @@ def dataset_vectors(name: str) -> Found:
 
 
 def _words(path: Path) -> tuple[tuple[str, ...], str]:
-    """The lines of a list of words, and the file's sha256."""
+    """Return the lines of a list of words, and the file's sha256."""
     with opened(path, MOST_LIST_BYTES) as file:
         content = file.read()
     lines = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n", MOST_WORDS)
@@ -89,7 +92,7 @@ def _read_text(path: Path) -> Found:
     words: list[str] = []
     numbers = array("f")
     width = 0
-    for number, line in enumerate(limited_lines(path, LONGEST_LINE, MOST_BYTES, digest), 1):
+    for number, line in enumerate(limited_lines(path, LONGEST_LINE, MOST_BYTES, digest.update), 1):
         # A word may hold blanks of other kinds, so only the plain one separates.
         word, *row = line.rstrip(b" ").split(b" ")
         if number == 1 and len(row) == 1 and word.isdigit() and row[0].isdigit():
@@ -103,7 +106,7 @@ def _read_text(path: Path) -> Found:
         try:
             numbers.extend(map(float, row))
         except ValueError:
-            raise DataError(f"{path}, line {number:,}: something after the word is no number; repair it") from None
+            raise DataError(f"{path}, line {number:,}: something after the word is not a number; repair it") from None
         words.append(_decoded(word, number))
     if not words:
         raise DataError(f"{path}: holds no vectors; write a word and its numbers in each line")
@@ -114,29 +117,25 @@ def _read_text(path: Path) -> Found:
 
 def _read_binary(path: Path) -> Found:
     with opened(path, MOST_BYTES) as file:
-        count, width = _binary_head(path, file)
-        size = 4 * width
-        words = []
-        table = _table(count, width)
-        for number, (word, row) in enumerate(_binary_rows(path, file, count, size), 1):
+        head = file.readline(100).split()
+        if len(head) != 2 or not all(part.isdigit() for part in head):
+            raise DataError(
+                f"{path}: not a word2vec file: its first line must say how many words and numbers there are"
+            )
+        count, width = map(int, head)
+        if not 1 <= count <= MOST_WORDS or not 1 <= width <= MOST_WIDTH:
+            raise DataError(
+                f"{path}: says {count:,} words of {width:,} numbers; from 1 to {MOST_WORDS:,} and {MOST_WIDTH:,} are "
+                "read"
+            )
+        # Each word takes at least its numbers, one letter and a blank: the file fills all memory that is allocated.
+        if path.stat().st_size < count * (4 * width + 2):
+            raise DataError(f"{path}: too short for {count:,} words of {width:,} numbers; it is cut off, get it again")
+        words, table = [], _table(count, width)
+        for number, (word, row) in enumerate(_binary_rows(path, file, count, 4 * width), 1):
             words.append(_decoded(word, number))
             table[number] = np.frombuffer(row, "<f4")
     return tuple(words), table, digest_of(path)
-
-
-def _binary_head(path: Path, file: BufferedReader) -> tuple[int, int]:
-    head = file.readline(100).split()
-    if len(head) != 2 or not all(part.isdigit() for part in head):
-        raise DataError(f"{path}: no word2vec file: its first line must say how many words and numbers there are")
-    count, width = map(int, head)
-    if not 1 <= count <= MOST_WORDS or not 1 <= width <= MOST_WIDTH:
-        raise DataError(
-            f"{path}: says {count:,} words of {width:,} numbers; from 1 to {MOST_WORDS:,} and {MOST_WIDTH:,} are read"
-        )
-    # Each word takes at least its numbers, one letter and a blank: no memory is asked for that the file cannot fill.
-    if path.stat().st_size < count * (4 * width + 2):
-        raise DataError(f"{path}: too short for {count:,} words of {width:,} numbers; it is cut off, get it again")
-    return count, width
 
 
 def _binary_rows(path: Path, file: BufferedReader, count: int, size: int) -> Iterator[tuple[bytes, bytes]]:
@@ -151,17 +150,13 @@ def _binary_rows(path: Path, file: BufferedReader, count: int, size: int) -> Ite
         place = blank + 1 + size
 
 
-def _read_npy(path: Path) -> Found:
-    return _beside(path, path.with_suffix(".txt"))
-
-
 def _beside(path: Path, listed: Path) -> Found:
-    """A matrix, and the words of its rows in another file."""
+    """Return a matrix, and the words of its rows from another file."""
     table = _matrix(path)
     words, words_sha256 = _words(listed)
     if len(words) != len(table) - 1:
         raise DataError(f"{path}: has {len(table) - 1:,} rows and {listed} {len(words):,} words; they must be equal")
-    return words, table, _joined(digest_of(path), words_sha256)
+    return words, table, hashlib.sha256(f"{digest_of(path)} {words_sha256}".encode()).hexdigest()
 
 
 def _matrix(path: Path) -> Vectors:
@@ -172,7 +167,7 @@ def _matrix(path: Path) -> Vectors:
             found = np.lib.format.open_memmap(path, mode="r")
     except Exception as error:  # a header is parsed as Python's literals are, and a strange one ends in anything
         reason = str(error).partition("\n")[0][:80] or type(error).__name__
-        raise DataError(f"{path}: no .npy file of numbers ({reason}); save it with numpy.save") from None
+        raise DataError(f"{path}: not a .npy file of numbers ({reason}); save it with numpy.save") from None
     if found.ndim != 2 or found.dtype.kind != "f":
         raise DataError(f"{path}: must hold a matrix of floating-point numbers, a row for each word")
     if not (1 <= found.shape[1] <= MOST_WIDTH and 1 <= len(found) <= MOST_WORDS):
@@ -187,7 +182,7 @@ def _matrix(path: Path) -> Vectors:
 
 
 def _table(words: int, width: int) -> Vectors:
-    """Room for the vectors, below a row of zeros for padding."""
+    """Allocate the vectors, below a row of zeros for padding."""
     table = np.empty((words + 1, width), np.float32)
     table[0] = 0
     return table
@@ -199,7 +194,3 @@ def _decoded(word: bytes, number: int) -> str:
     except UnicodeDecodeError:
         # Published vectors hold a few damaged words; no text can meet them, so they only must not collide.
         return f"\0{number}"
-
-
-def _joined(*digests: str) -> str:
-    return hashlib.sha256(" ".join(digests).encode()).hexdigest()

@@ -1,6 +1,6 @@
 """Chains as files: PRISM's language and explicit files, Storm's DRN, DOT for drawing, and JSON that keeps everything.
 
-What each of them holds, and what survives a round trip, stands in docs/chain-files.md.
+docs/chain-files.md says what each of them holds, and what survives a round trip.
 """
 
 from __future__ import annotations
@@ -12,50 +12,39 @@ from types import MappingProxyType
 
 from fairchain.chain.chain import Chain
 from fairchain.chain.formats import dot, drn, explicit, json_file, prism
-from fairchain.chain.formats.files import write_texts
 from fairchain.errors import ChainError
+from fairchain.system.atomic_write import place
 
-__all__ = ["FORMS", "Form", "chain_text", "read_chain", "write_chain"]
+__all__ = ["FORMATS", "ChainFormat", "chain_text", "read_chain", "write_chain"]
 
 
 @dataclass(frozen=True)
-class Form:
-    """A form of file.
+class ChainFormat:
+    """A file format: the suffixes of its files, the usual one first, and functions that write and read it.
 
-    Parameters
-    ----------
-    suffixes
-        How the names of such files end; the first one is the usual one.
-    about
-        What it is for, in a few words.
-    text
-        A chain as a file's text; None if it takes several files.
-    read
-        The way back; None if there is none.
-    intervals
-        Whether bounds can stand in place of probabilities.
+    `text` returns the text of a file, None if a chain takes several files; `read` is None if the format is only
+    written. `intervals`: whether bounds can be written in place of probabilities.
     """
 
     suffixes: tuple[str, ...]
-    about: str
     text: Callable[..., str] | None
     read: Callable[..., Chain] | None
     intervals: bool = False
 
 
-FORMS: Mapping[str, Form] = MappingProxyType(
+FORMATS: Mapping[str, ChainFormat] = MappingProxyType(
     {
-        "prism": Form((".prism", ".pm"), "the PRISM language, for PRISM and Storm", prism.to_text, None, True),
-        "explicit": Form(explicit.SUFFIXES, "PRISM's .tra, .sta and .lab", None, explicit.read),
-        "drn": Form((".drn",), "Storm's explicit format", drn.to_text, drn.read, True),
-        "dot": Form((".dot", ".gv"), "a drawing, for Graphviz", dot.to_text, None),
-        "json": Form((".json",), "everything the chain holds", json_file.to_text, json_file.read),
+        "prism": ChainFormat((".prism", ".pm"), prism.to_text, None, intervals=True),
+        "explicit": ChainFormat(explicit.SUFFIXES, None, explicit.read),
+        "drn": ChainFormat((".drn",), drn.to_text, drn.read, intervals=True),
+        "dot": ChainFormat((".dot", ".gv"), dot.to_text, None),
+        "json": ChainFormat((".json",), json_file.to_text, json_file.read),
     }
 )
 
 
 def write_chain(
-    chain: Chain, path: str | Path, form: str | None = None, *, intervals: bool = False
+    chain: Chain, path: str | Path, format: str | None = None, *, intervals: bool = False
 ) -> tuple[Path, ...]:
     """Write a chain to a file, whole or not at all.
 
@@ -65,8 +54,8 @@ def write_chain(
         The chain.
     path
         Where to; for "explicit" the stem that the three files share, or the name of one of them.
-    form
-        One of `FORMS`; by default told by how the path ends.
+    format
+        One of `FORMATS`; by default the one of the path's suffix.
     intervals
         Write the bounds of the transitions in place of their probabilities ("drn" and "prism").
 
@@ -76,43 +65,44 @@ def write_chain(
         The files written.
     """
     path = Path(path)
-    name = form_of(path, form)
-    if name != "explicit":
-        write_texts({path: chain_text(chain, name, intervals=intervals)})
-        return (path,)
+    name = format_of(path, format)
     check_intervals(name, intervals)
     files = files_of(path, name)
-    write_texts(dict(zip(files, explicit.to_texts(chain).values(), strict=True)))
+    texts = explicit.to_texts(chain) if name == "explicit" else [chain_text(chain, name, intervals=intervals)]
+    contents = {}
+    for file, text in zip(files, texts, strict=True):
+        try:
+            contents[file] = text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            invalid = error.object[error.start]
+            raise ChainError(f"{file}: cannot be written: {invalid!r} is not valid Unicode") from None
+    place(contents)
     return files
 
 
-def files_of(path: Path, form: str) -> tuple[Path, ...]:
-    """The files that a chain in this form takes, if one of them is named."""
-    if form != "explicit":
-        return (path,)
-    stem = explicit.stem_of(path)
-    return tuple(stem.with_name(stem.name + suffix) for suffix in explicit.SUFFIXES)
+def files_of(path: Path, format: str) -> tuple[Path, ...]:
+    """Return the files of a chain in this format, if one of them is named."""
+    return explicit.paths_of(path) if format == "explicit" else (path,)
 
 
-def chain_text(chain: Chain, form: str, *, intervals: bool = False) -> str:
-    """A chain as the text of a file, for any form but "explicit", which takes three."""
-    _check_form(form)
-    check_intervals(form, intervals)
-    text = FORMS[form].text
+def chain_text(chain: Chain, format: str, *, intervals: bool = False) -> str:
+    """Return a chain as the text of a file, for any format but "explicit", which takes three."""
+    check_intervals(format_of(Path(), format), intervals)
+    text = FORMATS[format].text
     if text is None:
-        raise ChainError(f'"{form}" takes three files ({", ".join(FORMS[form].suffixes)}); write it to a path')
+        raise ChainError(f'"{format}" takes three files ({", ".join(FORMATS[format].suffixes)}); write it to a path')
     return text(chain, intervals=True) if intervals else text(chain)
 
 
-def read_chain(path: str | Path, form: str | None = None, *, fix_deadlocks: bool = False) -> Chain:
+def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bool = False) -> Chain:
     """Read a chain from a file that fairchain, PRISM or Storm wrote.
 
     Parameters
     ----------
     path
-        The file; for "explicit" the .tra, beside which .sta and .lab are looked for.
-    form
-        One of `FORMS`; by default told by how the path ends.
+        The file; for "explicit" the .tra, with .sta and .lab beside it if they exist.
+    format
+        One of `FORMATS`; by default the one of the path's suffix.
     fix_deadlocks
         Let a state without transitions stay where it is, as PRISM and Storm do; otherwise it is an error.
 
@@ -122,33 +112,29 @@ def read_chain(path: str | Path, form: str | None = None, *, fix_deadlocks: bool
         One message with the file, the line and what to write there.
     """
     path = Path(path)
-    name = form_of(path, form)
-    read = FORMS[name].read
+    name = format_of(path, format)
+    read = FORMATS[name].read
     if read is None:
-        back = ", ".join(f'"{each}"' for each, entry in FORMS.items() if entry.read)
-        raise ChainError(f'{path}: "{name}" is written but not read; read the chain from {back}')
+        readable = ", ".join(f'"{each}"' for each, entry in FORMATS.items() if entry.read)
+        raise ChainError(f'{path}: "{name}" is written but not read; read the chain from {readable}')
     return read(path, fix_deadlocks=fix_deadlocks)
 
 
-def form_of(path: Path, form: str | None) -> str:
-    """The form asked for, or the one that a path's ending tells."""
-    if form is not None:
-        _check_form(form)
-        return form
-    for name, entry in FORMS.items():
+def format_of(path: Path, format: str | None) -> str:
+    """Return the requested format, or the one of a path's suffix."""
+    if format is not None and format not in FORMATS:
+        raise ChainError(f'unknown format "{format}"; expected one of {", ".join(FORMATS)}')
+    if format is not None:
+        return format
+    for name, entry in FORMATS.items():
         if path.suffix.lower() in entry.suffixes:
             return name
-    endings = ", ".join(suffix for entry in FORMS.values() for suffix in entry.suffixes)
-    raise ChainError(f"{path}: its name does not tell the form of the file; end it with one of {endings}, or name one")
+    suffixes = ", ".join(suffix for entry in FORMATS.values() for suffix in entry.suffixes)
+    raise ChainError(f"{path}: unknown suffix; use one of {suffixes}, or name the format")
 
 
-def _check_form(form: str) -> None:
-    if form not in FORMS:
-        raise ChainError(f'there is no form "{form}"; there is {", ".join(FORMS)}')
-
-
-def check_intervals(form: str, intervals: bool) -> None:
-    """Raise a ChainError if bounds are asked for in a form that has no place for them."""
-    if intervals and not FORMS[form].intervals:
-        able = ", ".join(f'"{name}"' for name, entry in FORMS.items() if entry.intervals)
-        raise ChainError(f'"{form}" has no place for intervals alone; write {able}, or "json", which holds both')
+def check_intervals(format: str, intervals: bool) -> None:
+    """Raise a ChainError if bounds are requested in a format that cannot hold them."""
+    if intervals and not FORMATS[format].intervals:
+        able = ", ".join(f'"{name}"' for name, entry in FORMATS.items() if entry.intervals)
+        raise ChainError(f'"{format}" cannot hold intervals alone; write {able}, or "json", which holds both')

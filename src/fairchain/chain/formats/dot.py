@@ -1,4 +1,4 @@
-"""A chain as a graph for Graphviz: columns from left to right, thick lines where most people go. Written only.
+"""A chain as a graph for Graphviz: columns from left to right, thick lines where most inputs go. Written only.
 
 Colours follow the groups: a state that is reached through one successor of the start only has that one's colour, so a
 product chain shows a band for each group, and a shared chain where the bands meet.
@@ -6,64 +6,57 @@ product chain shows a band for each group, and a shared chain where the bands me
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
 
 from fairchain.chain.chain import Chain, Floats, Indices
 
-# Dark enough to be read on white, and told apart by most colour-blind people.
+# Dark enough to be read on white, and told apart by most colour-blind readers.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b4ba3", "#7f3b08", "#1b7837")
 NEUTRAL = "#444444"
 RARE = 0.05
-_MIXED, _NOBODY = -2, -1
+_MIXED, _NONE = -2, -1
 
 
 def to_text(chain: Chain) -> str:
-    """The chain in the DOT language."""
+    """Return the chain in the DOT language."""
     return "\n".join(_lines(chain)) + "\n"
 
 
 def _lines(chain: Chain) -> Iterator[str]:
     columns = columns_of(chain)
     colours = _colours(chain)
+    stays = [set(ahead) <= {state} for state, ahead in enumerate(_successors(chain))]
     yield "digraph chain {"
     real = (chain.probabilities > 0) & (chain.sources != chain.targets)
-    # Arrows within a column need room beside it, and so do their numbers.
+    # Arrows within a column need space beside it, and so do their numbers.
     apart = 0.75 if (columns[chain.sources] == columns[chain.targets])[real].any() else 0.25
     yield f"  rankdir=LR; splines=true; nodesep={apart}; ranksep=1.1;"
     yield '  node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=11];'
     yield '  edge [fontname="Helvetica", fontsize=9, arrowsize=0.6];'
     yield ""
-    for state in range(len(chain)):
-        yield f"  s{state} [{_node(chain, state, colours[state])}];"
+    for state, (name, colour) in enumerate(zip(chain.states, colours, strict=True)):
+        if state in chain.unvisited:
+            look = f'\\n(nothing seen)", color="{colour}", fontcolor="#888888", style="rounded,dashed"'
+        else:
+            border = ", peripheries=2" if stays[state] else ""
+            look = f'", color="{colour}"{border}{", penwidth=2" if state == chain.initial else ""}'
+        yield f'  s{state} [label="{escaped(name)}{look}];'
     yield ""
     members: list[list[str]] = [[] for _ in range(int(columns.max()) + 1)]
     for state, column in enumerate(columns.tolist()):
         members[column].append(f"s{state};")
-    for column in members:
-        yield f"  {{ rank=same; {' '.join(column)} }}"
+    for each in members:
+        yield f"  {{ rank=same; {' '.join(each)} }}"
     yield ""
-    yield from _edges(chain, columns, colours)
+    yield from _edges(chain, columns, colours, stays)
     yield "}"
 
 
-def _node(chain: Chain, state: int, colour: str) -> str:
-    name = escaped(chain.states[state])
-    if state in chain.unvisited:
-        return f'label="{name}\\n(nothing seen)", color="{colour}", fontcolor="#888888", style="rounded,dashed"'
-    border = ", peripheries=2" if _stays(chain, state) else ""
-    start = ", penwidth=2" if state == chain.initial else ""
-    return f'label="{name}", color="{colour}"{border}{start}'
-
-
-def _edges(chain: Chain, columns: Indices, colours: list[str]) -> Iterator[str]:
-    flow = flows_of(chain, columns)
-    stays = [_stays(chain, state) for state in range(len(chain))]
-    edges = zip(
-        chain.sources.tolist(), chain.targets.tolist(), chain.probabilities.tolist(), flow.tolist(), strict=True
-    )
+def _edges(chain: Chain, columns: Indices, colours: list[str], stays: list[bool]) -> Iterator[str]:
+    arrays = (chain.sources, chain.targets, chain.probabilities, flows_of(chain, columns))
+    edges = zip(*(each.tolist() for each in arrays), strict=True)
     beside = [0] * len(chain)
     for place, (source, target, probability, through) in enumerate(edges):
         # A state that is never left has a double border instead of a loop.
@@ -93,58 +86,45 @@ def _tip(chain: Chain, place: int) -> str:
     return text if chain.counts is None else f"{text}, n={chain.counts[place]}"
 
 
-def _stays(chain: Chain, state: int) -> bool:
-    begin, end = chain.starts[state], chain.starts[state + 1]
-    row = slice(int(begin), int(end))
-    return bool(((chain.targets[row] == state) | (chain.probabilities[row] == 0)).all())
+def _successors(chain: Chain) -> list[list[int]]:
+    """Return the states that each state leads to with positive probability."""
+    targets, real = chain.targets.tolist(), (chain.probabilities > 0).tolist()
+    rows = zip(chain.starts[:-1].tolist(), chain.starts[1:].tolist(), strict=True)
+    return [[targets[place] for place in range(begin, end) if real[place]] for begin, end in rows]
 
 
 def columns_of(chain: Chain) -> Indices:
-    """The column of each state: the longest way from the start, or the shortest if there are cycles.
+    """Return the column of each state: the length of the longest path from the start, or the shortest with cycles.
 
-    A state staying where it is counts as no cycle. States that are not reached stand in a column of their own.
+    A loop is not a cycle. States that are not reached have a column of their own.
     """
-    starts, targets = chain.starts.tolist(), chain.targets.tolist()
-    real = (chain.probabilities > 0).tolist()
-    onward = [
-        [targets[place] for place in range(starts[state], starts[state + 1]) if real[place] and targets[place] != state]
-        for state in range(len(chain))
-    ]
+    onward = [[target for target in ahead if target != state] for state, ahead in enumerate(_successors(chain))]
     shortest = {chain.initial: 0}
-    queue = deque([chain.initial])
-    while queue:
-        state = queue.popleft()
+    for state in (queue := [chain.initial]):
         for target in onward[state]:
             if target not in shortest:
                 shortest[target] = shortest[state] + 1
                 queue.append(target)
-    column = _longest(chain.initial, onward, set(shortest)) or shortest
+    incoming = dict.fromkeys(shortest, 0)
+    for state in shortest:
+        for target in onward[state]:
+            incoming[target] += 1
+    # A topological order: each state follows all states that lead to it; on a cycle none does.
+    longest = dict.fromkeys(shortest, 0)
+    ordered = [state for state in shortest if not incoming[state]]
+    for state in ordered:
+        for target in onward[state]:
+            longest[target] = max(longest[target], longest[state] + 1)
+            incoming[target] -= 1
+            if not incoming[target]:
+                ordered.append(target)
+    column = longest if len(ordered) == len(shortest) else shortest
     outside = max(column.values()) + 1
     return np.array([column.get(state, outside) for state in range(len(chain))], np.intp)
 
 
-def _longest(initial: int, onward: list[list[int]], reached: set[int]) -> dict[int, int] | None:
-    """The longest way to each state; None if there is a cycle."""
-    incoming = dict.fromkeys(reached, 0)
-    for state in reached:
-        for target in onward[state]:
-            incoming[target] += 1
-    if incoming[initial]:
-        return None
-    column, ready, done = dict.fromkeys(reached, 0), [initial], 0
-    while ready:
-        state = ready.pop()
-        done += 1
-        for target in onward[state]:
-            column[target] = max(column[target], column[state] + 1)
-            incoming[target] -= 1
-            if not incoming[target]:
-                ready.append(target)
-    return column if done == len(reached) else None
-
-
 def flows_of(chain: Chain, columns: Indices) -> Floats:
-    """The probability of coming through each transition; with cycles, before any step back."""
+    """Return the probability of passing each transition; with cycles, before any step back."""
     inside = np.zeros(len(chain))
     inside[chain.initial] = 1
     starts, targets, probabilities = chain.starts, chain.targets, chain.probabilities
@@ -157,33 +137,25 @@ def flows_of(chain: Chain, columns: Indices) -> Floats:
 
 
 def _colours(chain: Chain) -> list[str]:
-    """A colour for each state: that of the one successor of the start through which it is reached, if it is one."""
-    starts, targets = chain.starts.tolist(), chain.targets.tolist()
-    real = (chain.probabilities > 0).tolist()
-
-    def onward(state: int) -> list[int]:
-        return [targets[place] for place in range(starts[state], starts[state + 1]) if real[place]]
-
-    owner = [_NOBODY] * len(chain)
+    """Return a colour for each state: that of the successor of the start through which it is reached, if it is one."""
+    onward = _successors(chain)
+    owner = [_NONE] * len(chain)
     owner[chain.initial] = _MIXED
-    queue: deque[int] = deque()
-    for number, state in enumerate(onward(chain.initial)):
+    queue = [state for state in onward[chain.initial] if state != chain.initial]
+    for number, state in enumerate(onward[chain.initial]):
         if state != chain.initial:
             owner[state] = number
-            queue.append(state)
-    while queue:
-        state = queue.popleft()
-        for target in onward(state):
-            # From nobody to one group to several: each state is looked at three times at most.
-            merged = owner[state] if owner[target] == _NOBODY else _MIXED
+    for state in queue:
+        for target in onward[state]:
+            # From none to one group to several: each state is visited three times at most.
             if owner[target] not in (owner[state], _MIXED):
-                owner[target] = merged
+                owner[target] = owner[state] if owner[target] == _NONE else _MIXED
                 queue.append(target)
     return [COLOURS[group % len(COLOURS)] if group >= 0 else NEUTRAL for group in owner]
 
 
 def escaped(text: str) -> str:
-    """A name inside quotes of DOT, in which backslashes, quotes and entities have a meaning."""
+    """Return a name for quotes of DOT, in which backslashes, quotes and entities have a meaning."""
     plain = "".join(character if character.isprintable() else "\ufffd" for character in text)
     return (
         plain.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,31 +1,20 @@
 """Storm's DRN files: states with labels, and below each its transitions; probabilities or intervals.
 
-Names and what the labels stand for are in comments that Storm skips. Files of Storm and of PRISM are read too: rewards
-are passed over, valuations become names, and what is no discrete-time Markov chain is refused.
+Names of states and labels are in comments that Storm skips. Files of Storm and of PRISM are read too: rewards are
+passed over, valuations become names, and models other than discrete-time Markov chains are refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.files import Lines, found
-from fairchain.chain.formats.identifiers import (
-    NOTE,
-    Note,
-    identifiers_of,
-    labels_by_state,
-    note_text,
-    notes_of,
-    read_note,
-)
-from fairchain.chain.formats.reader import ChainReader, count_of, default_name, state_count, state_number
-from fairchain.errors import ChainError
+from fairchain.chain.formats.identifiers import identifiers_of, labels_by_state, note_text, notes_of, written_values
+from fairchain.chain.formats.reading import ChainReader, Lines, default_name, found
 
 INIT = "init"
 # Never tried from every place of a line, which would take the square of its length.
@@ -34,7 +23,7 @@ _REWARDS = re.compile(r"\[[^\]]*\]")
 
 
 def to_text(chain: Chain, *, intervals: bool = False) -> str:
-    """The chain as a DRN file, with intervals in place of probabilities if asked."""
+    """Return the chain as a DRN file, with intervals in place of probabilities if requested."""
     return "\n".join(_lines(chain, intervals)) + "\n"
 
 
@@ -48,7 +37,7 @@ def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
     yield from ("@parameters", "", "@reward_models", "", "@nr_states", size, "@nr_choices", size, "@model")
     identifiers = identifiers_of(chain.labels)
     labels = labels_by_state(chain, identifiers)
-    targets, values = chain.targets.tolist(), _values(chain, intervals)
+    targets, values = chain.targets.tolist(), written_values(chain, intervals)
     for state, note in enumerate(notes_of(chain, identifiers)):
         begin, end = int(chain.starts[state]), int(chain.starts[state + 1])
         initial = [INIT] if state == chain.initial else []
@@ -61,25 +50,17 @@ def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
             yield f"\t\t{targets[place]} : {values[place]}"
 
 
-def _values(chain: Chain, intervals: bool) -> list[str]:
-    if not intervals:
-        return [repr(value) for value in (chain.probabilities + 0.0).tolist()]
-    if chain.low is None or chain.high is None:
-        raise ChainError("this chain has no intervals; write it without them")
-    return [f"[{low!r}, {high!r}]" for low, high in zip(chain.low.tolist(), chain.high.tolist(), strict=True)]
-
-
 def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
-    """The chain in a DRN file."""
+    """Read the chain in a DRN file."""
     lines = Lines(path)
     body = _Body(lines, _head(lines))
     for line in lines:
         body.take(line)
-    return body.chain(fix_deadlocks)
+    return body.chain(fix_deadlocks=fix_deadlocks)
 
 
 def _head(lines: Lines) -> int:
-    """Pass everything before the states, and return how many there are."""
+    """Read everything before the states, and return how many there are."""
     facts: dict[str, str] = {}
     for line in lines:
         key, _, value = line.partition(":")
@@ -91,148 +72,106 @@ def _head(lines: Lines) -> int:
         if key in ("@type", "@value_type"):
             facts[key] = value.strip()
         elif line in ("@parameters", "@reward_models", "@nr_states", "@nr_choices"):
-            facts[line] = lines.following().strip()
+            facts[line] = next(iter(lines), "").strip()
         elif line.strip() and not line.startswith("//"):
-            raise lines.error(f"found {found(line)}; this is no line of a DRN file's head, which ends with @model")
-        _check_fact(lines, key, facts.get(key, ""))
+            raise lines.error(f"found {found(line)}, which is not in the head of a DRN file; end the head with @model")
+        fact = facts.get(key, "")
+        if key == "@type" and fact.lower() != "dtmc":
+            raise lines.error(f"found a model of type {found(fact)}; only DTMC is read")
+        if (key == "@value_type" and fact == "parametric") or (key == "@parameters" and fact):
+            raise lines.error("the model has parameters; put numbers in their place first")
+        if key == "@nr_states":
+            lines.state_count(fact)
+        if key == "@nr_choices":
+            lines.count(fact, "the number of choices")
     raise lines.error("the file ends before @model; is it a DRN file, and whole?")
 
 
-def _check_fact(lines: Lines, key: str, value: str) -> None:
-    """Refuse at its line what is no plain DTMC."""
-    if key == "@type" and value.lower() != "dtmc":
-        raise lines.error(f"found a model of type {found(value)}; only DTMC is read")
-    if (key == "@value_type" and value == "parametric") or (key == "@parameters" and value):
-        raise lines.error("the model has parameters; put numbers in their place first")
-    if key == "@nr_states":
-        state_count(lines, value)
-    if key == "@nr_choices":
-        count_of(lines, value, "the number of choices")
-
-
-@dataclass
 class _Body:
-    """The states and transitions read so far."""
+    """Reads the states and transitions of a file, line by line."""
 
-    lines: Lines
-    size: int
-    names: list[str] = field(default_factory=list)
-    labels: dict[str, set[int]] = field(default_factory=dict)
-    stands_for: dict[str, str] = field(default_factory=dict)
-    unvisited: set[int] = field(default_factory=set)
-    initial: int | None = None
-    acted: bool = False
-    noted: bool = False
-    estimates: tuple[float, ...] = ()
-    first: int = 0
-
-    def __post_init__(self) -> None:
-        self.draft = ChainReader(self.lines)
+    def __init__(self, lines: Lines, size: int) -> None:
+        self._lines, self._size, self._reader = lines, size, ChainReader(lines)
+        self._states, self._first = 0, 0
+        self._initial: int | None = None
+        self._acted = self._noted = False
+        self._estimates: tuple[float, ...] = ()
 
     def take(self, line: str) -> None:
         """Read one line."""
         text = line.strip()
         if line.startswith("//"):
-            self._comment(line[2:])
+            if self._states:
+                self._comment(line[2:])
         elif text.startswith("state "):
             self._state(text[6:].lstrip())
         elif text.startswith("action "):
-            if self.acted or not self.names:
-                raise self.lines.error(
-                    "a state has one action in a DTMC; this one has more, or stands before any state"
-                )
-            self.acted = True
+            if self._acted or not self._states:
+                raise self._lines.error("a state of a DTMC has one action; this is a second, or before any state")
+            self._acted = True
         elif text:
             self._transition(text)
 
     def _state(self, text: str) -> None:
         number, _, rest = text.partition(" ")
-        if state_number(self.lines, number, self.size) != len(self.names):
-            raise self.lines.error(f"found state {number}; state {len(self.names)} comes next, write them in order")
+        if self._lines.state(number, self._size) != self._states:
+            raise self._lines.error(f"found state {number}; state {self._states} comes next, write them in order")
         self._close()
-        state = len(self.names)
-        self.names.append(default_name(state))
+        state = self._states
+        self._states += 1
         rewards = _REWARDS.match(rest)
-        for label in self._labels(rest[rewards.end() :] if rewards else rest):
-            if label != INIT:
-                self.labels.setdefault(label, set()).add(state)
-            elif self.initial is None:
-                self.initial = state
-            else:
-                raise self.lines.error(f"states {self.initial} and {state} are both init; keep one to start from")
-
-    def _close(self) -> None:
-        """End a state, whose note must have an estimate for each of its transitions or none."""
-        count = len(self.draft.sources) - self.first
-        if self.estimates and len(self.estimates) != count:
-            raise self.lines.error(
-                f"state {len(self.names) - 1} has {count} transitions and its note {len(self.estimates)} estimates; "
-                "correct the note or remove it"
-            )
-        self.acted, self.estimates, self.first = False, (), len(self.draft.sources)
-
-    def _labels(self, text: str) -> Iterator[str]:
-        text, end = text.strip(), 0
+        text, end = (rest[rewards.end() :] if rewards else rest).strip(), 0
         while end < len(text):
             match = _LABEL.match(text, end)
             if match is None:
-                raise self.lines.error(f"found {found(text[end:])}; separate labels by blanks, or quote them")
+                raise self._lines.error(f"found {found(text[end:])}; separate labels by blanks, or quote them")
             end = match.end()
-            yield match[2] if match[1] is None else match[1]
+            label = match[2] if match[1] is None else match[1]
+            if label != INIT:
+                self._reader.labels.setdefault(label, set()).add(state)
+            elif self._initial is None:
+                self._initial = state
+            else:
+                raise self._lines.error(f"states {self._initial} and {state} are both init; keep one to start from")
+
+    def _close(self) -> None:
+        """End a state, whose note must have an estimate for each of its transitions or none."""
+        count = len(self._reader.sources) - self._first
+        if self._estimates and len(self._estimates) != count:
+            raise self._lines.error(
+                f"state {self._states - 1} has {count} transitions and its note {len(self._estimates)} estimates; "
+                "correct the note or remove it"
+            )
+        self._acted, self._estimates, self._first = False, (), len(self._reader.sources)
 
     def _comment(self, text: str) -> None:
-        """Names: ours in a note, Storm's as a valuation in brackets."""
-        state = len(self.names) - 1
-        if state < 0:
-            return
-        if text.startswith(NOTE):
-            note = read_note(text)
-            if note is None:
-                raise self.lines.error(f"found {found(text)}; this note of fairchain is damaged, remove it")
-            self._note(state, note)
+        """Read a name: ours in a note, Storm's as a valuation in brackets."""
+        estimates = self._reader.note(self._lines, self._states - 1, text)
+        if estimates is not None:
+            self._noted, self._estimates = True, estimates
         elif text.startswith("[") and text.endswith("]"):
-            self.names[state] = " ".join(text[1:-1].split())
-
-    def _note(self, state: int, note: Note) -> None:
-        self.noted = True
-        self.names[state] = note.name
-        self.stands_for.update(note.labels)
-        self.estimates = note.estimates
-        if note.unvisited:
-            self.unvisited.add(state)
+            self._reader.names[self._states - 1] = " ".join(text[1:-1].split())
 
     def _transition(self, text: str) -> None:
-        if not self.names:
-            raise self.lines.error(f"found {found(text)} before any state; write state 0 first")
+        if not self._states:
+            raise self._lines.error(f"found {found(text)} before any state; write state 0 first")
         target, colon, value = text.partition(":")
         if not colon:
-            raise self.lines.error(f"found {found(text)}; write a transition as 3 : 0.25")
-        number = state_number(self.lines, target.strip(), self.size)
-        place = len(self.draft.sources) - self.first
-        estimate = self.estimates[place] if place < len(self.estimates) else None
-        self.draft.add(len(self.names) - 1, number, value.strip(), estimate)
+            raise self._lines.error(f"found {found(text)}; write a transition as 3 : 0.25")
+        number = self._lines.state(target.strip(), self._size)
+        place = len(self._reader.sources) - self._first
+        estimate = self._estimates[place] if place < len(self._estimates) else None
+        self._reader.add(self._states - 1, number, value.strip(), estimate)
 
-    def chain(self, fix_deadlocks: bool) -> Chain:
-        """The chain, if the file is whole."""
+    def chain(self, *, fix_deadlocks: bool) -> Chain:
+        """Return the chain, if the file is whole."""
         self._close()
-        if len(self.names) != self.size:
-            raise self.lines.error(f"the file ends after {len(self.names)} of {self.size} states; is it whole?")
-        if self.initial is None:
-            raise self.lines.error("no state is init; write init after the number of the state to start from")
-        labels = named(self.lines, self.labels, self.stands_for)
+        if self._states != self._size:
+            raise self._lines.error(f"the file ends after {self._states} of {self._size} states; is it whole?")
+        if self._initial is None:
+            raise self._lines.error("no state is init; write init after the number of the state to start from")
         # A valuation may leave out what tells two states apart; our own notes do not.
-        alike = not self.noted and len(set(self.names)) < self.size
-        names = list(map(default_name, range(self.size))) if alike else self.names
-        return self.draft.chain(names, labels, self.initial, frozenset(self.unvisited), fix_deadlocks)
-
-
-def named(lines: Lines, labels: dict[str, set[int]], stands_for: dict[str, str]) -> dict[str, frozenset[int]]:
-    """The labels of a file under the names that they stand for."""
-    full: dict[str, frozenset[int]] = {}
-    # A note may name a label that no state has.
-    for identifier in {**labels, **stands_for}:
-        label = stands_for.get(identifier, identifier)
-        if label in full:
-            raise lines.error(f"two labels stand for {found(label)}; correct the notes of fairchain in the file")
-        full[label] = frozenset(labels.get(identifier, ()))
-    return full
+        names = self._reader.names
+        if not self._noted and len({names.get(each, default_name(each)) for each in range(self._size)}) < self._size:
+            names.clear()
+        return self._reader.chain(self._size, self._initial, fix_deadlocks=fix_deadlocks)

@@ -1,4 +1,4 @@
-"""Names in files of other programs: PRISM and Storm ask only about labels that are identifiers of theirs.
+"""Names and numbers in files of PRISM and Storm, whose queries can only name labels that are identifiers.
 
 So `sex=Female` is written as `sex_Female`, in every such file alike, and a note beside it says what it stands for. A
 note is JSON at a place that the other program skips; with it a chain is read back under its own names.
@@ -15,7 +15,7 @@ import msgspec
 from fairchain.chain.chain import Chain
 from fairchain.errors import ChainError
 
-# A note begins like this, as nobody else's comment does.
+# A note begins like this, unlike comments of other programs.
 NOTE = '{"name":'
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _LONGEST = 80
@@ -41,9 +41,9 @@ _RESERVED = frozenset(
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a file of another program says beside a state, for us alone.
+    """What only fairchain reads in a file of another program: the name of a state, and more.
 
-    `labels` are identifiers in the file and what they stand for; each stands at the first state that has it, and at
+    `labels` are identifiers in the file and what they stand for; each is noted at the first state that has it, and at
     state 0 if none has.
     """
 
@@ -54,15 +54,15 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 def note_text(note: Note) -> str:
-    """A note on one line."""
+    """Return a note on one line."""
     try:
         return msgspec.json.encode(note).decode()
     except UnicodeEncodeError:
-        raise ChainError(f"the name {note.name!r}, or one of its labels, is no character; rename it") from None
+        raise ChainError(f"the name {note.name!r}, or one of its labels, is not valid Unicode; rename it") from None
 
 
 def read_note(text: str) -> Note | None:
-    """The note in a text; None if what looks like one is damaged."""
+    """Return the note in a text; None if it is damaged."""
     try:
         return msgspec.json.decode(text, type=Note)
     except (msgspec.MsgspecError, UnicodeError):
@@ -70,7 +70,7 @@ def read_note(text: str) -> Note | None:
 
 
 def notes_of(chain: Chain, identifiers: Mapping[str, str]) -> list[Note]:
-    """A note for each state."""
+    """Return a note for each state."""
     stands_for: dict[int, dict[str, str]] = {}
     for label, identifier in identifiers.items():
         states = chain.labels[label]
@@ -83,7 +83,7 @@ def notes_of(chain: Chain, identifiers: Mapping[str, str]) -> list[Note]:
 
 
 def identifiers_of(labels: Iterable[str]) -> dict[str, str]:
-    """A legal identifier of PRISM and Storm for each label, all different; a legal label stays as it is."""
+    """Return an identifier of PRISM and Storm for each label, all different; a legal label stays as it is."""
     labels = list(labels)
     chosen = {label: label for label in labels if _LEGAL.fullmatch(label) and label not in _RESERVED}
     used, count = set(chosen), dict[str, int]()
@@ -100,7 +100,7 @@ def identifiers_of(labels: Iterable[str]) -> dict[str, str]:
 
 
 def labels_by_state(chain: Chain, identifiers: Mapping[str, str]) -> dict[int, list[str]]:
-    """The identifiers of each state that has labels, in the order of the labels."""
+    """Return the identifiers of each state that has labels, in the order of the labels."""
     of: dict[int, list[str]] = {}
     for label, states in chain.labels.items():
         for state in states:
@@ -108,8 +108,17 @@ def labels_by_state(chain: Chain, identifiers: Mapping[str, str]) -> dict[int, l
     return of
 
 
+def written_values(chain: Chain, intervals: bool = False) -> list[str]:
+    """Return the probability of each transition as text that reads back exactly, or its interval."""
+    if not intervals:
+        return [repr(value) for value in (chain.probabilities + 0.0).tolist()]
+    if chain.low is None or chain.high is None:
+        raise ChainError("this chain has no intervals; write it without them")
+    return [f"[{low!r}, {high!r}]" for low, high in zip(chain.low.tolist(), chain.high.tolist(), strict=True)]
+
+
 def comment(text: str) -> str:
-    """A name in a comment, which must not end the line."""
+    """Return a name for a comment, which must not end the line."""
     return text if text.isprintable() else ascii(text)
 
 

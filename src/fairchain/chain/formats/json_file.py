@@ -1,6 +1,6 @@
-"""Chains as JSON: everything there is in one, with numbers that come back exactly.
+"""Chains as JSON: all of a chain, with numbers that read back exactly.
 
-The file is versioned and read strictly: what is missing, unknown or of another kind is an error.
+The file is versioned and read strictly: a missing or unknown entry, or one of another type, is an error.
 """
 
 from __future__ import annotations
@@ -8,17 +8,25 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.files import MOST_STATES, read_bytes
+from fairchain.chain.formats.reading import MOST_STATES, read_bytes
 from fairchain.errors import ChainError
 
-FORMAT, VERSION = "fairchain-chain", 1
-_COLUMNS = ("sources", "targets", "probabilities", "low", "high", "counts")
+FORMAT, VERSION = "fairchain-chain", 2
+_COLUMNS: dict[str, Any] = {
+    "sources": np.intp,
+    "targets": np.intp,
+    "probabilities": np.float64,
+    "low": np.float64,
+    "high": np.float64,
+    "counts": np.int64,
+}
+Decoded = TypeVar("Decoded")
 State = Annotated[int, msgspec.Meta(ge=0, lt=MOST_STATES)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Share = Annotated[float, msgspec.Meta(ge=0)]
@@ -35,7 +43,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The whole file: a chain in columns."""
 
     format: Literal["fairchain-chain"]
-    version: Literal[1]
+    version: Literal[2]
     states: list[str]
     initial: State
     labels: dict[str, list[State]]
@@ -46,11 +54,12 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     low: list[Share] | None
     high: list[Share] | None
     counts: list[Count] | None
-    about: dict[str, Any]
+    metadata: dict[str, Any]
 
 
 def to_text(chain: Chain) -> str:
-    """The chain as JSON, one entry on each line."""
+    """Return the chain as JSON, one entry on each line."""
+    columns = {name: getattr(chain, name) for name in _COLUMNS}
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -58,52 +67,67 @@ def to_text(chain: Chain) -> str:
         "initial": chain.initial,
         "labels": {label: sorted(states) for label, states in chain.labels.items()},
         "unvisited": sorted(chain.unvisited),
-        **{name: _column(getattr(chain, name)) for name in _COLUMNS},
-        "about": dict(chain.about),
+        **{name: None if column is None else column.tolist() for name, column in columns.items()},
+        "metadata": dict(chain.metadata),
     }
     try:
-        entries = [f"{json.dumps(key)}: {_dumped(value)}" for key, value in content.items()]
+        entries = [
+            f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}"
+            for key, value in content.items()
+        ]
     except (TypeError, ValueError, RecursionError) as error:
-        raise ChainError(f"the chain cannot be written as JSON: {error}; keep plain values in about") from None
+        raise ChainError(f"the chain cannot be written as JSON: {error}; keep plain values in metadata") from None
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def read(path: Path, *, fix_deadlocks: bool = False) -> Chain:
-    """The chain in a JSON file."""
+    """Read the chain in a JSON file."""
     content = read_bytes(path)
-    _check_head(path, content)
+    head = _decoded(path, content, _Head)
+    if head.format != FORMAT:
+        raise ChainError(
+            f'{path}: not a chain: "format" is {json.dumps(head.format[:40])}, not "{FORMAT}"; '
+            "name a file that write_chain or export wrote"
+        )
+    if head.version != VERSION:
+        raise ChainError(
+            f"{path}: cannot read chain file version {head.version}, expected {VERSION}; learn the chain again, or "
+            "export it to another format with the fairchain that wrote it"
+        )
+    file = _decoded(path, content, _File)
     try:
-        file = msgspec.json.decode(content, type=_File)
-        _check_rest(file)
+        if any(state >= len(file.states) for state in file.unvisited):
+            raise ChainError('"unvisited" names a state that does not exist')
         if fix_deadlocks:
             file = _without_deadlocks(file)
+        arrays: dict[str, Any] = {}
+        for name, kind in _COLUMNS.items():
+            column = getattr(file, name)
+            arrays[name] = None if column is None else np.array(column, kind)
         return Chain(
             states=tuple(file.states),
-            sources=np.array(file.sources, np.intp),
-            targets=np.array(file.targets, np.intp),
-            probabilities=np.array(file.probabilities, np.float64),
             labels={label: frozenset(states) for label, states in file.labels.items()},
             initial=file.initial,
-            low=None if file.low is None else np.array(file.low, np.float64),
-            high=None if file.high is None else np.array(file.high, np.float64),
-            counts=None if file.counts is None else np.array(file.counts, np.int64),
             unvisited=frozenset(file.unvisited),
-            about=file.about,
+            metadata=file.metadata,
+            **arrays,
         )
     except ChainError as error:
         raise ChainError(f"{path}: {error}; correct the file or write the chain again") from None
+
+
+def _decoded(path: Path, content: bytes, kind: type[Decoded]) -> Decoded:
+    try:
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise _damaged(path, content, error) from None
-
-
-def _check_rest(file: _File) -> None:
-    """What a chain itself does not check."""
-    if any(state >= len(file.states) for state in file.unvisited):
-        raise ChainError('"unvisited" names a state that does not exist')
+        found = re.search(r"\(byte ([0-9]{1,12})\)", str(error))
+        line = f" line {content.count(bytes([10]), 0, int(found[1])) + 1}:" if found else ""
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ChainError(f"{path}:{line} not a chain in JSON: {reason}; correct it or write the chain again") from None
 
 
 def _without_deadlocks(file: _File) -> _File:
-    """The same with a loop at every state that has no transition."""
+    """Add a loop to every state that has no transition."""
     columns = {name: getattr(file, name) for name in _COLUMNS if getattr(file, name) is not None}
     stuck = sorted(set(range(len(file.states))) - set(file.sources))
     if not stuck or {len(column) for column in columns.values()} != {len(file.sources)}:
@@ -114,35 +138,3 @@ def _without_deadlocks(file: _File) -> _File:
     return msgspec.structs.replace(
         file, **{name: [column[place] for place in order] for name, column in longer.items()}
     )
-
-
-def _column(array: Any) -> list[Any] | None:
-    return None if array is None else array.tolist()
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _check_head(path: Path, content: bytes) -> None:
-    """Say it plainly if this is another kind of file."""
-    try:
-        head = msgspec.json.decode(content, type=_Head)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise _damaged(path, content, error) from None
-    if head.format != FORMAT:
-        raise ChainError(
-            f'{path}: is no chain: "format" is {json.dumps(head.format[:40])}, not "{FORMAT}"; '
-            "name a file that write_chain or export wrote"
-        )
-    if head.version != VERSION:
-        raise ChainError(
-            f'{path}: has "version" {head.version}, and this fairchain reads {VERSION}; use the one that wrote it'
-        )
-
-
-def _damaged(path: Path, content: bytes, error: Exception) -> ChainError:
-    place = re.search(r"\(byte ([0-9]{1,12})\)", str(error))
-    line = f" line {content.count(bytes([10]), 0, int(place[1])) + 1}:" if place else ""
-    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return ChainError(f"{path}:{line} is no chain in JSON: {reason}; correct it or write the chain again")

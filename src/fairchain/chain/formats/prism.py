@@ -1,6 +1,6 @@
 """The PRISM language: one module with one variable, the number of the state. Written only.
 
-PRISM and Storm both read it. Names of states stand in comments, labels under the identifiers of `names`.
+PRISM and Storm both read it. Names of states are in comments, labels under their identifiers (`identifiers`).
 """
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fairchain.chain.chain import Chain
-from fairchain.chain.formats.identifiers import comment, identifiers_of
-from fairchain.errors import ChainError
+from fairchain.chain.formats.identifiers import comment, identifiers_of, written_values
 
 # Longer sums of states are put in parentheses by halves, as a parser descends into each bar.
 FLAT = 16
 
 
 def to_text(chain: Chain, *, intervals: bool = False) -> str:
-    """The chain in the PRISM language, with intervals in place of probabilities if asked."""
+    """Return the chain in the PRISM language, with intervals in place of probabilities if requested."""
     return "\n".join(_lines(chain, intervals)) + "\n"
 
 
@@ -26,12 +25,15 @@ def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
     # PRISM has no variable with a single value.
     yield f"  s : [0..{max(len(chain) - 1, 1)}] init {chain.initial};"
     yield ""
-    updates = _updates(chain, intervals)
+    values, targets = written_values(chain, intervals), chain.targets.tolist()
+    # A transition of probability 0 is left out.
+    possible = ((chain.high if intervals and chain.high is not None else chain.probabilities) > 0).tolist()
     for state, name in enumerate(chain.states):
         unvisited = " (nothing was seen of this state: its transitions are made up)" if state in chain.unvisited else ""
         yield f"  // {comment(name)}{unvisited}"
-        each = [text for text in updates[chain.starts[state] : chain.starts[state + 1]] if text]
-        yield f"  [] s={state} -> " + "\n    + ".join(each) + ";"
+        row = range(chain.starts[state], chain.starts[state + 1])
+        updates = [f"{values[place]} : (s'={targets[place]})" for place in row if possible[place]]
+        yield f"  [] s={state} -> " + "\n    + ".join(updates) + ";"
     yield "endmodule"
     for label, identifier in identifiers_of(chain.labels).items():
         yield ""
@@ -39,35 +41,19 @@ def _lines(chain: Chain, intervals: bool) -> Iterator[str]:
         yield f'label "{identifier}" = {_any_of(sorted(chain.labels[label]))};'
 
 
-def _updates(chain: Chain, intervals: bool) -> list[str]:
-    """What each transition adds to its command; nothing if it cannot be."""
-    targets = chain.targets.tolist()
-    if not intervals:
-        probabilities = chain.probabilities.tolist()
-        return [
-            f"{value!r} : (s'={target})" if value else "" for value, target in zip(probabilities, targets, strict=True)
-        ]
-    if chain.low is None or chain.high is None:
-        raise ChainError("this chain has no intervals; write it without them")
-    bounds = zip(chain.low.tolist(), chain.high.tolist(), targets, strict=True)
-    return [f"[{low!r}, {high!r}] : (s'={target})" if high else "" for low, high, target in bounds]
-
-
 def _any_of(states: Sequence[int]) -> str:
-    """A formula for being in one of these states, which are sorted."""
+    """Return a formula for being in one of these states, which are sorted."""
     runs: list[tuple[int, int]] = []
     for state in states:
         if runs and runs[-1][1] == state - 1:
             runs[-1] = runs[-1][0], state
         else:
             runs.append((state, state))
-    return _joined([_run(*run) for run in runs]) if runs else "false"
-
-
-def _run(first: int, last: int) -> str:
-    if last - first < 2:
-        return "|".join(f"s={state}" for state in range(first, last + 1))
-    return f"(s>={first}&s<={last})"
+    parts = [
+        f"(s>={first}&s<={last})" if last - first > 1 else "|".join(f"s={state}" for state in range(first, last + 1))
+        for first, last in runs
+    ]
+    return _joined(parts) if parts else "false"
 
 
 def _joined(parts: Sequence[str]) -> str:

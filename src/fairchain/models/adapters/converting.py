@@ -1,4 +1,4 @@
-"""From a model in memory to a network: converted if that can be done and the two agree, else asked in Python.
+"""What adapters share: a model is converted to a network if the two agree, else evaluated in Python; archives.
 
 A converted network is fast, can be hashed and saved, and so can be certified. Where conversion fails, the verdict
 is about the model all the same, and a note says why there is no certificate.
@@ -6,7 +6,15 @@ is about the model all the same, and a note says why there is no certificate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import logging
+import lzma
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +22,11 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.from_function import FunctionModel, flat_array
-from fairchain.models.base import MisfitError, first_line, random_inputs, same_answers
+from fairchain.models.base import MisfitError, random_inputs, same_answers
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
+from fairchain.system.user_code import first_line
 
 # Rows on which a network must score as its original does, one by one as well as together; of texts fewer one by one,
 # since a framework takes its time for each of their steps. A larger batch shows whether the original treats that alike.
@@ -34,11 +43,11 @@ def converted_or_asked(
     agrees: Callable[[OnnxModel], bool],
     ask: Callable[[], FunctionModel],
 ) -> OnnxModel | FunctionModel:
-    """The network that `convert` makes, if it `agrees` with its original; else what `ask` makes, with a note."""
+    """Return the network that `convert` makes, if it `agrees` with its original; else what `ask` makes, with a note."""
     try:
         network = OnnxModel.from_bytes(convert(), name, spec, limits)
         problem = "" if agrees(network) else "the converted network answers differently"
-    except MisfitError:  # the spec is to be mended, and asking in Python might read the answer otherwise
+    except MisfitError:  # the spec must be corrected, and a Python model might read the answer otherwise
         raise
     except ModelError as error:
         problem = str(error).removeprefix(f"{name}: ")
@@ -46,9 +55,9 @@ def converted_or_asked(
         problem = f"{type(error).__name__}: {first_line(error)}"
     if not problem:
         return network
-    asked = ask()
-    asked.note = f"{name} is asked in Python, without a certificate: it could not be converted to ONNX ({problem})"
-    return asked
+    model = ask()
+    model.note = f"{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
+    return model
 
 
 def same_scores(
@@ -77,8 +86,50 @@ def same_scores(
     return same_answers(answers, together)
 
 
-def longest_first(spec: Spec, people: NDArray[Any]) -> NDArray[Any]:
-    """Texts by their lengths, as some modules want them; all else as it is."""
+def longest_first(spec: Spec, inputs: NDArray[Any]) -> NDArray[Any]:
+    """Return texts by their lengths, as some modules want them; all else as it is."""
     if spec.text is None:
-        return people
-    return people[np.argsort(-np.count_nonzero(people, axis=1), kind="stable")]
+        return inputs
+    return inputs[np.argsort(-np.count_nonzero(inputs, axis=1), kind="stable")]
+
+
+def unpacked(
+    path: Path, content: bytes, most: int, kind: str, wanted: Collection[str] | None = None
+) -> dict[str, bytes]:
+    """Return the members of an archive, all or those wanted, of at most `most` bytes together.
+
+    The limit is on what the archive says of their sizes and on what they unpack to, measured while they are unpacked.
+    `kind` is what messages call the file.
+    """
+    parts: dict[str, bytes] = {}
+    left = most
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for entry in archive.infolist():
+                if entry.is_dir() or (wanted is not None and entry.filename not in wanted):
+                    continue
+                if entry.filename in parts:
+                    raise ModelError(f"{path}: holds {ascii(entry.filename)[1:-1][:80]} twice; save the model again")
+                parts[entry.filename] = b""
+                if entry.file_size <= left:
+                    with archive.open(entry) as member:
+                        parts[entry.filename] = member.read(left + 1)
+                left -= max(len(parts[entry.filename]), entry.file_size)
+                if left < 0:
+                    raise ModelError(f"{path}: unpacks to more than the limit of {most} bytes")
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, ValueError, OSError) as error:
+        raise ModelError(f"{path}: not {kind}, or a damaged one ({first_line(error)}); save the model again") from None
+    return parts
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the exporters' talk off the terminal: what matters of it ends in an exception."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

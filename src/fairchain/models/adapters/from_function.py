@@ -1,7 +1,7 @@
-"""Models that Python must be asked for: a function of an array or a frame.
+"""Models that run in Python: a function of an array or a frame.
 
-The answer is read by the same rule as a network's output. What a function is cannot be hashed or run by somebody
-else, so no certificate can be made about it.
+The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so that
+there is no certificate about it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from fairchain.errors import ModelError, UnansweredError
 from fairchain.models.base import (
     BATCHES,
     Answer,
-    check_no_dice,
+    check_deterministic,
     check_rows_apart,
     check_shape,
     describe_input,
@@ -32,6 +31,7 @@ from fairchain.models.base import (
 from fairchain.models.frames import FrameModel, check_columns, make_frame
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
+from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
 from fairchain.system.user_code import user_code
 from fairchain.tables.frames import has_masked
@@ -40,17 +40,8 @@ from fairchain.text import lexicon_of
 Values = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """An input or output as onnxruntime would describe it, for the planners of feed and decision."""
-
-    name: str
-    type: str
-    shape: tuple[int | str, ...]
-
-
 class FunctionModel:
-    """A Python function that can be asked for decisions.
+    """A Python function that decides about rows of feature values.
 
     Parameters
     ----------
@@ -91,31 +82,28 @@ class FunctionModel:
         self._lock: AbstractContextManager[Any] = threading.Lock()
         if getattr(function, "thread_safe", False):
             self._lock = nullcontext()
-        self._rule: DecisionRule = self._plan(output)
-
-    def _plan(self, output: str) -> DecisionRule:
-        """How to read the answers, judged by the first ones; they must depend on the person only."""
-        people = random_inputs(self._spec.described, 3)
-        first = self._call(people)
-        kind = "i" if self._spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
-        node = Tensor(output, _TYPES[kind], ("N", *first.shape[1:]))
-        self._rule = plan_decision(Path(self.name), self._spec.model, [node], {})
-        self.predict(people)
-        check_no_dice(self.name, self._spec.described, self.scores)
-        check_rows_apart(self.name, self._spec.described, self.scores, self.dtype)
-        return self._rule
+        # How to read the answers is judged by the first ones; they must depend on their own row only.
+        inputs = random_inputs(spec.described, 3)
+        first = self._call(inputs)
+        kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
+        types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
+        node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
+        self._rule: DecisionRule = plan_decision(Path(name), spec.model, [node], {})
+        self.predict(inputs)
+        check_deterministic(name, spec.described, self.scores)
+        check_rows_apart(name, spec.described, self.scores, self.dtype)
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
         must_fit(self.name, self._spec, spec)
 
     def predict(self, values: Values) -> Labels:
-        """The class number of each row of feature values.
+        """Return the class number of each row of feature values.
 
         Raises
         ------
         ModelError
-            If the function fails, or answers a row with something that is no class.
+            If the function fails; an UnansweredError if a row has no class.
         """
         if not len(values):
             return np.empty(0, np.uint16)
@@ -126,16 +114,26 @@ class FunctionModel:
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
 
     def scores(self, values: Values) -> Answer:
-        """The function's answers as they are before the decision, for batches of sizes that were tried."""
+        """Return the function's answers before the decision, for batches of sizes that were tried."""
         parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         answer = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        wanted = _TEXT if self._rule.kind == "label" and _has_texts(self._rule) else _NUMBER
-        if (answer.dtype.kind == "O") != (wanted == _TEXT):
-            raise ModelError(f"{self.name}: answered with {_short(answer.flat[0])} where it gave {wanted} before")
-        check_shape(self.name, self._rule, answer, len(values))
-        if self._rule.kind == "label" and answer.dtype.kind == "f":
-            answer = _whole(answer, self._rule.output)
-        return answer
+        rule = self._rule
+        texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
+        if (answer.dtype.kind == "O") != texts:
+            before = "texts" if texts else "numbers"
+            raise ModelError(f"{self.name}: answered with {_short(answer.flat[0])} where it gave {before} before")
+        check_shape(self.name, rule, answer, len(values))
+        if rule.kind != "label" or answer.dtype.kind != "f":
+            return answer
+        wrong = ~np.isfinite(answer) | (answer != np.floor(answer))
+        if wrong.any():
+            row = int(wrong.reshape(len(answer), -1).any(axis=1).argmax())
+            raise NoDecisionError(
+                row,
+                f'output "{rule.output}" is {answer[row].item():g}, which is not a label; '
+                'say in [model] what it is: decision = "logit" or decision = "probability"',
+            )
+        return answer.astype(np.int64)
 
     def _call(self, values: Values) -> Answer:
         shown = self._show(values.astype(self.dtype))
@@ -153,9 +151,18 @@ class FunctionModel:
         return self._tidy(answer)
 
     def _tidy(self, answer: NDArray[Any]) -> Answer:
-        """As double numbers, whole numbers or Python texts, whatever the function returned them in."""
+        """Return answers as double numbers, whole numbers or Python texts, whatever the function returned them in."""
         if answer.dtype.kind == "O" and not all(isinstance(item, str) for item in answer.flat):
-            answer = self._from_objects(answer)
+            for item in answer.flat:
+                if not isinstance(item, str | int | float | np.number | np.bool_):
+                    raise ModelError(
+                        f"{self.name}: answered with {_short(item)}, a {type(item).__name__}; return labels or scores"
+                    )
+            if any(isinstance(item, str) for item in answer.flat):
+                raise ModelError(
+                    f"{self.name}: answered with texts and numbers; return labels that are all of one kind"
+                )
+            answer = np.array(answer.tolist())
         kind = answer.dtype.kind
         if kind in "UTO":
             return answer.astype(object)
@@ -167,56 +174,36 @@ class FunctionModel:
         scores = answer.size > len(answer) if decision is None else decision != "label"
         return answer.astype(np.float64 if kind == "f" or scores else np.int64)
 
-    def _from_objects(self, answer: NDArray[Any]) -> NDArray[Any]:
-        for item in answer.flat:
-            if not isinstance(item, str | int | float | np.number | np.bool_):
-                raise ModelError(
-                    f"{self.name}: answered with {_short(item)}, a {type(item).__name__}; return labels or scores"
-                )
-        if any(isinstance(item, str) for item in answer.flat):
-            raise ModelError(f"{self.name}: answered with texts and numbers; return labels that are all of one kind")
-        return np.array(answer.tolist())
-
-
-_TEXT, _NUMBER = "texts", "numbers"
-_TYPES = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
-
 
 def from_function(function: Callable[[Any], Any] | FrameModel, spec: Spec) -> FunctionModel:
-    """A model from a function of an array or of texts, or from one of a frame if it was given through `as_frames`."""
+    """Return a model from a function of an array, of texts, or of a frame if it was given through `as_frames`."""
     inner = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if not isinstance(function, FrameModel):
         return FunctionModel(inner, spec, name)
     if spec.text is not None:
-        raise ModelError(f"{name}: a text is no row of a frame; give a function of a list of texts, without as_frames")
+        raise ModelError(
+            f"{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
+        )
     check_columns(name, spec.features)
     return FunctionModel(inner, spec, name, show=partial(make_frame, spec.features))
 
 
 def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:
-    """How feature values become the array that a network with one input of doubles would get."""
+    """Return a function from feature values to the array that a network with one input of doubles would get."""
     features = [replace(feature, input=None) for feature in spec.features]  # there is one input, and it has no name
-    feed = plan_feed(Path(name), features, [Tensor("input", "tensor(double)", ("N", "features"))])
-
-    def show(values: Values) -> NDArray[np.float64]:
-        return feed(values)["input"]
-
-    return show
+    feed = plan_feed(Path(name), features, [TensorInfo("input", "tensor(double)", ("N", "features"))])
+    return lambda values: feed(values)["input"]
 
 
 def texts_of(text: TextFeature) -> Callable[[Values], list[str]]:
-    """How word ids become the texts that a function gets: the words that the lexicon knows, with blanks between."""
+    """Return a function from word ids to texts: the words that the lexicon knows, with blanks between."""
     lexicon = lexicon_of(text)
-
-    def show(values: Values) -> list[str]:
-        return [lexicon.text(row) for row in values.tolist()]
-
-    return show
+    return lambda values: [lexicon.text(row) for row in values.tolist()]
 
 
 def _kind(shown: Any) -> str:
-    """What a function was called with, for the message about its failure."""
+    """Describe what a function was called with, for the message about its failure."""
     if isinstance(shown, list):
         return f"{len(shown)} texts"
     if isinstance(shown, tuple) and len(shown) == 1:
@@ -230,20 +217,3 @@ def _kind(shown: Any) -> str:
 
 def _short(item: object) -> str:
     return ascii(item.item() if isinstance(item, np.generic) else item)[:80]
-
-
-def _has_texts(rule: DecisionRule) -> bool:
-    return rule.codes is not None and isinstance(rule.codes[0], str)
-
-
-def _whole(answer: Answer, output: str) -> Answer:
-    """Labels that came as fractions of a kind: 1.0 is 1, and 0.5 is no label."""
-    wrong = ~np.isfinite(answer) | (answer != np.floor(answer))
-    if wrong.any():
-        row = int(wrong.reshape(len(answer), -1).any(axis=1).argmax())
-        raise NoDecisionError(
-            row,
-            f'output "{output}" is {answer[row].item():g}, which is no label; '
-            'say in [model] what it is: decision = "logit" or decision = "probability"',
-        )
-    return answer.astype(np.int64)

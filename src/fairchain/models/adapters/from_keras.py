@@ -14,7 +14,6 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -27,17 +26,17 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters import from_torch
-from fairchain.models.adapters.archives import unpacked
-from fairchain.models.adapters.converting import converted_or_asked, same_scores
+from fairchain.models.adapters.converting import converted_or_asked, quiet, same_scores, unpacked
 from fairchain.models.adapters.from_function import FunctionModel, flat_array
 from fairchain.models.adapters.keras_network import to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
-from fairchain.models.base import MisfitError, first_line, random_inputs
+from fairchain.models.base import MisfitError, random_inputs
 from fairchain.models.onnx.encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
+from fairchain.system.user_code import first_line
 
 # Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
 SAFE_VERSION = (3, 13, 2)
@@ -77,9 +76,9 @@ def is_keras(source: object) -> bool:
 
 
 def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
-    """A model from a Keras model with one input: (batch, inputs), a series of them, or texts.
+    """Return a model from a Keras model with one input: (batch, inputs), a series of them, or texts.
 
-    One that cannot be exported is asked in Python.
+    One that cannot be exported is evaluated in Python.
     """
     name = name or f"keras model {model.name}"
     if len(model.inputs or [None]) != 1:
@@ -87,7 +86,6 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
             f"{name}: has {len(model.inputs)} inputs; join them in a model with one input of all features, "
             "or give a function that calls it"
         )
-
     call = _call(model, spec, name)
 
     def function(arrays: Arrays) -> NDArray[Any]:
@@ -98,16 +96,15 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
     def agrees(network: OnnxModel) -> bool:
         return same_scores(network, function, spec, call.show)
 
-    def ask() -> OnnxModel | FunctionModel:
-        """As Keras exports it, or in Python."""
-        return converted_or_asked(
-            name,
-            spec,
-            limits,
-            convert=lambda: _export(model, call, call.show(random_inputs(spec.described, 3))),
-            agrees=agrees,
-            ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
-        )
+    def export() -> bytes:
+        if from_torch.is_module(model):  # as every Keras model is on the torch back end
+            return from_torch.export(model, call, call.show(random_inputs(spec.described, 3)))
+        from onnx import load_model
+
+        with TemporaryDirectory() as folder, quiet():
+            path = Path(folder) / "model.onnx"
+            model.export(path, format="onnx", verbose=False)
+            return plain_bytes(load_model(path))
 
     try:
         content = to_network(model, spec.text, sum(widths(spec.features)))
@@ -118,11 +115,18 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
         raise
     except ModelError:
         pass  # a layer that is not written here, or a network that is refused: Keras's own export says why
-    return ask()
+    return converted_or_asked(
+        name,
+        spec,
+        limits,
+        convert=export,
+        agrees=agrees,
+        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
+    )
 
 
 def _call(model: Any, spec: Spec, name: str) -> Call:
-    """What the model's one input gets: words, or the features in its shape."""
+    """Return what the model's one input gets: words, or the features in its shape."""
     if spec.text is not None:
         return text_calls(spec.text, ("input",), name)[0]
     shape = tuple(model.inputs[0].shape[1:]) if model.inputs else ()
@@ -155,7 +159,7 @@ def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> Onn
             for name, content in parts.items():
                 archive.writestr(name, content)
         try:
-            with from_torch.quiet():
+            with quiet():
                 model = keras.saving.load_model(copy, compile=False, safe_mode=True)
         except Exception as error:
             raise ModelError(f"{path}: Keras does not take this file: {first_line(error)}") from None
@@ -174,9 +178,14 @@ def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
         raise ModelError(f"{path}: not a .keras file, or a damaged one ({first_line(error)})") from None
     if isinstance(description, dict):
         description.pop("compile_config", None)  # what it was trained with is not loaded
-    for module, name in _classes(description):
-        layer = name in LAYERS and module in LAYER_MODULES
-        if not layer and not (name in DETAILS and module in DETAIL_MODULES):
+    for part in _objects(description):
+        if "class_name" not in part:
+            continue
+        module, name = part.get("module"), str(part["class_name"])
+        module = None if module is None else str(module)
+        allowed = (name in LAYERS and module in LAYER_MODULES) or (name in DETAILS and module in DETAIL_MODULES)
+        # A class of the user's own goes by the name it was registered under.
+        if not allowed or part.get("registered_name") not in (None, name):
             raise ModelError(
                 f"{path}: layer {ascii(name)[1:-1][:80]} is not on the list of those allowed in untrusted files; load "
                 "the model in Python and give it to verify(), or export it to ONNX"
@@ -212,76 +221,42 @@ def _check_weights(path: Path, parts: Mapping[str, bytes], limits: Limits) -> No
         raise
     except Exception as error:  # a damaged file ends in anything
         raise ModelError(f"{path}: its weights are damaged ({first_line(error)}); save the model again") from None
-    for key, size in _sizes(json.loads(parts["config.json"])):
-        if size > max(elements, 1):
-            raise ModelError(
-                f"{path}: a layer has {key} = {size}, and the file holds {elements:,} weights in all; save the model "
-                "with its weights"
-            )
+    for part in _objects(json.loads(parts["config.json"])):
+        for key in SIZES:
+            if isinstance(part.get(key), int) and part[key] > max(elements, 1):
+                raise ModelError(
+                    f"{path}: a layer has {key} = {part[key]}, and the file holds {elements:,} weights in all; save "
+                    "the model with its weights"
+                )
 
 
-def _sizes(description: Any) -> Iterator[tuple[str, int]]:
-    """Yield every size in a description that demands weights of at least that many numbers."""
+def _objects(description: Any) -> Iterator[dict[str, Any]]:
+    """Yield every JSON object of a description, also inside others."""
     pending = [description]
     while pending:
         part = pending.pop()
         if isinstance(part, dict):
-            yield from ((key, part[key]) for key in SIZES if isinstance(part.get(key), int))
+            yield part
             pending.extend(part.values())
         elif isinstance(part, list):
             pending.extend(part)
-
-
-def _classes(description: Any) -> Iterator[tuple[str | None, str]]:
-    """Every (module, class) that a description names, also inside its layers."""
-    pending = [description]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, dict):
-            if "class_name" in part:
-                module, name = part.get("module"), str(part["class_name"])
-                # A class of the user's own goes by the name it was registered under.
-                own = part.get("registered_name") not in (None, name)
-                yield ("own code" if own else None if module is None else str(module)), name
-            pending.extend(part.values())
-        elif isinstance(part, list):
-            pending.extend(part)
-
-
-def _export(model: Any, call: Call, example: Arrays) -> bytes:
-    if from_torch.is_module(model):  # as every Keras model is on the torch back end
-        return from_torch.export(model, call, example)
-    from onnx import load_model
-
-    with TemporaryDirectory() as folder, from_torch.quiet():
-        path = Path(folder) / "model.onnx"
-        model.export(path, format="onnx", verbose=False)
-        return plain_bytes(load_model(path))
 
 
 def _keras(path: Path) -> Any:
-    """Keras, on the back end that the user chose, or else on one that is installed."""
+    """Return Keras, on the back end that the user chose, or else on one that is installed."""
     if find_spec("keras") is None:
         raise ModelError(f"{path}: a .keras file needs Keras; install it: pip install 'fairchain[keras]' torch")
+    chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ or find_spec("tensorflow") is not None
+    installed = next((name for name in ("torch", "jax") if find_spec(name) is not None), None)
+    named = installed is not None and not chosen
+    if installed is not None and named:
+        os.environ["KERAS_BACKEND"] = installed
     try:
-        with _backend():
-            return import_module("keras")
+        return import_module("keras")
     except ImportError as error:
         raise ModelError(
             f"{path}: Keras cannot be loaded ({first_line(error)}); install a back end, for example pip install torch"
         ) from None
-
-
-@contextmanager
-def _backend() -> Iterator[None]:
-    """While Keras is imported, name an installed back end, if nobody chose one."""
-    chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ or find_spec("tensorflow") is not None
-    installed = next((name for name in ("torch", "jax") if find_spec(name) is not None), None)
-    if chosen or installed is None:
-        yield
-        return
-    os.environ["KERAS_BACKEND"] = installed
-    try:
-        yield
     finally:
-        del os.environ["KERAS_BACKEND"]
+        if named:
+            del os.environ["KERAS_BACKEND"]

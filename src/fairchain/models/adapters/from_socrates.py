@@ -1,8 +1,8 @@
 """Networks in the SOCRATES format, converted layer by layer to ONNX.
 
 A recurrent network reads a sequence step by step, every step through all layers, and answers after the last; here it
-takes the whole sequence as one flat row, steps * values of a step. So rows of the graph are steps times people, step by
-step, until the last recurrent layer leaves one row for each person. Texts come with their lengths, and each is read
+takes the whole sequence as one flat row, steps * values of a step. So rows of the graph are steps times inputs, step by
+step, until the last recurrent layer leaves one row for each input. Texts come with their lengths, and each is read
 to its own end.
 """
 
@@ -54,15 +54,15 @@ class SocratesLayer:
 
     @property
     def kind(self) -> str:
-        """What type of layer it is."""
+        """The type of the layer."""
         return str(self.entries.get("type", "")).lower()
 
     def problem(self, text: str) -> ModelError:
-        """An error that names the file and the layer."""
+        """Return an error that names the file and the layer."""
         return ModelError(f"{self.file.path}: layer {self.place} ({ascii(self.kind)[1:-1][:60]}): {text}")
 
     def numbers(self, key: str, dimensions: int | None = None) -> NDArray[np.float64]:
-        """The numbers under a key, which must have so many dimensions."""
+        """Return the numbers under a key, which must have so many dimensions."""
         if key not in self.entries:
             raise self.problem(f'there is no "{key}"')
         found = self.file.numbers(f"layer {self.place} ({self.kind}).{key}", self.entries[key])
@@ -71,18 +71,18 @@ class SocratesLayer:
         return found
 
     def vector(self, key: str, size: int) -> NDArray[np.float64]:
-        """The numbers under a key, which must be so many."""
+        """Return the numbers under a key, which must be so many."""
         found = self.numbers(key)
         if found.size != size:
             raise self.problem(f"{key} has {found.size} numbers, where {size} are expected")
         return found.reshape(size)
 
     def whole(self, key: str) -> tuple[int, ...]:
-        """Whole numbers under a key."""
+        """Return whole numbers under a key."""
         return whole_numbers(f"{self.file.path}: layer {self.place} ({self.kind}).{key}", self.numbers(key))
 
     def one(self, key: str, least: int) -> int:
-        """A single whole number under a key."""
+        """Return a single whole number under a key."""
         found = self.whole(key)
         if len(found) != 1 or found[0] < least:
             raise self.problem(f"{key} is {list(found)[:8]}; write one whole number from {least} up")
@@ -90,7 +90,7 @@ class SocratesLayer:
 
 
 def from_socrates(path: str | Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
-    """A model from a SOCRATES JSON file and the text files it names.
+    """Return a model from a SOCRATES JSON file and the text files it names.
 
     Raises
     ------
@@ -105,23 +105,38 @@ def from_socrates(path: str | Path, spec: Spec, limits: Limits | None = None) ->
 
 
 def to_network(file: SocratesFile, inputs: int | None) -> bytes:
-    """The ONNX bytes of a network; `inputs` tells how long a sequence is, if the network reads one; None for texts."""
+    """Return the ONNX bytes of a network; `inputs` is how many values a row has, None for texts."""
     graph = OnnxGraph()
     layers = [SocratesLayer(file, graph, place + 1, entries) for place, entries in enumerate(file.layers)]
     recurrent = [place for place, layer in enumerate(layers) if layer.kind in RECURRENT]
     last = max(recurrent, default=-1)
     shape = (_step_width(layers[0]),) if 0 in recurrent else file.shape()
-    texts = inputs is None and bool(recurrent)
-    steps = _steps(file, inputs, prod(shape)) if recurrent and inputs is not None else 1
-    free = _number_of_steps(graph) if texts else ""
-    flow = _begin_texts(graph, shape) if texts else _begin(graph, shape, steps)
+    width, steps, free = prod(shape), 1, ""
+    taken: list[tuple[str, Any, list[int | str]]]
+    if inputs is None and recurrent:
+        taken = [("input", np.float32, ["batch", "time", width]), ("lengths", np.int32, ["batch"])]
+        free = graph.node("Gather", graph.node("Shape", "input"), graph.constant([1], np.int64))
+        flow = SocratesTensor(graph.node("Transpose", "input", perm=[1, 0, 2]), shape)
+    else:
+        if recurrent and inputs is not None:
+            steps, rest = divmod(inputs, width)
+            if rest:
+                raise ModelError(
+                    f"{file.path}: each step of a sequence takes {width} values, and the spec has features for "
+                    f"{inputs}, which are not whole steps; describe every value of every step in order, one "
+                    "[[feature]] each"
+                )
+        taken = [("input", np.float32, ["batch", steps * width])]
+        flow = SocratesTensor("input", shape)
+        if steps > 1:
+            apart = graph.node("Reshape", "input", graph.constant([-1, steps, width], np.int64))
+            flow = SocratesTensor(graph.node("Transpose", apart, perm=[1, 0, 2]), shape)
+    if len(shape) > 1 or flow.tensor != "input":
+        flow = _reshaped(graph, flow, shape)
     for place, layer in enumerate(layers):
         flow = _converted(replace(layer, steps=steps if place <= last else 1, last=place == last, free=free), flow)
     if len(flow.shape) != 1:
         flow = _reshaped(graph, flow, (prod(flow.shape),))
-    taken: list[tuple[str, Any, list[int | str]]] = [("input", np.float32, ["batch", steps * prod(shape)])]
-    if texts:
-        taken = [("input", np.float32, ["batch", "time", prod(shape)]), ("lengths", np.int32, ["batch"])]
     return graph.to_bytes(taken, flow.shape[0], flow.tensor)
 
 
@@ -144,41 +159,13 @@ def _converted(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     return convert(layer, flow)
 
 
-def _steps(file: SocratesFile, inputs: int, width: int) -> int:
-    if inputs % width:
-        raise ModelError(
-            f"{file.path}: each step of a sequence takes {width} values, and the spec has features for {inputs}, which "
-            "are no whole steps; describe every value of every step in order, one [[feature]] each"
-        )
-    return inputs // width
-
-
 def _step_width(layer: SocratesLayer) -> int:
-    """How many values of a step a recurrent layer takes, which its weights tell."""
+    """Return how many values of a step a recurrent layer takes, by its weights."""
     weights = layer.numbers("gate_weights" if layer.kind == "gru" else "weights", 2)
     width = int(weights.shape[1]) - layer.numbers("h0").size
     if width < 1:
-        raise layer.problem(f"weights have {weights.shape[1]} columns, no room for an input beside the state h0")
+        raise layer.problem(f"weights have {weights.shape[1]} columns, too few for an input beside the state h0")
     return width
-
-
-def _begin(graph: OnnxGraph, shape: tuple[int, ...], steps: int) -> SocratesTensor:
-    if steps == 1:
-        return (
-            SocratesTensor("input", shape)
-            if len(shape) == 1
-            else _reshaped(graph, SocratesTensor("input", (prod(shape),)), shape)
-        )
-    apart = graph.node("Reshape", "input", graph.constant([-1, steps, prod(shape)], np.int64))
-    return _reshaped(graph, SocratesTensor(graph.node("Transpose", apart, perm=[1, 0, 2]), shape), shape)
-
-
-def _begin_texts(graph: OnnxGraph, shape: tuple[int, ...]) -> SocratesTensor:
-    return _reshaped(graph, SocratesTensor(graph.node("Transpose", "input", perm=[1, 0, 2]), shape), shape)
-
-
-def _number_of_steps(graph: OnnxGraph) -> str:
-    return graph.node("Gather", graph.node("Shape", "input"), graph.constant([1], np.int64))
 
 
 def _reshaped(graph: OnnxGraph, flow: SocratesTensor, shape: tuple[int, ...]) -> SocratesTensor:
@@ -254,24 +241,16 @@ def _max_pool(layer: SocratesLayer, flow: SocratesTensor) -> SocratesTensor:
     )
     places = _windows(layer, flow, kernel, stride, padding)
     if padding:
-        floor = layer.graph.constant(_padded_floor(flow.shape[1:], kernel, places, stride, padding))
-        made = layer.graph.node("Max", made, floor)
+        # The format pads with zeros. ONNX's own padding is below all values, and onnxruntime takes a Pad before a
+        # MaxPool for that; so the maximum is taken with 0 wherever a window reaches into the padding.
+        reaches = np.zeros(places, np.bool_)
+        for axis, (size, width, count) in enumerate(zip(flow.shape[1:], kernel, places, strict=True)):
+            start = np.arange(count) * stride
+            outside = (start < padding) | (start + width > padding + size)
+            reaches |= outside.reshape([-1 if other == axis else 1 for other in range(sizes)])
+        floor = np.where(reaches, np.float32(0), np.finfo(np.float32).min)[None, None]
+        made = layer.graph.node("Max", made, layer.graph.constant(floor))
     return SocratesTensor(made, (flow.shape[0], *places))
-
-
-def _padded_floor(
-    sizes: tuple[int, ...], kernel: tuple[int, ...], places: list[int], stride: int, padding: int
-) -> NDArray[np.float32]:
-    """Zero where a window reaches into the padding, which the format fills with zeros, and nothing elsewhere.
-
-    ONNX's own padding is below all values, and onnxruntime takes a Pad before a MaxPool for that.
-    """
-    reaches = np.zeros(places, np.bool_)
-    for axis, (size, width, count) in enumerate(zip(sizes, kernel, places, strict=True)):
-        start = np.arange(count) * stride
-        outside = (start < padding) | (start + width > padding + size)
-        reaches |= outside.reshape([-1 if other == axis else 1 for other in range(len(places))])
-    return np.where(reaches, np.float32(0), np.finfo(np.float32).min)[None, None]
 
 
 def _windows(
@@ -326,7 +305,7 @@ def _recurrent(
     bias: list[NDArray[np.float64]],
     **attributes: Any,
 ) -> SocratesTensor:
-    """A recurrent operator over the steps, with its gates in ONNX's order; the last one answers for the last step."""
+    """Add a recurrent operator, with its gates in ONNX's order; the last one answers for the last step."""
     graph, size = layer.graph, layer.numbers("h0").size
     joined = np.concatenate(weights)
     if len(flow.shape) != 1 or joined.shape != (len(weights) * size, flow.shape[0] + size):
@@ -339,7 +318,14 @@ def _recurrent(
         shape = graph.node("Concat", layer.free, shape, axis=0)
     sequence = graph.node("Reshape", flow.tensor, shape)
     both = np.concatenate([*bias, np.zeros(len(bias) * size)])
-    states = [_state(layer, sequence, key, size) for key in ("h0", "c0") if key != "c0" or operator == "LSTM"]
+    # The states before the first step are the same for every row.
+    one = graph.constant([1], np.int64)
+    rows = graph.node("Gather", graph.node("Shape", sequence), one)
+    shape = graph.node("Concat", one, rows, graph.constant([size], np.int64), axis=0)
+    states = [
+        graph.node("Expand", graph.constant(layer.vector(key, size)[None, None]), shape)
+        for key in (("h0", "c0") if operator == "LSTM" else ("h0",))
+    ]
     inputs = [
         sequence,
         graph.constant(joined[None, :, :width]),
@@ -350,12 +336,3 @@ def _recurrent(
     ]
     every, final = graph.nodes(operator, inputs, 2, hidden_size=size, **attributes)
     return _reshaped(graph, SocratesTensor(final if layer.last else every, (size,)), (size,))
-
-
-def _state(layer: SocratesLayer, sequence: str, key: str, size: int) -> str:
-    """The state before the first step, the same for everybody."""
-    graph = layer.graph
-    people = graph.node("Gather", graph.node("Shape", sequence), graph.constant([1], np.int64))
-    one = graph.constant([1], np.int64)
-    shape = graph.node("Concat", one, people, graph.constant([size], np.int64), axis=0)
-    return graph.node("Expand", graph.constant(layer.vector(key, size)[None, None]), shape)

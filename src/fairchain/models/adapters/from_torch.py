@@ -1,16 +1,14 @@
 """torch modules: exported to ONNX in inference mode and compared with the module; state dicts without pickled code.
 
-torch is never imported for a module that somebody hands over: it is there already.
+torch is not imported to recognise a module: the caller has imported it already.
 """
 
 from __future__ import annotations
 
 import io
-import logging
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,15 +16,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.adapters.archives import unpacked
-from fairchain.models.adapters.converting import converted_or_asked, longest_first, same_scores
+from fairchain.models.adapters.converting import converted_or_asked, longest_first, quiet, same_scores, unpacked
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, find_call
-from fairchain.models.base import first_line, random_inputs
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
+from fairchain.system.user_code import first_line
 
 # Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_VERSION = (2, 10)
@@ -39,16 +37,29 @@ def is_module(source: object) -> bool:
 
 
 def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
-    """A model from an `nn.Module` that takes one row of network inputs for each person: (batch, inputs).
+    """Return a model from an `nn.Module` that takes one row of network inputs for each individual: (batch, inputs).
 
     One with a recurrent layer may take a series, (batch, steps, inputs of a step), and for texts it takes their words
     and, if it has parameters for them, lengths or a mask. It is exported to ONNX as it is in inference mode; its own
-    mode is not changed. A module that cannot be exported is asked in Python.
+    mode is not changed. A module that cannot be exported is evaluated in Python.
     """
+    torch = sys.modules["torch"]
     name = name or f"torch module {type(module).__name__}"
-    function = call_module(module)
+
+    def function(arrays: Arrays) -> NDArray[Any]:
+        with _inference(module), torch.no_grad():
+            answer = module(*_tensors(module, arrays))
+        if not isinstance(answer, torch.Tensor):
+            raise TypeError(
+                f"the module returns a {type(answer).__name__}; wrap it so that it returns its scores alone"
+            )
+        return answer.cpu().numpy()  # type: ignore[no-any-return]  # a tensor's numbers
+
+    # How many numbers the first recurrent layer reads at each step, and whether rows come first there.
+    recurrent = [part for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
+    series = (recurrent[0].input_size, recurrent[0].batch_first) if recurrent else None
     with _one_thread():
-        call = find_call(module, _series(module), spec, name, function)
+        call = find_call(module, series, spec, name, function)
 
     def convert() -> bytes:
         example = call.show(longest_first(spec, random_inputs(spec.described, 3)))
@@ -69,13 +80,6 @@ def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str 
     )
 
 
-def _series(module: Any) -> tuple[int, bool] | None:
-    """How many numbers the first recurrent layer reads at each step, and whether rows come first; None without one."""
-    torch = sys.modules["torch"]
-    recurrent = [part for part in module.modules() if isinstance(part, torch.nn.RNNBase)]
-    return (recurrent[0].input_size, recurrent[0].batch_first) if recurrent else None
-
-
 def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> Any:
     """Load a state dict from a file into a module, and return the module.
 
@@ -92,15 +96,14 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     if version < SAFE_VERSION:
         raise ModelError(f"{path}: torch {torch.__version__} can be made to run code by such a file; update torch")
     content = read_file(path, limits.file_bytes, "the file of a state dict")
-    if not content.startswith(b"PK"):
-        raise ModelError(
-            f"{path}: not a state dict that torch reads without running code (not an archive of torch 1.6 or later); "
-            "save it with torch.save(module.state_dict(), path)"
-        )
-    # What its members unpack to is limited first: torch allocates it without asking.
-    unpacked(path, content, limits.file_bytes, "a state dict")
     try:
+        if not content.startswith(b"PK"):
+            raise ValueError("not an archive of torch 1.6 or later")
+        # What its members unpack to is limited first: torch allocates it without asking.
+        unpacked(path, content, limits.file_bytes, "a state dict")
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except ModelError:
+        raise
     except Exception as error:  # a damaged file ends in anything
         raise ModelError(
             f"{path}: not a state dict that torch reads without running code ({first_line(error)}); "
@@ -108,7 +111,15 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
         ) from None
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ModelError(f"{path}: holds more than tensors; save it with torch.save(module.state_dict(), path)")
-    _check_types(path, module, state)
+    own = module.state_dict()
+    for name, value in state.items():
+        wanted = own[name].dtype if isinstance(own.get(name), torch.Tensor) else value.dtype
+        # torch casts to the module's type; more digits than it has are rounded, which is the same network.
+        if value.dtype != wanted and not (value.dtype.is_floating_point and wanted.is_floating_point):
+            raise ModelError(
+                f"{path}: tensor {ascii(name)[1:-1][:80]} is {str(value.dtype).removeprefix('torch.')} and the "
+                f"module's is {str(wanted).removeprefix('torch.')}; save the state of a module of the same type"
+            )
     try:
         module.load_state_dict(state)
     except Exception as error:
@@ -117,103 +128,42 @@ def load_state(module: Any, path: str | Path, limits: Limits | None = None) -> A
     return module
 
 
-def _check_types(path: Path, module: Any, state: dict[str, Any]) -> None:
-    """Refuse tensors that torch would cast to the module's type with other values."""
-    own = module.state_dict()
-    for name, value in state.items():
-        wanted = own[name].dtype if isinstance(own.get(name), type(value)) else value.dtype
-        if value.dtype == wanted:
-            continue
-        # More digits than the module has are rounded by torch as well, which is no other network.
-        if not (value.dtype.is_floating_point and wanted.is_floating_point):
-            raise ModelError(
-                f"{path}: tensor {ascii(name)[1:-1][:80]} is {str(value.dtype).removeprefix('torch.')} and the "
-                f"module's is {str(wanted).removeprefix('torch.')}; save the state of a module of the same type"
-            )
-
-
 def export(module: Any, call: Call, arguments: Arrays) -> bytes:
-    """The module in inference mode as ONNX bytes, from its inputs to `output`; `arguments` are an example of them."""
-    torch = sys.modules["torch"]
-    with _inference(module), quiet():
-        example = _tensors(module, arguments)
-        try:
-            return _traced(torch, module, call, example)
-        except Exception:  # the tracing exporter does not know every operator
-            return _exported(torch, module, call, example)
+    """Return the module in inference mode as ONNX bytes, from its inputs to `output`; `arguments` are an example.
 
-
-def _traced(torch: Any, module: Any, call: Call, example: tuple[Any, ...]) -> bytes:
-    """By tracing: a hundred times faster than the newer way, and a recurrent layer stays one operator."""
+    Tracing is a hundred times faster than the newer exporter, and a recurrent layer stays one operator; but it does not
+    know every operator.
+    """
     from onnx import load_model_from_string
 
-    buffer = io.BytesIO()
-    torch.onnx.export(
-        module,
-        example,
-        buffer,
-        dynamo=False,
-        opset_version=OPSET,
-        input_names=list(call.names),
-        output_names=["output"],
-        dynamic_axes={**call.axes, "output": {0: "batch"}},
-    )
-    return plain_bytes(load_model_from_string(buffer.getvalue()))
-
-
-def _exported(torch: Any, module: Any, call: Call, example: tuple[Any, ...]) -> bytes:
-    free = {name: torch.export.Dim(name) for axes in call.axes.values() for name in axes.values()}
-    program = torch.onnx.export(
-        module,
-        example,
-        dynamo=True,
-        external_data=False,
-        verbose=False,
-        input_names=list(call.names),
-        output_names=["output"],
-        dynamic_shapes=tuple({axis: free[of] for axis, of in call.axes[name].items()} for name in call.names),
-    )
-    return plain_bytes(program.model_proto)
-
-
-def call_module(module: Any) -> Callable[[Arrays], NDArray[Any]]:
-    """A function of arrays that asks the module in inference mode."""
-
-    def call(arrays: Arrays) -> NDArray[Any]:
-        torch = sys.modules["torch"]
-        with _inference(module), torch.no_grad():
-            answer = module(*_tensors(module, arrays))
-        if not isinstance(answer, torch.Tensor):
-            raise TypeError(
-                f"the module returns a {type(answer).__name__}; wrap it so that it returns its scores alone"
-            )
-        return answer.cpu().numpy()  # type: ignore[no-any-return]  # a tensor's numbers
-
-    return call
+    torch = sys.modules["torch"]
+    names: dict[str, Any] = {"input_names": list(call.names), "output_names": ["output"]}
+    with _inference(module), quiet():
+        example, buffer = _tensors(module, arguments), io.BytesIO()
+        try:
+            axes = {**call.axes, "output": {0: "batch"}}
+            torch.onnx.export(module, example, buffer, dynamo=False, opset_version=OPSET, dynamic_axes=axes, **names)
+            return plain_bytes(load_model_from_string(buffer.getvalue()))
+        except Exception:
+            free = {name: torch.export.Dim(name) for axes in call.axes.values() for name in axes.values()}
+            shapes = tuple({axis: free[of] for axis, of in call.axes[name].items()} for name in call.names)
+            more = {"external_data": False, "verbose": False, "dynamic_shapes": shapes, **names}
+            return plain_bytes(torch.onnx.export(module, example, dynamo=True, **more).model_proto)
 
 
 def _tensors(module: Any, arrays: Arrays) -> tuple[Any, ...]:
-    """The arguments of a module: fractions in its own number type."""
-    torch = sys.modules["torch"]
+    """Return the arguments of a module: fractions in its own number type."""
+    torch, parameters = sys.modules["torch"], list(module.parameters())
+    dtype = next((value.dtype for value in parameters if value.is_floating_point()), torch.float32)
+    device = next((value.device for value in parameters), None)
     return tuple(
-        torch.as_tensor(array, dtype=_dtype(module) if array.dtype.kind == "f" else None, device=_device(module))
-        for array in arrays
+        torch.as_tensor(array, dtype=dtype if array.dtype.kind == "f" else None, device=device) for array in arrays
     )
-
-
-def _dtype(module: Any) -> Any:
-    torch = sys.modules["torch"]
-    kinds = [value.dtype for value in module.parameters() if value.is_floating_point()]
-    return kinds[0] if kinds else torch.float32
-
-
-def _device(module: Any) -> Any:
-    return next((value.device for value in module.parameters()), None)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Small calls take longer with more threads, up to a hundred times on a busy machine."""
+    """Use one thread for a while: small calls take longer with more, up to a hundred times on a busy machine."""
     torch = sys.modules["torch"]
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -225,7 +175,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _inference(module: Any) -> Iterator[None]:
-    """Inference mode for a while; each part gets its own mode back, since some may be frozen on purpose."""
+    """Use inference mode for a while; each part gets its own mode back, since some may be frozen on purpose."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -233,16 +183,3 @@ def _inference(module: Any) -> Iterator[None]:
     finally:
         for part, mode in modes:
             part.training = mode
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the exporters' talk off the terminal: what matters of it ends in an exception."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

@@ -37,7 +37,7 @@ class KerasTensor:
 
 
 def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
-    """The ONNX bytes of a model with recurrent layers; for texts, or for features of this width in all.
+    """Return the ONNX bytes of a model with recurrent layers; for texts, or for features of this width in all.
 
     Raises
     ------
@@ -67,24 +67,21 @@ def to_network(model: Any, text: TextFeature | None, width: int) -> bytes:
 
 
 def _chain(model: Any) -> Iterator[Any]:
-    """The layers of a model in which each takes what the one before it made."""
+    """Yield the layers of a model in which each takes what the one before it made."""
     before = None
     for layer in model.layers:
         if _kind(layer) in ("Sequential", "Functional"):
             raise UnknownLayerError("a model inside")
-        if _kind(model) != "Sequential" and before is not None and not _follows(layer, before):
-            raise UnknownLayerError("layers that are no chain")
+        if _kind(model) != "Sequential" and before is not None:
+            try:
+                follows = layer.input is before.output
+            except (AttributeError, ValueError):  # raised for a layer that is called several times, or never
+                follows = False
+            if not follows:
+                raise UnknownLayerError("layers that are not a chain")
         before = layer
         if _kind(layer) not in IDLE:
             yield layer
-
-
-def _follows(layer: Any, before: Any) -> bool:
-    """Return whether a layer reads what the one before it makes, and nothing else."""
-    try:
-        return layer.input is before.output
-    except (AttributeError, ValueError):  # Keras raises these for a layer that is called several times, or never
-        return False
 
 
 def _kind(layer: Any) -> str:
@@ -93,6 +90,7 @@ def _kind(layer: Any) -> str:
 
 
 def _written(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> KerasTensor:
+    """Add the operators of a layer, or raise an UnknownLayerError."""
     kind = _kind(layer)
     if kind == "Embedding" and not flow.steps:
         return _embedded(graph, layer, flow, left=left)
@@ -144,28 +142,24 @@ def _activation(function: Any) -> str:
 
 
 def _embedded(graph: OnnxGraph, layer: Any, flow: KerasTensor, *, left: bool) -> KerasTensor:
-    """Vectors by the words' numbers. Where 0 is masked, the words are counted, and moved to the front if need be."""
+    """Look up vectors by the words' numbers. Where 0 is masked, words are counted, and moved to the front if needed."""
     ids, lengths = graph.node("Cast", flow.tensor, to=6), ""
     if layer.mask_zero:
-        lengths = graph.node("ReduceSum", graph.node("Sign", ids), graph.constant([1], np.int64), keepdims=0)
+        first, zero, one = (graph.constant(value, np.int64) for value in ([1], 0, 1))
+        lengths = graph.node("ReduceSum", graph.node("Sign", ids), first, keepdims=0)
         if left:
-            ids = _moved_to_front(graph, ids, lengths)
+            # Word t of a text of n words is at place T - n + t; behind the words comes the padding.
+            steps = graph.node("Gather", graph.node("Shape", ids), one)
+            places = graph.node("Range", zero, steps, one)
+            skipped = graph.node("Sub", steps, graph.node("Cast", lengths, to=7))
+            moved = graph.node("Mod", graph.node("Add", places, graph.node("Unsqueeze", skipped, first)), steps)
+            ids = graph.node("GatherElements", ids, moved, axis=1)
     vectors = graph.node("Gather", graph.constant(_numbers(layer)[0]), ids)
     return KerasTensor(vectors, steps=True, lengths=lengths)
 
 
-def _moved_to_front(graph: OnnxGraph, ids: str, lengths: str) -> str:
-    """Word t of a text of n words stands at place T - n + t; behind the words comes the padding."""
-    one, zero = graph.constant([1], np.int64), graph.constant(0, np.int64)
-    steps = graph.node("Gather", graph.node("Shape", ids), graph.constant(1, np.int64))
-    places = graph.node("Range", zero, steps, graph.constant(1, np.int64))
-    skipped = graph.node("Sub", steps, graph.node("Cast", lengths, to=7))
-    moved = graph.node("Mod", graph.node("Add", places, graph.node("Unsqueeze", skipped, one)), steps)
-    return graph.node("GatherElements", ids, moved, axis=1)
-
-
 def _recurrent(graph: OnnxGraph, first: Any, directions: list[Any], flow: KerasTensor) -> KerasTensor:
-    """One operator for one direction or both, with the gates in ONNX's order."""
+    """Add one operator for one direction or both, with the gates in ONNX's order."""
     operator, units = RECURRENT.get(_kind(first), ""), int(first.units)
     plain = all(not layer.stateful and not layer.return_state and not layer.unroll for layer in directions)
     backwards = [bool(layer.go_backwards) for layer in directions]
@@ -174,7 +168,11 @@ def _recurrent(graph: OnnxGraph, first: Any, directions: list[Any], flow: KerasT
     parts = [_weights(layer, operator) for layer in directions]
     steps = graph.node("Transpose", flow.tensor, perm=[1, 0, 2])
     inputs = [steps, *(graph.constant(np.stack(part)) for part in zip(*parts, strict=True)), flow.lengths]
-    functions = [name for layer in directions for name in _functions(layer, operator)]
+    functions = []
+    for layer in directions:
+        own = _activation(layer.activation)
+        gates = [] if operator == "RNN" else [_activation(layer.recurrent_activation)]
+        functions += [*gates, own, *([own] if operator == "LSTM" else [])]
     more = {"linear_before_reset": int(first.reset_after)} if operator == "GRU" else {}
     direction = "bidirectional" if len(directions) == 2 else "forward"
     every, final = graph.nodes(
@@ -189,16 +187,8 @@ def _recurrent(graph: OnnxGraph, first: Any, directions: list[Any], flow: KerasT
     return KerasTensor(graph.node("Reshape", rows, graph.constant([0, len(directions) * units], np.int64)), steps=False)
 
 
-def _functions(layer: Any, operator: str) -> list[str]:
-    own = _activation(layer.activation)
-    if operator == "RNN":
-        return [own]
-    gate = _activation(layer.recurrent_activation)
-    return [gate, own, own] if operator == "LSTM" else [gate, own]
-
-
 def _weights(layer: Any, operator: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """W, R and B of one direction. Keras has the gates of an LSTM as input, forget, candidate, output."""
+    """Return W, R and B of one direction. Keras has the gates of an LSTM as input, forget, candidate, output."""
     kernel, recurrent, *bias = _numbers(layer)
     gates = kernel.shape[1] // layer.units
     order = [0, 3, 1, 2] if operator == "LSTM" else list(range(gates))

@@ -13,14 +13,14 @@ OPSET, IR_VERSION = 17, 8
 
 
 class OnnxGraph:
-    """A graph under construction: each method returns the name of what it made."""
+    """A graph under construction: each method returns the names of what it made."""
 
     def __init__(self) -> None:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
     def constant(self, values: ArrayLike, dtype: Any = np.float32) -> str:
-        """A tensor of weights or indices."""
+        """Add a tensor of weights or indices."""
         from onnx import numpy_helper
 
         name = f"c{len(self._constants)}"
@@ -28,11 +28,11 @@ class OnnxGraph:
         return name
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """An operator with one output."""
+        """Add an operator with one output."""
         return self.nodes(operator, inputs, 1, **attributes)[0]
 
     def nodes(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
-        """An operator with several outputs."""
+        """Add an operator with several outputs."""
         from onnx import helper
 
         names = [f"n{len(self._nodes)}_{place}" for place in range(outputs)]
@@ -40,7 +40,7 @@ class OnnxGraph:
         return names
 
     def to_bytes(self, inputs: Sequence[tuple[str, Any, Sequence[int | str]]], columns: int, answer: str) -> bytes:
-        """The finished network, from these inputs (name, number type, shape) to `output` (batch, columns).
+        """Return the finished network, from these inputs (name, number type, shape) to `output` (batch, columns).
 
         `answer` is an output of the last operator.
         """
@@ -58,23 +58,19 @@ class OnnxGraph:
 
 
 def plain_bytes(model: Any) -> bytes:
-    """The bytes of a model without what its exporter noted in it: the paths of source files, a name by chance."""
-    model.graph.name = "network"
-    model.ClearField("metadata_props")
-    model.ClearField("doc_string")
+    """Return the bytes of a model without what its exporter noted in it: paths of source files, a random name."""
+    graph = model.graph
+    graph.name = "network"
     for part in (model, *model.functions):
         # Exporters keep the versions of operators in sets, whose order differs between processes.
         versions = sorted(part.opset_import, key=lambda version: version.domain)
         del part.opset_import[:]
         part.opset_import.extend(versions)
-    for part in (model.graph, *model.functions):
+    bodies = (graph, *model.functions)
+    nodes = [node for body in bodies for node in body.node]
+    for part in (model, *bodies, *nodes, *graph.input, *graph.output, *graph.initializer):
         part.ClearField("doc_string")
         part.ClearField("metadata_props")
-        part.ClearField("value_info")
-        for node in part.node:
-            node.ClearField("doc_string")
-            node.ClearField("metadata_props")
-    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
-        value.ClearField("doc_string")
-        value.ClearField("metadata_props")
+    for body in bodies:
+        body.ClearField("value_info")
     return bytes(model.SerializeToString(deterministic=True))

@@ -1,7 +1,7 @@
-"""From a fitted scikit-learn estimator to ONNX bytes that the spec fits as it stands.
+"""From a fitted scikit-learn estimator to ONNX bytes that the spec fits without a change.
 
-skl2onnx does the conversion. Here its inputs are named as the spec names them, categories that stand in the table as
-whole numbers are looked up, columns that the estimator does not use get an input all the same, and one output is kept.
+skl2onnx does the conversion. Here its inputs are named as the spec names them, categories that are whole numbers in the
+table are looked up, columns that the estimator does not use get an input all the same, and one output is kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec
 
 
 def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
-    """The same estimator with a step before it that joins the columns, unless it takes them one by one itself."""
+    """Return the estimator with a step before it that joins the columns, unless it takes them one by one itself."""
     compose, pipeline = import_module("sklearn.compose"), import_module("sklearn.pipeline")
     first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
     if isinstance(first, compose.ColumnTransformer):
@@ -64,40 +64,31 @@ def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
 
 
 def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature]) -> None:
-    """Call each input what the spec calls it; skl2onnx keeps the order but changes names such as `hours-per-week`."""
+    """Call each input what the spec calls it; skl2onnx keeps the order but changes names such as `hours-per-week`.
+
+    A category whose values are whole numbers in the table comes as an index, which is looked up.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
     graph = model.graph
     if len(graph.input) != len(used):
         raise ModelError("skl2onnx made another number of inputs than there are columns")
-    inner = {value.name: f"column_{place}" for place, value in enumerate(graph.input)}
+    columns = {value.name: f"column_{place}" for place, value in enumerate(graph.input)}
     for node in graph.node:
-        for place, name in enumerate(node.input):
-            node.input[place] = inner.get(name, name)
-    for place, feature in enumerate(used):
-        _lead_in(graph, graph.input[place], f"column_{place}", feature)
+        node.input[:] = [columns.get(name, name) for name in node.input]
+    for value, column, feature in zip(graph.input, columns.values(), used, strict=True):
+        value.name = feature.input or feature.name
+        if not isinstance(feature, CategoryFeature) or feature.codes is not None or is_text(feature):
+            graph.node.insert(0, helper.make_node("Identity", [value.name], [column]))
+            continue
+        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        graph.initializer.append(numpy_helper.from_array(np.array(words(feature), dtype), f"{column}_words"))
+        graph.node.insert(0, helper.make_node("Gather", [f"{column}_words", f"{column}_index"], [column], axis=0))
+        graph.node.insert(0, helper.make_node("Cast", [value.name], [f"{column}_index"], to=TensorProto.INT64))
     for feature in features:
         if feature not in used:
-            graph.input.append(_unused_input(feature))
-
-
-def _lead_in(graph: Any, value: Any, inner: str, feature: Feature) -> None:
-    """From the spec's input to what the estimator reads: the same, or the whole number that a category stands for."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    value.name = feature.input or feature.name
-    if not isinstance(feature, CategoryFeature) or feature.codes is not None or is_text(feature):
-        graph.node.insert(0, helper.make_node("Identity", [value.name], [inner]))
-        return
-    dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-    graph.initializer.append(numpy_helper.from_array(np.array(words(feature), dtype), f"{inner}_words"))
-    graph.node.insert(0, helper.make_node("Gather", [f"{inner}_words", f"{inner}_index"], [inner], axis=0))
-    graph.node.insert(0, helper.make_node("Cast", [value.name], [f"{inner}_index"], to=TensorProto.INT64))
-
-
-def _unused_input(feature: Feature) -> Any:
-    from onnx import TensorProto, helper
-
-    kind = TensorProto.STRING if is_text(feature) else TensorProto.FLOAT
-    return helper.make_tensor_value_info(feature.input or feature.name, kind, [None, 1])
+            kind = TensorProto.STRING if is_text(feature) else TensorProto.FLOAT
+            graph.input.append(helper.make_tensor_value_info(feature.input or feature.name, kind, [None, 1]))
 
 
 def _keep_one_output(model: Any, spec: Spec) -> None:

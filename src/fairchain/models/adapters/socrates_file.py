@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,11 +27,15 @@ class SocratesFile:
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self.path = path
-        self._room = limits.file_bytes
+        self._left = limits.file_bytes
         self._texts: dict[Path, str] = {}
-        model = self._parse(self._read(path)).get("model")
+        try:
+            found = json.loads(self._read(path))
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{path}: not valid JSON ({error}); give a SOCRATES network") from None
+        model = found.get("model") if isinstance(found, dict) else None
         if not isinstance(model, dict):
-            raise ModelError(f'{path}: no SOCRATES network: it has no object "model"')
+            raise ModelError(f'{path}: not a SOCRATES network: it has no object "model"')
         layers = model.get("layers")
         if not isinstance(layers, list) or not layers or not all(isinstance(layer, dict) for layer in layers):
             if "labels" in model:
@@ -43,7 +48,7 @@ class SocratesFile:
         self._shape = model.get("shape")
 
     def shape(self) -> tuple[int, ...]:
-        """The shape of one input, without the batch that stands first in the file."""
+        """Return the shape of one input, without the batch that comes first in the file."""
         if self._shape is None:
             raise ModelError(f'{self.path}: model.shape: missing; write the shape of an input, for example "(1, 13)"')
         batch, *shape = whole_numbers(f"{self.path}: model.shape", self.numbers("model.shape", self._shape)) or (0,)
@@ -54,7 +59,7 @@ class SocratesFile:
         return tuple(shape)
 
     def numbers(self, where: str, value: Any) -> NDArray[np.float64]:
-        """The numbers that a value stands for; `where` is for messages."""
+        """Return the numbers of a value; `where` is for messages."""
         where = f"{self.path}: {where}"
         if isinstance(value, str):
             text = value if NUMBERS.fullmatch(value) else self._beside(where, value)
@@ -69,7 +74,7 @@ class SocratesFile:
         return found
 
     def _beside(self, where: str, name: str) -> str:
-        """The text of a file in the JSON's folder or below.
+        """Return the text of a file in the JSON's folder or below.
 
         Paths in such files start at the folder of the program that wrote them more often than not, so leading parts
         are left out until a file is found.
@@ -77,15 +82,16 @@ class SocratesFile:
         folder = self.path.resolve().parent
         parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", ".")]
         if ".." in parts or not parts or len(name) > 1000 or "\0" in name:
-            raise ModelError(f"{where}: {ascii(name)[:120]} is no path inside the JSON's folder")
+            raise ModelError(f"{where}: {ascii(name)[:120]} is not a path inside the JSON's folder")
         for start in range(len(parts)):
             target = folder.joinpath(*parts[start:])
-            if _is_file(target):
-                if not target.resolve().is_relative_to(folder):
-                    break
-                if target not in self._texts:
-                    self._texts[target] = self._read(target)
-                return self._texts[target]
+            with suppress(OSError):  # the system refuses a name, because it is too long for example
+                if target.is_file():
+                    if not target.resolve().is_relative_to(folder):
+                        break
+                    if target not in self._texts:
+                        self._texts[target] = self._read(target)
+                    return self._texts[target]
         raise ModelError(
             f'{where}: no file "{name}" in the JSON\'s own folder; put it at {folder.joinpath(*parts[-2:])}'
         )
@@ -95,39 +101,22 @@ class SocratesFile:
             if path.exists() and not path.is_file():
                 raise ModelError(f"{path}: not a plain file; give a SOCRATES network (.json)")
             with path.open("rb") as file:
-                content = file.read(self._room + 1)
+                content = file.read(self._left + 1)
         except (OSError, ValueError) as error:
             raise ModelError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-        self._room -= len(content)
-        if self._room < 0:
+        self._left -= len(content)
+        if self._left < 0:
             raise ModelError(f"{self.path}: more than the limit on the bytes of a model, with its text files")
         try:
             return content.decode()
         except UnicodeDecodeError:
             raise ModelError(f"{path}: not UTF-8 text; a SOCRATES network is made of text files") from None
 
-    def _parse(self, text: str) -> dict[str, Any]:
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"{self.path}: not valid JSON ({error}); give a SOCRATES network") from None
-        if not isinstance(found, dict):
-            raise ModelError(f"{self.path}: no SOCRATES network: it is not a JSON object")
-        return found
-
-
-def _is_file(path: Path) -> bool:
-    """Whether there is such a file; a name that the system refuses, because it is too long for example, is none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
 
 def _from_text(where: str, text: str) -> Any:
-    """A Python literal of numbers, tuples and lists, read as JSON."""
+    """Read a Python literal of numbers, tuples and lists as JSON."""
     if not NUMBERS.fullmatch(text):
-        raise ModelError(f"{where}: holds something that is no number; write numbers in brackets")
+        raise ModelError(f"{where}: holds something that is not a number; write numbers in brackets")
     text = text.translate({ord("("): "[", ord(")"): "]"})
     text = re.sub(r",\s*\]", "]", text)  # (13,) is a tuple of one
     text = re.sub(r"(?<![\d.])\.(?=\d)", "0.", text)  # .5
@@ -140,7 +129,7 @@ def _from_text(where: str, text: str) -> Any:
 
 
 def whole_numbers(where: str, values: NDArray[np.float64]) -> tuple[int, ...]:
-    """These numbers as whole ones, flat, or a ModelError."""
+    """Return these numbers as whole ones, flat, or raise a ModelError."""
     if not (values == np.floor(values)).all() or (np.abs(values) > 2**31).any():
         raise ModelError(f"{where}: found {values.ravel()[:8].tolist()}; write whole numbers")
     return tuple(int(value) for value in values.ravel())

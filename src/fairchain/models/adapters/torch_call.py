@@ -1,13 +1,12 @@
-"""How a torch module is called: with a row of numbers for each person, with a series, or with texts and their lengths.
+"""How a torch module is called: with a row of numbers for each input, with a series, or with texts and their lengths.
 
-What a module takes does not show from outside, so it is found out by calling it: the first way that gives an answer
-for each row is the right one.
+What a module takes cannot be read from it, so it is called: the first way that gives an answer for each row is used.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,9 +18,10 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import longest_first
-from fairchain.models.adapters.from_function import Tensor, flat_array
+from fairchain.models.adapters.from_function import flat_array
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import Spec, TextFeature
 from fairchain.text import lexicon_of
@@ -51,7 +51,7 @@ class Call:
 def find_call(
     module: Any, series: tuple[int, bool] | None, spec: Spec, name: str, ask: Callable[[Arrays], NDArray[Any]]
 ) -> Call:
-    """The way in which a module answers with one row for each row; the first one there is, if it never does.
+    """Return the call to which a module answers with one row for each row; the first one, if it never does.
 
     `series` says how many numbers its first recurrent layer reads at each step, and whether rows come first there.
     """
@@ -63,10 +63,10 @@ def find_call(
     if len(calls) == 1:
         return calls[0]
     rows = 3 if spec.text is None or spec.text.length != 3 else 4  # not to take steps for rows
-    people = longest_first(spec, random_inputs(spec.described, rows))
+    inputs = longest_first(spec, random_inputs(spec.described, rows))
     for call in calls:
         try:
-            answer = ask(call.show(people))
+            answer = ask(call.show(inputs))
         except Exception:  # a module that is called wrongly raises anything
             continue
         if answer.ndim and len(answer) == rows:
@@ -75,7 +75,7 @@ def find_call(
 
 
 def _number_calls(spec: Spec, series: tuple[int, bool] | None, name: str) -> Iterator[Call]:
-    """A row for each person; and if there is a recurrent layer, its steps."""
+    """Yield a call with one row for each input; and if there is a recurrent layer, one with its steps."""
     width = sum(widths(spec.features))
     flat = flat_array(spec, name)
 
@@ -91,19 +91,22 @@ def _number_calls(spec: Spec, series: tuple[int, bool] | None, name: str) -> Ite
 
 
 def text_calls(text: TextFeature, roles: tuple[str, ...], name: str) -> list[Call]:
-    """Words as vectors or numbers, rows or steps first; `roles` are `input` and then `lengths` or `mask`.
+    """Return calls with words as vectors or numbers, rows or steps first.
 
-    The network will have its inputs under the names that the spec states, or else under these.
+    `roles` are `input` and then `lengths` or `mask`: the names of the network's inputs unless the spec states others.
     """
     lexicon = lexicon_of(text)
     names = tuple(getattr(text, role) or role for role in roles)
-    words = Tensor("input", "tensor(int64)", ("N", "T"))
+    words = TensorInfo("input", "tensor(int64)", ("N", "T"))
     if lexicon.table is not None:
-        words = Tensor("input", "tensor(float)", ("N", "T", lexicon.width))
+        words = TensorInfo("input", "tensor(float)", ("N", "T", lexicon.width))
     plain = replace(text, input=None, lengths=None, mask=None)
     calls = []
     for mask in ("tensor(bool)", "tensor(float)") if "mask" in roles else ("",):
-        sides = {"lengths": Tensor("lengths", "tensor(int64)", ("N",)), "mask": Tensor("mask", mask, ("N", "T"))}
+        sides = {
+            "lengths": TensorInfo("lengths", "tensor(int64)", ("N",)),
+            "mask": TensorInfo("mask", mask, ("N", "T")),
+        }
         for feed in plan_text(Path(name), plain, lexicon, [words, *(sides[role] for role in roles[1:])]):
             rows, time = (1, 0) if feed.time_first else (0, 1)
             both = {rows: "batch", time: "time"}
@@ -120,10 +123,9 @@ def _in_order(feed: TextFeed, roles: tuple[str, ...], values: NDArray[Any]) -> A
 
 
 def _arguments(module: Any, text: TextFeature, name: str) -> tuple[str, ...]:
-    """What the module takes, in the order of its parameters: the words first, then lengths or a mask by their names."""
-    parameters: Sequence[inspect.Parameter] = list(inspect.signature(module.forward).parameters.values())
+    """Return what the module takes, in the order of its parameters: words first, then lengths or a mask by name."""
     names = ["input"]
-    for parameter in parameters[1:]:
+    for parameter in list(inspect.signature(module.forward).parameters.values())[1:]:
         word = parameter.name.lower()
         side = "lengths" if parameter.name == text.lengths or "len" in word else None
         side = "mask" if parameter.name == text.mask or "mask" in word else side

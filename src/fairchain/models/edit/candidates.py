@@ -1,8 +1,8 @@
-"""A network that takes other weights with each question: a candidate needs no file and no session of its own.
+"""A network that takes other weights with each call: a candidate needs no file and no session of its own.
 
-What stands before the first weight that changes is computed once for all candidates. Answers need not be those of a
-saved file to the last bit: onnxruntime may add up in another order when weights are not constant. So this is for
-searching; what is found is saved, loaded and asked again.
+The part before the first weight that changes is computed once for all candidates. Answers need not be those of a saved
+file to the last bit: onnxruntime may add up in another order when weights are not constant. So this is for searching;
+the result is saved, loaded and evaluated again.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.edit.weights import Array, WeightBlock, Weights
-from fairchain.models.inspect.cut import Opened, behind, keep_only
+from fairchain.models.inspect.cut import keep_behind
 from fairchain.models.onnx.decision import Labels, NoDecisionError
-from fairchain.models.onnx.file_checks import parse
+from fairchain.models.onnx.file_checks import check_bytes, parse
+from fairchain.models.onnx.inputs import chunks
+from fairchain.models.onnx.runtime import Runtime
 from fairchain.models.onnx.session import OnnxModel
 
 # Rows that go through the network in one call.
 ROWS_PER_CALL = 4096
-# The numbers of ONNX for the types that flow between layers.
-ELEMENTS = {"float32": 1, "float64": 11}
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows as the network takes them, made once and asked about again and again: (rows, their inputs) for each call."""
+    """Rows as the network takes them, made once and evaluated many times: (rows, their inputs) for each call."""
 
     count: int
     calls: tuple[tuple[NDArray[np.intp], dict[str, NDArray[Any]]], ...]
 
 
 class Tunable:
-    """A network whose decision can be asked for under other weights.
+    """A network that decides under other weights with each call.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Tunable:
     """
 
     def __init__(self, model: OnnxModel, weights: Weights, tensors: Collection[str]) -> None:
-        if model._feed.batch is not None:
+        if model.inputs.batch is not None:
             raise ModelError(f"{model.path}: has a fixed batch size; export it with a free one to repair it")
         self._model = model
         network = parse(model.path, weights.overridable(tensors))
@@ -56,15 +56,11 @@ class Tunable:
         self._start = start if start is not None and start not in given else None
         self._before = model.with_outputs([self._start]) if self._start is not None else model
         if self._start is not None:
-            kept = behind(network.graph, self._start, model._rule.output)
-            read = {name for node in kept for name in node.input}
-            keep_only(network, kept, read, model._rule.output)
-            added = network.graph.input.add()
-            added.name = self._start
-            # Its shape is left open: the batch need not stand first.
-            added.type.tensor_type.elem_type = ELEMENTS[weights.values[next(iter(tensors))].dtype.name]
+            # Its shape is left open: the batch need not be the first axis.
+            dtype = weights.values[next(iter(tensors))].dtype
+            keep_behind(network, self._start, model.decision.output, dtype)
         self._inputs = {value.name for value in network.graph.input} - set(tensors)
-        self._opened = Opened(model, network, "cannot be run with other weights")
+        self._runtime = Runtime(check_bytes(model.path, network.SerializeToString(), model.limits), model.limits)
 
     @property
     def name(self) -> str:
@@ -72,36 +68,35 @@ class Tunable:
         return self._model.name
 
     def prepare(self, values: NDArray[Any]) -> Prepared:
-        """What the part that can change gets for these rows."""
+        """Return what the part that can change gets for these rows."""
         values = values.astype(self._model.dtype, copy=False)
-        parts = self._model.parts(values)
+        parts = self._model.inputs.parts(values)
         if len(parts) == 1:
-            parts = np.array_split(parts[0], range(ROWS_PER_CALL, len(values), ROWS_PER_CALL))
+            parts = chunks(len(values), ROWS_PER_CALL)
         return Prepared(len(values), tuple((part, self._fed(values[part])) for part in parts))
 
     def _fed(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        feed = self._model._feed(values)
+        feed = self._model.inputs(values)
         if self._start is not None:
-            (inner,) = self._before._run_all(feed, [self._start])
-            feed = {**feed, self._start: inner}
+            feed[self._start] = self._before.run(values, [self._start])[0]
         # A feed may hand out memory that it uses again.
         return {name: np.array(feed[name]) for name in feed if name in self._inputs}
 
     def decide(self, prepared: Prepared, weights: Mapping[str, Array]) -> Labels | None:
-        """The class of each row under these weights; None if one of them has no class, as after an overflow."""
+        """Return the class of each row under these weights; None if one of them has no class, as after an overflow."""
         labels = np.empty(prepared.count, np.uint16)
-        rule = self._model._rule
+        decision = self._model.decision
         for rows, feed in prepared.calls:
-            answer = self._opened.run({**feed, **weights}, rule.output)
+            (answer,) = self._runtime.run({**feed, **weights}, [decision.output])
             try:
-                labels[rows] = rule(answer, len(rows))
+                labels[rows] = decision(answer, len(rows))
             except NoDecisionError:
                 return None
         return labels
 
 
 def first_source(blocks: Sequence[WeightBlock], tensors: Collection[str]) -> str | None:
-    """The tensor that flows into the first layer with one of these weights: nothing before it can change."""
+    """Return the tensor that flows into the first layer with one of these weights: nothing before it can change."""
     changing = next((block for block in blocks if block.tensor in tensors or block.bias in tensors), None)
     if changing is None:
         return None
@@ -110,21 +105,16 @@ def first_source(blocks: Sequence[WeightBlock], tensors: Collection[str]) -> str
 
 
 def input_means(model: OnnxModel, blocks: Sequence[WeightBlock], values: NDArray[Any]) -> dict[str, Array]:
-    """The mean of what flows into each of these blocks, one number for each entry, by the name of the source."""
-    values = values[model.parts(values)[0]]
-    feed = model._feed(values)
+    """Return the mean of what flows into each of these blocks, one number for each entry, by the name of the source."""
+    values = values[model.inputs.parts(values)[0]]
+    feed = model.inputs(values)
     sources = list(dict.fromkeys(block.source for block in blocks))
     inner = [source for source in sources if source not in feed]
     found: dict[str, NDArray[Any]] = {source: np.array(feed[source]) for source in sources if source in feed}
     if inner:
-        shown = model.with_outputs(inner)
-        found |= dict(zip(inner, shown._run_all(shown._feed(values), inner), strict=True))
+        found |= dict(zip(inner, model.with_outputs(inner).run(values, inner), strict=True))
     channels = {block.source: 1 if block.operator == "Conv" else -1 for block in blocks}
-    return {source: _mean(array, channels[source]) for source, array in found.items()}
-
-
-def _mean(array: NDArray[Any], axis: int) -> Array:
-    """Over everything but the units."""
-    moved = np.moveaxis(array, axis, -1)
-    mean: Array = moved.reshape(-1, moved.shape[-1]).mean(axis=0, dtype=np.float64)
-    return mean
+    moved = {source: np.moveaxis(array, channels[source], -1) for source, array in found.items()}
+    return {
+        source: array.reshape(-1, array.shape[-1]).mean(axis=0, dtype=np.float64) for source, array in moved.items()
+    }

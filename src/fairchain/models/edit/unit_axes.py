@@ -1,4 +1,4 @@
-"""Which unit stands where in a tensor, followed through operators that leave units in their place.
+"""The place of each unit in a tensor, followed through operators that leave units in their place.
 
 Only what is sure is followed: a tensor that mixes units, or whose order cannot be told, has none that are known.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fairchain.models.onnx.file_checks import attribute
 from fairchain.models.onnx.row_independence import Followed
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ def pass_on(
     """
     known = [flows.get(name) for name in node.input]
     units: Units | None = None
-    if node.op_type in ALONE and (node.op_type != "Transpose" or _last_stays(node)):
-        units = known[0]
+    order = attribute(node, "perm", [])
+    if node.op_type in ALONE:
+        # A transposition must leave the last axis where it is: another one laid flat has units in another order.
+        units = known[0] if node.op_type != "Transpose" or (order and order[-1] == len(order) - 1) else None
     elif node.op_type in WITH_CONSTANT and sum(each is not None for each in known) == 1:
         place = next(i for i, each in enumerate(known) if each is not None)
         units = known[place] if all(n in constants for i, n in enumerate(node.input) if i != place) else None
@@ -52,25 +55,19 @@ def pass_on(
         flows[node.output[0]] = units
 
 
-def _last_stays(node: NodeProto) -> bool:
-    """Whether a transposition leaves the last axis where it is: another one laid flat has units in another order."""
-    order = next((list(each.ints) for each in node.attribute if each.name == "perm"), [])
-    return bool(order) and order[-1] == len(order) - 1
-
-
 def _unit_axis(tensor: str, units: Units, shapes: Mapping[str, Followed]) -> int | None:
     """Return the axis of the units: the only one of their number; None if that is not sure."""
     shape = shapes.get(tensor)
-    axes = (shape.axes if shape is not None else None) or ()
-    places = [place for place, axis in enumerate(axes) if axis == ((len(units),) if len(units) != 1 else ())]
+    wanted = (len(units),) if len(units) != 1 else ()
+    places = [place for place, axis in enumerate(shape.shape if shape is not None else ()) if axis == wanted]
     return places[0] if len(places) == 1 else None
 
 
 def _reduced(node: NodeProto, shapes: Mapping[str, Followed]) -> set[int] | None:
     """Return the axes that an operator sums up over; None if they are not known."""
     shape = shapes.get(node.input[0])
-    rank = len(shape.axes) if shape is not None and shape.axes is not None else 0
-    axes = next((list(each.ints) for each in node.attribute if each.name == "axes"), None)
+    rank = shape.rank if shape is not None else 0
+    axes = attribute(node, "axes")
     if axes is None and len(node.input) > 1 and node.input[1]:
         given = shapes.get(node.input[1])
         if given is None or given.entries is None or any(entry is None or entry[1] for entry in given.entries):
@@ -85,10 +82,9 @@ def _joined(node: NodeProto, known: list[Units], shapes: Mapping[str, Followed])
         return tuple(unit for each in known for unit in each)
     places = {_unit_axis(name, units, shapes) for name, units in zip(node.input, known, strict=True)}
     first = shapes.get(node.input[0])
-    rank = len(first.axes) if first is not None and first.axes is not None else 0
-    axis = next((each.i for each in node.attribute if each.name == "axis"), 1)
+    rank = first.rank if first is not None else 0
     if len(places) != 1 or None in places or not rank:
         return None
-    if axis % rank in places:
+    if attribute(node, "axis", 1) % rank in places:
         return tuple(unit for each in known for unit in each)
     return known[0] if len(set(known)) == 1 else None

@@ -1,6 +1,6 @@
 """The weights of a network: which can be changed, which unit each one belongs to, and the file with others in place.
 
-A network keeps its interface and its operators; only initialisers change. Two things are mended where a change needs
+A network keeps its interface and its operators; only initialisers change. Two things are prepared where a change needs
 it: a tensor that several operators share is given to each as its own, and a layer without a bias gets one of zeros.
 Layouts differ (Gemm has its own transposition, recurrent operators stack their gates), so a layer says along which
 axis its inputs lie, and what they are: features, or units of an earlier layer.
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.edit.unit_axes import Units, pass_on
 from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.file_checks import attribute
 from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel
 
@@ -60,11 +61,11 @@ class WeightBlock:
     gain: float = 1.0
 
     def entries(self, unit: WeightUnit) -> list[int]:
-        """Where this unit comes in; empty if it does not."""
+        """Return where this unit comes in; empty if it does not."""
         return [place for place, each in enumerate(self.incoming or ()) if each == unit]
 
     def columns(self, values: Array, entries: Sequence[int]) -> Array:
-        """The weights of these entries, as (entries, ...)."""
+        """Return the weights of these entries, as (entries, ...)."""
         return np.moveaxis(values, self.axis, 0)[list(entries)]
 
 
@@ -97,25 +98,25 @@ class Weights:
             array.flags.writeable = False
 
     def unit(self, tensor: str, index: int) -> WeightUnit | None:
-        """The unit that one entry of a tensor is; a tensor after an activation has the units of the one before it."""
+        """Return the unit of one entry of a tensor; a tensor after an activation has the units of the one before it."""
         units = self._flows.get(tensor)
         return units[index] if units is not None and index < len(units) else None
 
     def outgoing(self, unit: WeightUnit) -> list[tuple[WeightBlock, list[int]]]:
-        """Where a unit goes: blocks of weights with its entries; of a recurrent cell also back into its layer."""
+        """Return the blocks that a unit goes to, with its entries; a recurrent cell also goes back into its layer."""
         found = ((block, block.entries(unit)) for block in self.blocks)
         return [(block, entries) for block, entries in found if entries]
 
     def operator_of(self, tensor: str) -> str:
-        """The operator of the layer that a tensor belongs to."""
+        """Return the operator of the layer that a tensor belongs to."""
         return next(block.operator for block in self.blocks if tensor in (block.tensor, block.bias))
 
     def network(self, changes: Mapping[str, Array]) -> bytes:
-        """A complete ONNX file with these values in place of the old ones; all else is as it was."""
+        """Return a complete ONNX file with these values in place of the old ones; all else is as it was."""
         return _Draft(self._model, set(changes)).written(changes).SerializeToString()  # type: ignore[no-any-return]
 
     def overridable(self, tensors: Collection[str]) -> bytes:
-        """The same network as a file in which these tensors can be given anew with each run."""
+        """Return the same network as a file in which these tensors can be given anew with each run."""
         from onnx import helper
 
         network = _Draft(self._model, set(tensors)).written({})
@@ -131,7 +132,7 @@ class Weights:
 class _Draft:
     """One reading of a file, with the weights of each layer made its own.
 
-    `wanted` are the tensors to mend; None for all. Names do not depend on it.
+    `wanted` are the tensors to prepare; None for all. Names do not depend on it.
     """
 
     def __init__(self, model: OnnxModel, wanted: set[str] | None) -> None:
@@ -153,12 +154,12 @@ class _Draft:
                 pass_on(node, self.flows, self._initial, shapes)
 
     def values(self) -> dict[str, Array]:
-        """Every tensor of weights or biases that can be changed."""
+        """Return every tensor of weights or biases that can be changed."""
         names = {name for block in self.blocks for name in (block.tensor, block.bias) if name}
         return {name: self._array(name) for name in sorted(names)}
 
     def written(self, changes: Mapping[str, Array]) -> ModelProto:
-        """The network with these values."""
+        """Return the network with these values."""
         from onnx import numpy_helper
 
         for name, array in changes.items():
@@ -176,9 +177,9 @@ class _Draft:
         return np.array(numpy_helper.to_array(self._initial[name]))
 
     def _lift_constants(self) -> None:
-        """A weight may stand in a Constant node, or go through Identity; both name an initialiser here."""
+        """Treat a weight in a Constant node, or behind Identity, as an initialiser."""
         for node in list(self._graph.node):
-            value = next((each.t for each in node.attribute if each.name == "value"), None)
+            value = attribute(node, "value")
             if node.op_type == "Constant" and value is not None and value.data_type in FLOATS:
                 name = node.output[0]
                 copy = type(value)()
@@ -192,7 +193,7 @@ class _Draft:
                 self._initial[node.output[0]] = self._initial[node.input[0]]
 
     def _tensor(self, node: NodeProto, place: int | None) -> TensorProto | None:
-        """The initialiser at an input of an operator, if it holds numbers that can be changed."""
+        """Return the initialiser at an input of an operator, if it holds numbers that can be changed."""
         if place is None or place >= len(node.input):
             return None
         tensor = self._initial.get(node.input[place])
@@ -205,14 +206,13 @@ class _Draft:
         if not place or node.domain not in ("", "ai.onnx") or tensor is None or node.input[0] in self._initial:
             return False
         shape = tuple(tensor.dims)
-        options = {each.name: each.i if each.type == each.INT else each.f for each in node.attribute}
         if node.op_type in RECURRENT:
             self._read_recurrent(node, shape, bias or 0)
             return True
-        if len(shape) < 2 or (node.op_type in ("Gemm", "MatMul") and len(shape) != 2) or options.get("transA"):
+        if len(shape) < 2 or (node.op_type in ("Gemm", "MatMul") and len(shape) != 2) or attribute(node, "transA"):
             return False
-        turned = node.op_type == "Conv" or bool(options.get("transB", 0))
-        beta = options.get("beta", 1.0)
+        turned = node.op_type == "Conv" or bool(attribute(node, "transB"))
+        beta = attribute(node, "beta", 1.0)
         width = shape[0] if turned else shape[1]
         # With a bias inserted behind it the operator's own output gets another name.
         output = node.output[0]
@@ -222,9 +222,9 @@ class _Draft:
         elif beta:
             own = self._own_bias(node, bias or 0, (width,), tensor.data_type)
         name = self._own(node, place, output)
-        gain = options.get("alpha", 1.0) / beta if node.op_type == "Gemm" and beta else 1.0
+        gain = attribute(node, "alpha", 1.0) / beta if node.op_type == "Gemm" and beta else 1.0
         axis = 1 if turned else 0
-        grouped = options.get("group", 1) != 1
+        grouped = attribute(node, "group", 1) != 1
         incoming = None if grouped else self._incoming(node.input[0], shape[axis])
         self.blocks.append(
             WeightBlock(name, node.op_type, node.input[0], output, axis, incoming, own, gain=float(gain))
@@ -233,7 +233,7 @@ class _Draft:
         return True
 
     def _read_recurrent(self, node: NodeProto, shape: tuple[int, ...], bias: int) -> None:
-        """W takes the inputs, R the cells of the step before; B has the biases of both, one after the other."""
+        """Take W for the inputs, R for the cells of the step before, and B with the biases of both in a row."""
         directions, stacked, width = shape
         cells = stacked // RECURRENT[node.op_type]
         kind = self._initial[node.input[1]].data_type
@@ -277,7 +277,8 @@ class _Draft:
         return own
 
     def _own_bias(self, node: NodeProto, place: int, shape: tuple[int, ...], kind: int) -> str | None:
-        """The bias of an operator as a vector of its own, made of zeros if there is none; None if it is computed."""
+        """Return the bias of an operator as a vector of its own, zeros if there is none; None if it is computed."""
+        values = _zeros(shape, kind)
         if place < len(node.input) and node.input[place]:
             tensor = self._tensor(node, place)
             if tensor is None:
@@ -287,11 +288,6 @@ class _Draft:
             if np.prod(tensor.dims) != 1:
                 return None
             values = np.broadcast_to(self._array(tensor.name).reshape(()), shape)
-        else:
-            values = _zeros(shape, kind)
-        return self._add_bias(node, place, values)
-
-    def _add_bias(self, node: NodeProto, place: int, values: Array) -> str:
         own = self._name(f"bias_of_{node.output[0]}")
         self._fresh[own] = np.array(values)
         if self._wanted is None or own in self._wanted:
@@ -300,7 +296,7 @@ class _Draft:
         return own
 
     def _following_bias(self, node: NodeProto, width: int) -> str | None:
-        """A MatMul has its bias in the Add that follows; without one it is inserted."""
+        """Return the bias of a MatMul, which is in the Add that follows; without one it is inserted."""
         output = node.output[0]
         users = [each for each in self._graph.node if output in each.input]
         if len(users) == 1 and users[0].op_type == "Add" and self._uses[output] == 1:
@@ -312,18 +308,14 @@ class _Draft:
         own, values = self._name(f"bias_of_{output}"), _zeros((width,), kind)
         self._fresh[own] = values
         if self._wanted is None or own in self._wanted:
-            self._insert_add(node, own, values)
+            from onnx import helper
+
+            inner = self._name(f"{output}_without_bias")
+            added = helper.make_node("Add", [inner, self._initialiser(own, values)], [output])
+            self._graph.node.insert(list(self._graph.node).index(node) + 1, added)
+            node.output[0] = inner
+            self._initial.pop(output, None)
         return own
-
-    def _insert_add(self, node: NodeProto, own: str, values: Array) -> None:
-        from onnx import helper
-
-        output = node.output[0]
-        inner = self._name(f"{output}_without_bias")
-        added = helper.make_node("Add", [inner, self._initialiser(own, values)], [output])
-        self._graph.node.insert(list(self._graph.node).index(node) + 1, added)
-        node.output[0] = inner
-        self._initial.pop(output, None)
 
     def _initialiser(self, name: str, values: Array) -> str:
         from onnx import numpy_helper
@@ -332,19 +324,18 @@ class _Draft:
         return name
 
     def _added(self, tensor: TensorProto) -> TensorProto:
-        """One more initialiser; before version 4 of the format each had to be an input of the network too."""
+        """Add an initialiser; before version 4 of the format each had to be an input of the network too."""
         self._network.ir_version = max(self._network.ir_version, 4)
         self._graph.initializer.append(tensor)
-        added: TensorProto = self._graph.initializer[-1]
-        return added
+        return self._graph.initializer[-1]  # type: ignore[no-any-return]
 
-    def _name(self, wish: str) -> str:
-        """A name that the file does not have yet."""
+    def _name(self, name: str) -> str:
+        """Return a name that the file does not have yet."""
         taken = {*self._initial, *self._fresh, *(name for node in self._graph.node for name in node.output)}
         taken |= {value.name for value in self._graph.input}
-        while wish in taken:
-            wish += "_"
-        return wish
+        while name in taken:
+            name += "_"
+        return name
 
 
 def _zeros(shape: tuple[int, ...], kind: int) -> Array:
@@ -352,8 +343,8 @@ def _zeros(shape: tuple[int, ...], kind: int) -> Array:
 
 
 def _inputs(model: OnnxModel) -> dict[str, Units]:
-    """The features behind each entry of the network's inputs; a text has words in place of features."""
-    feed = model._feed
+    """Return the features behind each entry of the network's inputs; a text has words in place of features."""
+    feed = model.inputs
     if not isinstance(feed, Feed):
         return {}
     spans = widths(feed.features)

@@ -2,12 +2,13 @@
 
 The recurrent operators are numbered in the order of the graph: `lstm1`, `gru2`, `rnn3`, and `lstm1.cell` for the cell
 states. Hidden states come from the operator itself; its cell states, of which it shows only the last, are computed
-again in `cells`.
+again: since the hidden states are known, the sums in all gates of all steps are products of matrices, which the network
+computes in the same call, and only c(t) = f * c(t-1) + i * g is left to be done step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,23 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import resolve
-from fairchain.models.inspect.lstm_cells import add_gates, check_cells, read_cells
 from fairchain.models.onnx.decision import Labels
+from fairchain.models.onnx.file_checks import Network, attribute
 from fairchain.models.onnx.padding import RECURRENT
-from fairchain.models.onnx.session import Hidden, OnnxModel
+from fairchain.models.onnx.session import Hidden, OnnxModel, in_order
 from fairchain.spec import Spec
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
+Array = NDArray[Any]
 CELL = ".cell"
+# Functions of gates and cells whose cell states can be computed here.
+CELL_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "sigmoid": lambda z: 0.5 * (np.tanh(0.5 * z) + 1),
+    "tanh": np.tanh,
+    "relu": lambda z: np.maximum(z, 0),
+}
 # The place of the lengths among the inputs of a recurrent operator.
 LENGTHS = 4
 
@@ -120,17 +128,28 @@ class StepProbe:
                 check_cells(f"{model.name}: {name}", self._operators[name.removesuffix(CELL)])
         self._tensors = self._shown_tensors(network)
         self._shown = model.with_graph(network)
-        people = random_inputs(spec.described, 8).astype(model.dtype)
-        first = self(people)
+        inputs = random_inputs(spec.described, 8).astype(model.dtype)
+        first = self(inputs)
         self.units = {name: shown.shape[-1] for name, shown in {**first.states, **first.layers}.items()}
-        self._check_rows(people, first)
+        self._check_rows(inputs, first)
 
     def __call__(self, values: NDArray[Any]) -> RecurrentSteps:
-        """The class of each row, and the states after each step."""
-        rows = self._shown.parts(values)
-        if len(rows) == 1:
-            return self._part(values)
-        return _joined([self._part(values[part]) for part in rows], np.argsort(np.concatenate(rows)))
+        """Return the class of each row, and the states after each step."""
+        rows = self._shown.inputs.parts(values)
+        parts = [self._part(values[part]) for part in rows]
+
+        def join(arrays: Sequence[Array]) -> Array:
+            """Put parts together in the order of the rows, zeros behind those with fewer steps."""
+            most = max(each.shape[1] for each in arrays)
+            fill = [[(0, 0), (0, most - each.shape[1])] + [(0, 0)] * (each.ndim - 2) for each in arrays]
+            return in_order(rows, [np.pad(each, more) for each, more in zip(arrays, fill, strict=True)])
+
+        return RecurrentSteps(
+            in_order(rows, [part.labels for part in parts]),
+            {name: join([part.states[name] for part in parts]) for name in parts[0].states},
+            in_order(rows, [part.lengths for part in parts]),
+            {name: join([part.layers[name] for part in parts]) for name in parts[0].layers},
+        )
 
     def _shown_tensors(self, network: ModelProto) -> dict[tuple[str, str], str]:
         """Let the network show what is needed: for (layer, what) the tensor's name."""
@@ -144,7 +163,7 @@ class StepProbe:
                 wanted["lengths"] = node.input[LENGTHS]
             if name + CELL in self._recurrent:
                 wanted |= add_gates(network, node, name)
-            wanted |= {f"order{place}": tensor for place, tensor in enumerate(_orders(network, node))}
+            wanted |= {f"order{place}": tensor for place, tensor in enumerate(_orders(self.model.network, node))}
             for what, tensor in wanted.items():
                 # A copy, since an input of the network cannot be an output of it too.
                 copy = network.graph.node.add(op_type="Identity", input=[tensor], output=[f"{name} shown {what}"])
@@ -179,16 +198,14 @@ class StepProbe:
             lengths = np.maximum(lengths, taken)
         return RecurrentSteps(labels, states, lengths, layers)
 
-    def _check_rows(self, people: NDArray[Any], together: RecurrentSteps) -> None:
+    def _check_rows(self, inputs: NDArray[Any], together: RecurrentSteps) -> None:
         """Refuse a graph in which the states of a row cannot be told from another's."""
-        for row in range(len(people)):
-            alone = self(people[row : row + 1])
-            for name, states in alone.states.items():
-                steps = states.shape[1]
-                shown = together.states[name][row, :steps]
+        for row in range(len(inputs)):
+            for name, states in self(inputs[row : row + 1]).states.items():
+                shown = together.states[name][row, : states.shape[1]]
                 if not np.allclose(states[0], shown, rtol=1e-3, atol=1e-5):
                     raise ModelError(
-                        f"{self.model.name}: the states of {name} stand in another order than the rows; export the "
+                        f"{self.model.name}: the states of {name} are in another order than the rows; export the "
                         "network without sorting its sequences (torch: enforce_sorted=True)"
                     )
 
@@ -206,58 +223,137 @@ def _by_row(states: Hidden) -> Hidden:
     return np.ascontiguousarray(states.transpose(2, 0, 1, 3)).reshape(rows, steps, directions * units)
 
 
-def _joined(parts: Sequence[RecurrentSteps], order: NDArray[np.intp]) -> RecurrentSteps:
-    """Parts of a batch as one, in its order; those with fewer steps are filled up with zeros."""
-
-    def join(shown: Sequence[Mapping[str, Hidden]]) -> dict[str, Hidden]:
-        joined = {}
-        for name in shown[0]:
-            most = max(part[name].shape[1] for part in shown)
-            whole = np.zeros((len(order), most, *shown[0][name].shape[2:]), shown[0][name].dtype)
-            start = 0
-            for part in shown:
-                whole[start : start + len(part[name]), : part[name].shape[1]] = part[name]
-                start += len(part[name])
-            joined[name] = whole[order]
-        return joined
-
-    return RecurrentSteps(
-        np.concatenate([part.labels for part in parts])[order],
-        join([part.states for part in parts]),
-        np.concatenate([part.lengths for part in parts])[order],
-        join([part.layers for part in parts]),
-    )
-
-
 def _operators(network: ModelProto) -> dict[str, NodeProto]:
     """The recurrent operators by their names."""
     found = [node for node in network.graph.node if node.op_type in RECURRENT and not node.domain]
     return {f"{node.op_type.lower()}{number}": node for number, node in enumerate(found, start=1)}
 
 
-def _orders(network: ModelProto, node: NodeProto) -> list[str]:
-    """Tensors that say which row comes first, second, ... where rows were put into another order before this operator.
+def _orders(network: Network, node: NodeProto) -> list[str]:
+    """Return tensors that say which row comes first, second, ... where rows were reordered before this operator.
 
-    torch sorts sequences by their lengths. The last reordering stands first.
+    torch sorts sequences by their lengths. The last reordering is the first of the list.
     """
-    makers = {output: maker for maker in network.graph.node for output in maker.output}
-    constants = {tensor.name for tensor in network.graph.initializer}
-    constants |= {name for name, maker in makers.items() if maker.op_type == "Constant"}
     orders = []
     at = node.input[0]
-    while at in makers:
-        maker = makers[at]
-        data = maker.input[0] if maker.input else ""
-        if maker.op_type == "Gather" and data not in constants and maker.input[1] not in constants:
-            orders.append(maker.input[1])
-        at = next((name for name in maker.input if name not in constants), "")
+    while at in network.makers:
+        taken = network.makers[at].input
+        if network.makers[at].op_type == "Gather" and not network.constants.intersection(taken[:2]):
+            orders.append(taken[1])
+        at = next((name for name in taken if name not in network.constants), "")
     return orders
 
 
 def _layer(name: str, node: NodeProto) -> RecurrentLayer:
-    attributes = {attribute.name: attribute for attribute in node.attribute}
-    direction = attributes["direction"].s.decode("ascii", "replace") if "direction" in attributes else "forward"
+    direction = _direction(node).decode("ascii", "replace")
     directions = 2 if direction == "bidirectional" else 1
-    units = int(attributes["hidden_size"].i) * directions
+    units = int(attribute(node, "hidden_size")) * directions
     varied = len(node.input) > LENGTHS and bool(node.input[LENGTHS])
     return RecurrentLayer(name, next(iter(node.output), ""), node.op_type, units, directions, direction, varied)
+
+
+def check_cells(where: str, node: NodeProto) -> None:
+    """Raise a ModelError if the cell states of this operator cannot be computed here."""
+    if node.op_type != "LSTM":
+        raise ModelError(f"{where}: only an LSTM has cell states; {node.op_type} has hidden states alone")
+    unknown = [name for name in _functions(node) if name not in CELL_FUNCTIONS]
+    if unknown:
+        raise ModelError(
+            f"{where}: cell states are known for {', '.join(CELL_FUNCTIONS)}, not for {unknown[0]}; look at the hidden "
+            "states"
+        )
+    if attribute(node, "clip") is not None or attribute(node, "input_forget"):
+        raise ModelError(
+            f"{where}: cell states of an LSTM with clip or input_forget are not known; look at the hidden ones"
+        )
+
+
+def add_gates(network: ModelProto, node: NodeProto, name: str) -> dict[str, str]:
+    """Let a network compute the sums in the gates of this LSTM too; returns what they, and all else needed, are called.
+
+    For each direction there are `x0`, what the inputs add at every step, `y0`, what the hidden states of every step
+    add to the gates of the next one, and `h0`, what the state before the first step adds, if there is one.
+    """
+    inputs = dict(zip(("x", "w", "r", "b", "lengths", "h", "c", "peepholes"), node.input, strict=False))
+    wanted = {what: inputs[what] for what in ("b", "c", "peepholes") if inputs.get(what)}
+
+    def add(operator: str, *taken: str, **attributes: int | list[int]) -> str:
+        made = network.graph.node.add(op_type=operator, input=taken, output=[f"{name} {len(network.graph.node)}"])
+        for key, value in attributes.items():
+            if isinstance(value, list):
+                made.attribute.add(name=key, ints=value, type=7)
+            else:
+                made.attribute.add(name=key, i=value, type=2)
+        return str(made.output[0])
+
+    for place in range(2 if _direction(node) == b"bidirectional" else 1):
+        one = f"{name} direction {place}"
+        network.graph.initializer.add(name=one, data_type=7, int64_data=[place])
+        w, r = (add("Transpose", add("Gather", inputs[key], one, axis=0), perm=[1, 0]) for key in ("w", "r"))
+        wanted[f"x{place}"] = add("MatMul", inputs["x"], w)
+        wanted[f"y{place}"] = add("MatMul", add("Gather", node.output[0], one, axis=1), r)
+        if inputs.get("h"):
+            wanted[f"h{place}"] = add("MatMul", add("Gather", inputs["h"], one, axis=0), r)
+    return wanted
+
+
+def read_cells(node: NodeProto, parts: Mapping[str, Array]) -> Array:
+    """(steps, directions, batch, units): the cell states after each step, zeros behind a row's last one.
+
+    `parts` are the tensors that `add_gates` names, the hidden states `y` and, if there are some, the `lengths`.
+    """
+    functions = [CELL_FUNCTIONS[name] for name in _functions(node)]
+    cells = np.zeros_like(parts["y"])
+    for place in range(cells.shape[1]):
+        own = {key: parts[key + str(place)] for key in ("x", "y", "h") if key + str(place) in parts}
+        own |= {key: parts[key][place] for key in ("b", "c", "peepholes") if key in parts}
+        gate, candidate = functions[3 * place : 3 * place + 2]
+        backward = _direction(node) == b"reverse" or place == 1
+        _fill(cells[:, place], own, parts.get("lengths"), gate, candidate, backward=backward)
+    return cells
+
+
+def _fill(
+    cells: Array,
+    parts: Mapping[str, Array],
+    lengths: Array | None,
+    gate: Callable[[Array], Array],
+    candidate: Callable[[Array], Array],
+    *,
+    backward: bool,
+) -> None:
+    """The cell states of one direction, step after step as it reads."""
+    steps, rows, units = cells.shape
+    x, y = parts["x"], parts["y"]
+    first = parts.get("h", np.zeros((rows, 4 * units), y.dtype))
+    bias = parts["b"][: 4 * units] + parts["b"][4 * units :] if "b" in parts else np.zeros(4 * units, y.dtype)
+    peeps = np.split(parts["peepholes"], 3) if "peepholes" in parts else None
+    c = parts.get("c", np.zeros((rows, units), y.dtype))
+    for t in range(steps - 1, -1, -1) if backward else range(steps):
+        before = t + 1 if backward else t - 1
+        z = x[t] + bias
+        z += y[before] if 0 <= before < steps else first
+        if backward and lengths is not None and "h" in parts and before < steps:
+            # A row whose text ends here begins here: behind its end y is 0, and what stands before is `first`.
+            z += np.where(np.equal(lengths, before)[:, None], first, 0)
+        # ONNX has the gates in the order input, output, forget, candidate.
+        enters, keeps = z[:, :units], z[:, 2 * units : 3 * units]
+        if peeps is not None:
+            enters, keeps = enters + peeps[0] * c, keeps + peeps[2] * c
+        made = gate(keeps) * c + gate(enters) * candidate(z[:, 3 * units :])
+        if lengths is None:
+            cells[t] = c = made
+        else:
+            reads = (t < lengths)[:, None]
+            cells[t] = np.where(reads, made, 0)
+            c = np.where(reads, made, c)
+
+
+def _direction(node: NodeProto) -> bytes:
+    return bytes(attribute(node, "direction", b"forward"))
+
+
+def _functions(node: NodeProto) -> list[str]:
+    """Return the names of the functions f, g and h, three for each direction."""
+    stated = attribute(node, "activations", ())
+    return [bytes(name).decode(errors="replace").lower() for name in stated] or ["sigmoid", "tanh", "tanh"] * 2

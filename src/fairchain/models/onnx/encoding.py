@@ -21,7 +21,7 @@ FEW_EDGES = 20
 
 
 def widths(features: Sequence[Feature]) -> list[int]:
-    """How many network inputs each feature spans."""
+    """Return how many network inputs each feature spans."""
     return [_width(feature) for feature in features]
 
 
@@ -59,7 +59,7 @@ def fits_single(feature: Feature) -> bool:
 
 
 def extremes(feature: Feature) -> tuple[float, ...]:
-    """The least and the largest number that the network can get for the feature, or all of them."""
+    """Return the least and the largest number that the network can get for the feature, or all of them."""
     if feature.one_hot:
         return 0.0, 1.0
     if isinstance(feature, CategoryFeature):
@@ -72,38 +72,37 @@ def extremes(feature: Feature) -> tuple[float, ...]:
 
 
 def words(feature: CategoryFeature) -> tuple[str | int, ...]:
-    """What a table calls each value: what a model that was fitted on the table knows it by."""
+    """Return what a table calls each value: what a model that was fitted on the table knows it by."""
     return feature.aliases or feature.values
 
 
 def encode(feature: Feature, column: NDArray[np.floating], *, text: bool = False) -> NDArray[Any]:
-    """What the network gets for these values of a feature: (rows, width of the feature).
+    """Return what the network gets for these values of a feature: (rows, width of the feature).
 
     With `text` a category is given by its name.
     """
-    if isinstance(feature, CategoryFeature):
-        return _from_category(feature, column, text)
+    if isinstance(feature, CategoryFeature) and text:
+        return np.array([str(word) for word in words(feature)], object)[column.astype(np.intp)][:, None]
     if is_plain(feature):
         return column[:, None]
+    if isinstance(feature, CategoryFeature):
+        if feature.one_hot:
+            return np.eye(len(feature.values), dtype=column.dtype)[column.astype(np.intp)]
+        return np.asarray(feature.codes, np.float64)[column.astype(np.intp)][:, None]
     numbers = _from_number(feature, column.astype(np.float64, copy=False))
     if feature.one_hot:
         return np.eye(_width(feature))[numbers.astype(np.intp)]
     return numbers[:, None]
 
 
-def _from_category(feature: CategoryFeature, column: NDArray[np.floating], text: bool) -> NDArray[Any]:
-    if text:
-        return np.array([str(word) for word in words(feature)], object)[column.astype(np.intp)][:, None]
-    if feature.one_hot:
-        return np.eye(len(feature.values), dtype=column.dtype)[column.astype(np.intp)]
-    if feature.codes is not None:
-        return np.asarray(feature.codes, np.float64)[column.astype(np.intp)][:, None]
-    return column[:, None]
-
-
 def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    if feature.bins is not None:
-        return _edges_below(feature.bins, numbers)
+    if feature.bins is not None:  # how many edges are at most each number
+        if len(feature.bins) > FEW_EDGES:
+            return np.searchsorted(np.asarray(feature.bins, np.float64), numbers, side="right").astype(np.float64)
+        count = np.zeros(numbers.shape)
+        for edge in feature.bins:
+            count += numbers >= edge
+        return count
     if feature.step is not None:
         numbers = np.floor(numbers / feature.step)
     if feature.scale is not None:
@@ -113,13 +112,3 @@ def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArra
         with np.errstate(over="ignore"):  # what does not fit is refused when the network is loaded
             numbers = (numbers - zero) / unit
     return numbers
-
-
-def _edges_below(edges: tuple[float, ...], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many edges are at most each number."""
-    if len(edges) > FEW_EDGES:
-        return np.searchsorted(np.asarray(edges, np.float64), numbers, side="right").astype(np.float64)
-    count = np.zeros(numbers.shape)
-    for edge in edges:
-        count += numbers >= edge
-    return count

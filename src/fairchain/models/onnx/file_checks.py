@@ -3,7 +3,7 @@
 A file is read once, within a size limit, into a `Network`: the checked bytes, their hash and the parsed graph. All
 later steps (sessions, probes, cuts, repairs) work on that object, so that what was checked is what runs. Operators come
 from an allow-list (no loops, no conditionals, no custom libraries), and external weights only from plain files in the
-model's own folder. Limits on memory and time while it runs are in `onnx_model` and `watchdog`.
+model's own folder. Limits on memory and time while it runs are in `runtime`.
 """
 
 from __future__ import annotations
@@ -22,33 +22,22 @@ from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.messages import in_a_line
+from fairchain.models.onnx.row_independence import RULES
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
 
-# Operators of inference graphs that end by themselves. Loop, Scan and If are left out on purpose.
-OPERATORS = frozenset(
-    """
-    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitShift
-    BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Compress Concat Constant
-    ConstantOfShape Conv ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Div Dropout
-    DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND
-    Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish
-    Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log
-    LogSoftmax LpNormalization LpPool MatMul MatMulInteger Max MaxPool Mean MeanVarianceNormalization Min Mish Mod
-    Mul Neg NonZero Not OneHot Or PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RMSNormalization RNN
-    Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
-    ReduceSum ReduceSumSquare Relu Reshape ReverseSequence Round ScatterElements ScatterND Selu Shape Shrink
-    Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze StringNormalizer
-    Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Upsample Where Xor
-    ArrayFeatureExtractor Binarizer CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder
-    LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler
-    TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
-    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
-)
+# Operators of inference graphs that end by themselves: those with a rule for rows, and a few that no rows may enter.
+# Loop, Scan and If are left out on purpose.
+OPERATORS = frozenset(RULES) | {
+    *("Compress", "DictVectorizer", "DynamicQuantizeLinear", "EyeLike"),
+    *("NonZero", "StringNormalizer", "Upsample", "ZipMap"),
+}
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
 # Domains whose operators the runtime implements itself: a function there would not be what runs.
 BUILT_IN = ("ai.onnx.", "com.microsoft.", "com.ms.")
+# Domain, name and overload of a function.
+Key = tuple[str, str, str]
 # How deep functions may call each other; exported networks have a handful of levels.
 DEPTH = 100
 # Parts of a message that may hold operators or tensors, by the name of its type.
@@ -101,21 +90,34 @@ class Network:
         The bytes of one ONNX file, external weights included.
     sha256
         Hash of the file; with external weights, the hash of the hashes of all files.
+    model
+        The parsed network, to be read and never changed.
     """
 
     path: Path
     content: bytes
     sha256: str
+    model: ModelProto
 
     @cached_property
-    def model(self) -> ModelProto:
-        """The parsed network, to be read and never changed."""
-        return parse(self.path, self.content)
+    def makers(self) -> dict[str, NodeProto]:
+        """The operator that makes each tensor."""
+        return {name: node for node in self.model.graph.node for name in node.output if name}
 
     @cached_property
-    def makers(self) -> dict[str, str]:
-        """The type of the operator behind each tensor."""
-        return {name: node.op_type for node in self.model.graph.node for name in node.output}
+    def users(self) -> dict[str, list[NodeProto]]:
+        """The operators that read each tensor."""
+        users: dict[str, list[NodeProto]] = {}
+        for node in self.model.graph.node:
+            for name in node.input:
+                users.setdefault(name, []).append(node)
+        return users
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """The names of all tensors that are written in the file."""
+        made = {name for name, node in self.makers.items() if node.op_type == "Constant"}
+        return frozenset(made.union(tensor.name for tensor in self.model.graph.initializer))
 
     def copy(self) -> ModelProto:
         """Return the parsed network as a message of its own, which may be changed."""
@@ -127,12 +129,13 @@ def read_network(path: Path, limits: Limits) -> Network:
     content = read_file(path, limits.file_bytes)
     model = parse(path, content)
     external = _checked(path, model, limits)
-    if not external:
-        return _network(path, content, hashlib.sha256(content).hexdigest(), model)
-    digests = [hashlib.sha256(content).digest()]
-    content = _with_external_data(path, model, external, limits.file_bytes - len(content), digests)
-    # A hash of hashes: bytes cannot move from one file to the next under the same hash.
-    return _network(path, content, hashlib.sha256(b"".join(digests)).hexdigest(), model)
+    sha256 = hashlib.sha256(content)
+    if external:
+        digests = [sha256.digest()]
+        content = _with_external_data(path, model, external, limits.file_bytes - len(content), digests)
+        # A hash of hashes: bytes cannot move from one file to the next under the same hash.
+        sha256 = hashlib.sha256(b"".join(digests))
+    return Network(path, content, sha256.hexdigest(), model)
 
 
 def check_bytes(path: Path, content: bytes, limits: Limits) -> Network:
@@ -145,13 +148,7 @@ def check_bytes(path: Path, content: bytes, limits: Limits) -> Network:
     model = parse(path, content)
     if _checked(path, model, limits):
         raise ModelError(f"{path}: its weights are in another file; give a network with all weights inside")
-    return _network(path, content, hashlib.sha256(content).hexdigest(), model)
-
-
-def _network(path: Path, content: bytes, sha256: str, model: ModelProto) -> Network:
-    network = Network(path, content, sha256)
-    network.__dict__["model"] = model  # parsed already
-    return network
+    return Network(path, content, hashlib.sha256(content).hexdigest(), model)
 
 
 def read_file(path: Path, most: int, kind: str = "an ONNX file") -> bytes:
@@ -179,13 +176,9 @@ def read_file(path: Path, most: int, kind: str = "an ONNX file") -> bytes:
     return content
 
 
-def _messages() -> Any:
-    """Return the message types of ONNX: all that is needed here, loaded five times faster than the package."""
-    return import_module("onnx.onnx_ml_pb2") if "onnx" in sys.modules else _messages_alone()
-
-
 @cache
 def _messages_alone() -> Any:
+    """Return the message types of ONNX: all that is needed here, loaded five times faster than the package."""
     package = find_spec("onnx")
     if package is None or not package.submodule_search_locations:
         raise ModelError("the onnx package is not installed; install fairchain with its dependencies")
@@ -203,7 +196,8 @@ def parse(path: Path, content: bytes) -> ModelProto:
     """Return the network in these bytes, or raise a ModelError."""
     from google.protobuf.message import DecodeError
 
-    model: ModelProto = _messages().ModelProto()
+    messages = import_module("onnx.onnx_ml_pb2") if "onnx" in sys.modules else _messages_alone()
+    model: ModelProto = messages.ModelProto()
     try:
         model.ParseFromString(content)
     except (DecodeError, ValueError, UnicodeDecodeError):
@@ -213,6 +207,12 @@ def parse(path: Path, content: bytes) -> ModelProto:
     if not model.graph.node or not model.graph.output:
         raise ModelError(f"{path}: holds no network (no operators or no outputs); export it again as ONNX")
     return model
+
+
+def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
+    """Return the value of an operator's attribute: a number, bytes, a tensor, or a list."""
+    fields = {1: "f", 2: "i", 3: "s", 4: "t", 6: "floats", 7: "ints", 8: "strings"}
+    return next((getattr(each, fields.get(each.type, "i")) for each in node.attribute if each.name == name), default)
 
 
 def _checked(path: Path, model: ModelProto, limits: Limits) -> list[TensorProto]:
@@ -240,9 +240,6 @@ def _walk(model: ModelProto) -> Iterator[Any]:
         for field, found in part.ListFields() if wanted else ():
             if field.name in wanted:
                 pending.extend(reversed(found) if hasattr(found, "__len__") else [found])
-
-
-Key = tuple[str, str, str]
 
 
 def _key(node: NodeProto) -> Key:
@@ -289,25 +286,22 @@ def _versions(path: Path, part: ModelProto | FunctionProto, shown: str) -> dict[
 def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:
     """Raise a ModelError for an operator that is not on the list, that is random, or that has a graph inside."""
     name = _shown(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
-    if _key(node) not in own:
-        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
-            raise ModelError(f"{path}: Dropout with a training mode is random; export the network for inference")
-        if node.domain not in DOMAINS or node.op_type not in OPERATORS:
-            raise ModelError(
-                f"{path}: operator {name} is not on the list of those allowed in untrusted files; {_advice(name)}"
-            )
-    if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-        raise ModelError(f"{path}: operator {name} has a graph inside; {_advice(name)}")
-
-
-def _advice(operator: str) -> str:
+    built_in = _key(node) not in own
+    if built_in and node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+        raise ModelError(f"{path}: Dropout with a training mode is random; export the network for inference")
+    if built_in and (node.domain not in DOMAINS or node.op_type not in OPERATORS):
+        problem = "is not on the list of those allowed in untrusted files"
+    elif any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+        problem = "has a graph inside"
+    else:
+        return
     advice = "export the network for inference without loops, conditionals and custom operators"
-    if operator in ("Loop", "Scan"):
+    if name in ("Loop", "Scan"):
         advice += (
             ": a recurrent layer as the operator LSTM, GRU or RNN, with the lengths of sequences as an input "
             "(in Keras without mask_zero, in torch by tracing, not by scripting)"
         )
-    return advice
+    raise ModelError(f"{path}: operator {name} {problem}; {advice}")
 
 
 def _expanded(path: Path, model: ModelProto, own: dict[Key, FunctionProto], most: int) -> int:
@@ -356,10 +350,25 @@ def _with_external_data(
         fields = {entry.key: entry.value for entry in tensor.external_data}
         location = _plain(fields.get("location", ""))
         if location not in contents:
-            contents[location] = _beside(path, location, most)
+            target = path.resolve().parent / location
+            plain = location and Path(location).name == location and not target.is_symlink() and target.is_file()
+            # A second hard link could be a file from anywhere on the disk.
+            if not plain or target.stat().st_nlink != 1:
+                raise ModelError(
+                    f'{path}: external data "{location}" is not a plain file in the model\'s own folder; '
+                    "save the network as one file"
+                )
+            contents[location] = read_file(target, most, "a file of weights")
             most -= len(contents[location])
             digests.append(hashlib.sha256(contents[location]).digest())
-        start, length = _extent(path, fields, len(contents[location]))
+        available = len(contents[location])
+        try:
+            start = int(fields.get("offset", "0"))
+            length = int(fields.get("length", available - start))
+        except ValueError:
+            start = length = -1
+        if start < 0 or length < 0 or start + length > available:
+            raise ModelError(f"{path}: external data is shorter than the model says, or damaged; export it again")
         tensor.raw_data = contents[location][start : start + length]
         del tensor.external_data[:]
         tensor.data_location = tensor.DEFAULT
@@ -375,27 +384,3 @@ def _shown(name: str | bytes) -> str:
     """Return a name from the file for a message: on one line, without control characters, at most 80 characters."""
     text = in_a_line(_plain(name))
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _beside(path: Path, location: str, most: int) -> bytes:
-    folder = path.resolve().parent
-    target = folder / location
-    plain = location and Path(location).name == location and not target.is_symlink() and target.is_file()
-    # A second hard link could be a file from anywhere on the disk.
-    if not plain or target.stat().st_nlink != 1:
-        raise ModelError(
-            f'{path}: external data "{location}" is not a plain file in the model\'s own folder; '
-            "save the network as one file"
-        )
-    return read_file(target, most, "a file of weights")
-
-
-def _extent(path: Path, fields: dict[str, str], available: int) -> tuple[int, int]:
-    try:
-        start = int(fields.get("offset", "0"))
-        length = int(fields.get("length", available - start))
-    except ValueError:
-        start = length = -1
-    if start < 0 or length < 0 or start + length > available:
-        raise ModelError(f"{path}: external data is shorter than the model says, or damaged; export it again")
-    return start, length

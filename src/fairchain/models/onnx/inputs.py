@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from math import prod
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.onnx.encoding import encode, extremes, fits_single, is_plain, is_whole, widths
+from fairchain.models.onnx.row_independence import SIZE_BITS
 from fairchain.spec import CategoryFeature, Feature
 
 TYPES: dict[str, Any] = {
@@ -33,6 +33,10 @@ TYPES: dict[str, Any] = {
     "tensor(bool)": np.bool_,
     "tensor(string)": np.object_,
 }
+
+
+# Most rows in one call: the proof that rows are independent holds for fewer than 2^SIZE_BITS.
+MOST_ROWS = 2**SIZE_BITS - 1
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class InputSlot:
 
 @dataclass(frozen=True)
 class Feed:
-    """How a matrix of feature values becomes what `InferenceSession.run` takes; `batch` is the fixed size, if any."""
+    """How a matrix of feature values becomes the network's inputs; `batch` is the fixed size, if any."""
 
     features: tuple[Feature, ...]
     slots: tuple[InputSlot, ...]
@@ -59,10 +63,14 @@ class Feed:
     batch: int | None = None
 
     def __call__(self, values: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
-        """The network's inputs for these rows."""
+        """Return the network's inputs for these rows."""
         if self.plain and values.dtype == self.slots[0].dtype:
             return {self.slots[0].name: values}
         return {slot.name: self._fill(slot, values) for slot in self.slots}
+
+    def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Return which rows go to the network together."""
+        return chunks(len(values), self.batch or MOST_ROWS)
 
     def shapes(self, _inputs: Sequence[Any]) -> dict[str, tuple[int | str | None, ...]]:
         """Return the shape of each of the network's inputs, None for the batch."""
@@ -73,7 +81,7 @@ class Feed:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Number type in which values are drawn: single precision if that gives the network all that it can take."""
+        """Number type in which values are drawn: single precision if that is all that the network can take."""
         taken = all(slot.dtype in (np.float32, np.float16) for slot in self.slots)
         single = taken and all(fits_single(feature) for feature in self.features if feature.model_input)
         return np.dtype(np.float32 if single else np.float64)
@@ -83,7 +91,9 @@ class Feed:
         text = slot.dtype is np.object_
         start = 0
         # Neighbours that need no change are copied together: one column at a time costs ten times as much.
-        for (plain, _), run in groupby(enumerate(slot.features), partial(self._run_of, text)):
+        for (plain, _), run in groupby(
+            enumerate(slot.features), lambda each: (not text and is_plain(self.features[each[1]]), each[1] - each[0])
+        ):
             places = [place for _, place in run]
             blocks = (
                 [values[:, places[0] : places[-1] + 1]]
@@ -96,10 +106,10 @@ class Feed:
         filled = filled.reshape(len(values), *slot.shape)
         return np.ascontiguousarray(filled.swapaxes(0, 1)) if slot.steps_first else filled
 
-    def _run_of(self, text: bool, numbered: tuple[int, int]) -> tuple[bool, int]:
-        """The same for features that stand side by side and can be treated alike."""
-        number, place = numbered
-        return not text and is_plain(self.features[place]), place - number
+
+def chunks(rows: int, size: int) -> list[NDArray[np.intp]]:
+    """Return the numbers of rows in runs of at most this size."""
+    return [np.arange(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
 
 
 def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) -> Feed:
@@ -138,7 +148,11 @@ def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
                 f'remove codes of feature "{feature.name}"'
             )
     else:
-        least, most = {"bool": (0.0, 1.0)}.get(kind) or _range_of(slot.dtype)
+        least, most = 0.0, 1.0
+        if kind.startswith("float"):
+            least, most = float(np.finfo(slot.dtype).min), float(np.finfo(slot.dtype).max)
+        elif kind != "bool":
+            least, most = np.iinfo(slot.dtype).min, np.iinfo(slot.dtype).max
         fits = all(least <= value <= most for value in extremes(feature))
         fits = fits and (is_whole(feature) or kind.startswith("float"))
     if not fits:
@@ -148,20 +162,21 @@ def _must_hold(path: Path, slot: InputSlot, feature: Feature) -> None:
         )
 
 
-def _range_of(dtype: Any) -> tuple[float, float]:
-    if np.issubdtype(dtype, np.floating):
-        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
-    return np.iinfo(dtype).min, np.iinfo(dtype).max
-
-
 def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlot:
     spans = widths(features)
     width = sum(spans)
-    steps_first = _is_steps_first(node.shape, width)
-    shape = _filled(node.shape[:1] + node.shape[2:] if steps_first else node.shape[1:], width)
+    fixed = [isinstance(size, int) for size in node.shape]
+    # A free axis that is the second of three is a batch of series: (steps, batch, values of a step).
+    steps_first = fixed == [True, False, True] and bool(node.shape[0] * node.shape[2] == width)
+    declared = node.shape[:1] + node.shape[2:] if steps_first else node.shape[1:]
+    known = prod(size for size in declared if isinstance(size, int))
+    free = sum(not isinstance(size, int) for size in declared)
+    # A single free axis has what the others leave of the features.
+    rest = width // known if free == 1 and known and width % known == 0 else width
+    shape = tuple(size if isinstance(size, int) else rest for size in declared)
     if not shape:
         raise ModelError(
-            f'{path}: input "{node.name}" has shape {node.shape}, no room for features; '
+            f'{path}: input "{node.name}" has shape {list(node.shape)}, without an axis for features; '
             "export the network with a batch dimension first: [batch, features]"
         )
     seen = [place for place, feature in enumerate(features) if feature.model_input]
@@ -173,20 +188,6 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
             "model_input = false none)"
         )
     return InputSlot(node.name, TYPES[node.type], shape, tuple(seen), steps_first)
-
-
-def _is_steps_first(shape: Sequence[Any], width: int) -> bool:
-    """Whether the free axis is the second of three, so that a series is meant: (steps, batch, values of a step)."""
-    fixed = [isinstance(size, int) for size in shape]
-    return fixed == [True, False, True] and bool(shape[0] * shape[2] == width)
-
-
-def _filled(shape: Sequence[Any], width: int) -> tuple[int, ...]:
-    """A shape whose free axis, if there is one, has what the others leave of the features."""
-    known = prod(size for size in shape if isinstance(size, int))
-    free = sum(not isinstance(size, int) for size in shape)
-    rest = width // known if free == 1 and known and width % known == 0 else width
-    return tuple(size if isinstance(size, int) else rest for size in shape)
 
 
 def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:

@@ -1,9 +1,8 @@
-"""Whether a network's answer depends on how many steps of padding stand behind a text.
+"""Whether a network's answer depends on how many steps of padding follow a text.
 
-If every way from the words to the answer leads through recurrent operators that are told each text's length, and
-only their final states leave them, then steps behind the longest text of a batch can be left out: nothing is changed
-but the time it takes. The graph is looked at conservatively: what is not known to treat every step by itself keeps
-the padding.
+If every path from the words to the answer leads through recurrent operators that are told each text's length, and
+only their final states leave them, then steps behind the longest text of a batch can be left out, which changes only
+the time. The analysis is conservative: an operator that is not known to treat every step by itself keeps the padding.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ class _Walk:
             if all(name in self.constants for name in inputs):
                 self.constants.update(outputs)
             return True
-        if inputs[0] in self.blanks and not self._any(inputs, self.timed):
+        if inputs[0] in self.blanks and self.timed.isdisjoint(inputs):
             self.blanks.update(outputs)
             return node.op_type in ON_BLANKS
-        if self._any(inputs, self.sizes):
+        if not self.sizes.isdisjoint(inputs):
             return self._size_passes(node, inputs, outputs)
-        if self._any(inputs, self.blanks):
+        if not self.blanks.isdisjoint(inputs):
             return False
         if node.op_type == "Shape":
             self.sizes.update(outputs)
@@ -78,11 +77,15 @@ class _Walk:
             self.timed.update(outputs)
             return True
         mixes = node.op_type in ("MatMul", "Gemm") and inputs[0] in self.timed and inputs[1] in self.timed
+        # Vectors from a table by words' ids, or another order of the rows; a constant place may count from the end.
+        picks = node.op_type == "Gather" and (
+            inputs[0] in self.constants if inputs[1] in self.timed else inputs[1] not in self.constants
+        )
         self.timed.update(outputs)
-        return not mixes and (node.op_type in BY_STEP or (node.op_type == "Gather" and self._picks_by_row(inputs)))
+        return not mixes and (node.op_type in BY_STEP or picks)
 
     def _size_passes(self, node: NodeProto, inputs: list[str], outputs: list[str]) -> bool:
-        if node.op_type in ON_SIZES and not self._any(inputs, self.timed):
+        if node.op_type in ON_SIZES and self.timed.isdisjoint(inputs):
             self.sizes.update(outputs)
             return True
         if node.op_type == "ConstantOfShape":
@@ -102,12 +105,3 @@ class _Walk:
             return False
         self.timed.update(name for name in node.output[:1] if name)
         return True
-
-    def _picks_by_row(self, inputs: list[str]) -> bool:
-        """Vectors from a table by words' ids, or another order of the rows; a constant place may count from the end."""
-        data, indices = inputs[:2]
-        return data in self.constants if indices in self.timed else indices not in self.constants
-
-    @staticmethod
-    def _any(names: Collection[str], known: Collection[str]) -> bool:
-        return any(name in known for name in names)

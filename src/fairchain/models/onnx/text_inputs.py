@@ -1,13 +1,13 @@
 """From texts to the network's inputs: word vectors or numbers of words, their lengths or a mask, steps or rows first.
 
-A text comes as a row of word ids of the lexicon: its words at the front, zeros behind them. What the network gets for
-a zero, and at which end, is the spec's business; which of its inputs is which is told by rank and name, or by the spec.
+A text comes as a row of word ids of the lexicon: its words at the front, zeros behind them. The spec says what the
+network gets for a zero, and at which end; its inputs are told apart by rank and name, or by the spec.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.inputs import TYPES
+from fairchain.models.onnx.inputs import TYPES, chunks
 from fairchain.spec import TextFeature
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class TextFeed:
     def rows(self) -> int:
         """How many texts are given to the network at once."""
         width = self.feature.length * prod(self.table.shape[1:]) * self.table.itemsize
-        return max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
+        return self.batch or max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
 
     def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """The network's inputs for these texts; the words stand in memory that the next call of this thread reuses."""
+        """Return the network's inputs for these texts; the words are in memory that this thread's next call reuses."""
         ids = self._checked(values)
         words = np.count_nonzero(ids, axis=1)
         if self.cut:
@@ -117,16 +117,16 @@ class TextFeed:
             shapes[node.name] = tuple(None if place == batch else size for place, size in enumerate(sizes))
         return shapes
 
-    def parts(self, values: NDArray[Any]) -> Iterator[NDArray[np.intp]]:
-        """Which texts go to the network together: few enough, and of like length where that saves steps.
+    def parts(self, values: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Return which texts go to the network together: few enough, and of like length where that saves steps.
 
         All of them, in their order, if they are few enough.
         """
-        order = np.arange(len(values))
-        if self.cut and len(values) > self.rows:
+        parts = chunks(len(values), self.rows)
+        if self.cut and len(parts) > 1:
             order = np.argsort(np.count_nonzero(values, axis=1), kind="stable")
-        for start in range(0, len(values), self.rows):
-            yield order[start : start + self.rows]
+            return [order[part] for part in parts]
+        return parts
 
     def _checked(self, values: NDArray[Any]) -> Ids:
         length, most = self.feature.length, len(self.table) - 1
@@ -152,7 +152,7 @@ class TextFeed:
 
 
 def shifted(ids: Ids, words: NDArray[np.intp]) -> Ids:
-    """The same texts with their padding in front."""
+    """Return the same texts with their padding in front."""
     place = np.arange(ids.shape[1]) - (ids.shape[1] - words)[:, None]
     moved: Ids = np.take_along_axis(ids, np.maximum(place, 0), axis=1)
     moved[place < 0] = 0
@@ -160,9 +160,9 @@ def shifted(ids: Ids, words: NDArray[np.intp]) -> Ids:
 
 
 def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequence[Any]) -> list[TextFeed]:
-    """The ways in which the network's inputs can be filled with texts: rows first, or steps first.
+    """Return the ways in which the network's inputs can be filled with texts: rows first, or steps first.
 
-    Which one is right shows when the network is asked. Raises a ModelError if there is none.
+    Which one is right shows when the network is run. Raises a ModelError if there is none.
     """
     for node in inputs:
         if node.type not in TYPES or node.type == "tensor(string)":
@@ -180,27 +180,29 @@ def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequen
     # A fixed second axis is steps, unless the spec says otherwise.
     rows_first = flat or (isinstance(main.shape[1], int) and not isinstance(main.shape[0], int))
     wanted = [feature.layout] if feature.layout is not None else ["batch"] if rows_first else ["batch", "time"]
-    fits = [layout for layout in wanted if _holds(main.shape, layouts[layout])]
+
+    def fit(layout: str) -> bool:
+        """Whether the declared shape can hold what it would get; a free axis holds anything."""
+        sizes = layouts[layout]
+        return len(main.shape) == len(sizes) and all(
+            size == want or want is None or not isinstance(size, int)
+            for size, want in zip(main.shape, sizes, strict=True)
+        )
+
+    fits = [layout for layout in wanted if fit(layout)]
     if not fits:
         free = [str(size) if size is not None else "rows" for size in layouts[wanted[0]]]
         raise ModelError(
             f'{path}: input "{main.name}" has shape {list(main.shape)}, and the text "{feature.name}" gives '
-            f"[{', '.join(free)}]; mend length or the vectors of the [[feature]], or export the network with free axes"
+            f"[{', '.join(free)}]; correct length or vectors in the [[feature]], or export the network with free axes"
         )
     batches = {"batch": main.shape[0], "time": main.shape[1]}
     fixed = {layout: size if isinstance(size, int) else None for layout, size in batches.items()}
     return [replace(feed, time_first=layout == "time", batch=fixed[layout]) for layout in fits]
 
 
-def _holds(shape: Sequence[Any], wanted: Sequence[int | None]) -> bool:
-    """Whether a tensor of this declared shape can hold what it would get; a free axis holds anything."""
-    return len(shape) == len(wanted) and all(
-        size == want for size, want in zip(shape, wanted, strict=True) if isinstance(size, int) and want is not None
-    )
-
-
 def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any:
-    """The input that takes the words: the one that the spec names, or the only one it can be."""
+    """Return the input that takes the words: the one that the spec names, or the only one it can be."""
     names = [node.name for node in inputs]
     for key in ("input", "lengths", "mask"):
         name = getattr(feature, key)
@@ -227,12 +229,12 @@ def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any
 
 
 def _counts(node: Any) -> bool:
-    """Whether an input has room for one number of each row."""
+    """Whether an input takes one number for each row."""
     return len(node.shape) == 1 or (len(node.shape) == 2 and node.shape[1] == 1)
 
 
 def _side_inputs(path: Path, feature: TextFeature, rest: Sequence[Any]) -> tuple[Side | None, Side | None]:
-    """The inputs for lengths and mask: named by the spec, or told apart by their rank."""
+    """Return the inputs for lengths and mask: named by the spec, or told apart by their rank."""
     found: dict[str, Side] = {}
     for node in rest:
         stated = {feature.lengths: "lengths", feature.mask: "mask"}.get(node.name)
@@ -248,7 +250,7 @@ def _side_inputs(path: Path, feature: TextFeature, rest: Sequence[Any]) -> tuple
 
 
 def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, told: bool) -> NDArray[Any]:
-    """What the network gets for each id of the lexicon, the padding first."""
+    """Return what the network gets for each id of the lexicon, the padding first."""
     dtype = TYPES[main.type]
     if lexicon.table is not None:
         if not np.issubdtype(dtype, np.floating):
@@ -261,26 +263,19 @@ def _table_of(path: Path, feature: TextFeature, lexicon: Lexicon, main: Any, tol
     most = np.iinfo(dtype).max if np.issubdtype(dtype, np.integer) else 2 ** (np.finfo(dtype).nmant + 1)
     if count - 1 > most:
         raise ModelError(f'{path}: input "{main.name}" takes {main.type}, too small for {count:,} words')
-    return np.concatenate([[_padding(path, feature, lexicon, told)], np.arange(count)]).astype(dtype)
-
-
-def _padding(path: Path, feature: TextFeature, lexicon: Lexicon, told: bool) -> int:
-    """The network's number for padding."""
     if feature.padding is not None and feature.padding not in lexicon.numbers:
         raise ModelError(f'{path}: feature "{feature.name}".padding: "{feature.padding}" is not in the vocabulary')
     number = padding_word(feature, lexicon)
-    if number:
-        return number - 1
-    if told:  # what stands behind the end of a text is not read
-        return 0
-    raise ModelError(
-        f'{path}: feature "{feature.name}": no word of the vocabulary is known to be padding (<pad>, [PAD] or an empty '
-        'line); name it: padding = "..."'
-    )
+    if not number and not told:  # a network that is told where a text ends does not read what follows
+        raise ModelError(
+            f'{path}: feature "{feature.name}": no word of the vocabulary is known to be padding (<pad>, [PAD] or an '
+            'empty line); name it: padding = "..."'
+        )
+    return np.concatenate([[max(number - 1, 0)], np.arange(count)]).astype(dtype)
 
 
 def padding_word(feature: TextFeature, lexicon: Lexicon) -> int:
-    """The lexicon's number of the word that stands for padding; 0 if there is none."""
+    """Return the lexicon's number of the word for padding; 0 if there is none."""
     if lexicon.table is not None:
         return 0
     words = PADDING if feature.padding is None else (feature.padding,)

@@ -37,26 +37,26 @@ class Buffers:
         self.count: NDArray[np.uint8] = scratch.rows("count", rows, lambda count: np.empty(count, np.uint8))
 
 
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """Where the entry or row for a combination of parents begins: parents and how far one step of each leads."""
-
-    steps: tuple[tuple[str, int], ...]
-
-    def find(self, states: States, buffers: Buffers) -> Numbers:
-        """Return it for every round, in `buffers.start`."""
-        (name, stride), *rest = self.steps
-        np.multiply(states[name], stride, out=buffers.start)
-        for name, stride in rest:
-            np.multiply(states[name], stride, out=buffers.jump)
-            np.add(buffers.start, buffers.jump, out=buffers.start)
-        return buffers.start
+# Discrete parents of a node, each with how far one step of its value leads in the node's table.
+Steps = tuple[tuple[str, int], ...]
 
 
-def _place(parents: Sequence[str], nodes: Mapping[str, Choice | Normal], width: int) -> _Place | None:
+def _steps(parents: Sequence[str], nodes: Mapping[str, Choice | Normal], width: int) -> Steps:
     sizes = [len(node.values) for node in (nodes[name] for name in parents) if isinstance(node, Choice)]
-    strides = [width * prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    return _Place(tuple(zip(parents, strides, strict=True))) if parents else None
+    return tuple((name, width * prod(sizes[place + 1 :])) for place, name in enumerate(parents))
+
+
+def _starts(steps: Steps, states: States, buffers: Buffers) -> Numbers:
+    """Return where the entry or row for the combination of parents begins in each round, in `buffers.start`."""
+    if not steps:
+        buffers.start.fill(0)
+        return buffers.start
+    (name, stride), *rest = steps
+    np.multiply(states[name], stride, out=buffers.start)
+    for name, stride in rest:
+        np.multiply(states[name], stride, out=buffers.jump)
+        np.add(buffers.start, buffers.jump, out=buffers.start)
+    return buffers.start
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +66,12 @@ class DrawChoice:
     `edges` are these probabilities, without the last, which is 1: (edges, combinations of parents).
     """
 
-    place: _Place | None
+    steps: Steps
     edges: Reals
 
     def __call__(self, uniform: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
-        """One value for each random number in [0, 1)."""
-        row = None if self.place is None else self.place.find(states, buffers)
+        """Draw one value for each random number in [0, 1)."""
+        row = _starts(self.steps, states, buffers) if self.steps else None
         count = buffers.count
         count.fill(0)
         for edges in self.edges:
@@ -83,28 +83,21 @@ class DrawChoice:
 
 @dataclass(frozen=True, eq=False)
 class DrawLongChoice:
-    """The same for many values, by bisection; `edges` is (combinations, values), filled up to a power of two."""
+    """Draws one of many values by bisection; `edges` is (combinations, values), filled up to a power of two."""
 
-    place: _Place | None
+    steps: Steps
     edges: Reals
 
     def __call__(self, uniform: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
-        """One value for each random number in [0, 1)."""
-        if self.place is None:
-            _bisect(self.edges, _zeros(buffers), uniform, out, buffers)
-        else:
-            start = self.place.find(states, buffers)
-            _bisect(self.edges, start, uniform, out, buffers)
+        """Draw one value for each random number in [0, 1)."""
+        start = _starts(self.steps, states, buffers)
+        _bisect(self.edges, start, uniform, out, buffers)
+        if self.steps:
             np.subtract(out, start, out=out)
 
 
-def _zeros(buffers: Buffers) -> Numbers:
-    buffers.start.fill(0)
-    return buffers.start
-
-
 def _bisect(edges: Reals, start: Numbers, uniform: Reals, out: Numbers, buffers: Buffers) -> None:
-    """Where each random number falls among the edges of its row, which begins at `start`.
+    """Find where each random number falls among the edges of its row, which begins at `start`.
 
     Several times as fast as `searchsorted`, whose branches cannot be predicted for random numbers.
     """
@@ -117,7 +110,7 @@ def _bisect(edges: Reals, start: Numbers, uniform: Reals, out: Numbers, buffers:
 
 
 def _padded(sums: Reals) -> Reals:
-    """Rows filled up to a power of two with edges that no random number reaches, as they are below 1."""
+    """Return rows filled up to a power of two with edges that no random number reaches, as they are below 1."""
     edges = np.full((len(sums), 1 << (sums.shape[1] - 1).bit_length()), 2.0)
     edges[:, : sums.shape[1]] = sums
     return edges
@@ -128,17 +121,17 @@ class DrawNormal:
     """Draws a number from a standard normal deviate; `slopes` has what a unit adds and, of values, their numbers."""
 
     node: Normal
-    place: _Place | None
+    steps: Steps
     slopes: tuple[tuple[str, float, Reals | None], ...]
 
     def __call__(self, deviate: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:
-        """One number for each deviate, held in its range and rounded if it is to be whole."""
+        """Draw one number for each deviate, held in its range and rounded if it is to be whole."""
         node = self.node
-        if self.place is None:
+        if not self.steps:
             np.multiply(deviate, node.std[0], out=out)
             np.add(out, node.mean[0], out=out)
         else:
-            start = self.place.find(states, buffers)
+            start = _starts(self.steps, states, buffers)
             np.take(node.std, start, out=out, mode="clip")
             np.multiply(out, deviate, out=out)
             np.add(out, np.take(node.mean, start, out=buffers.edge, mode="clip"), out=out)
@@ -157,18 +150,16 @@ Drawing = DrawChoice | DrawLongChoice | DrawNormal
 
 
 def drawing(node: Choice | Normal, nodes: Mapping[str, Choice | Normal]) -> Drawing:
-    """How to draw this node once its parents are."""
+    """Return how to draw this node once its parents are."""
     if isinstance(node, Normal):
-        slopes = []
-        for name, slope in node.slopes:
-            parent = nodes[name]
-            slopes.append((name, slope, parent.numbers if isinstance(parent, Choice) else None))
-        return DrawNormal(node, _place(node.choices, nodes, 1), tuple(slopes))
+        parents = [(name, slope, nodes[name]) for name, slope in node.slopes]
+        slopes = ((name, slope, p.numbers if isinstance(p, Choice) else None) for name, slope, p in parents)
+        return DrawNormal(node, _steps(node.choices, nodes, 1), tuple(slopes))
     edges = cumulative(node.table)
     if len(node.values) <= FEW:
-        return DrawChoice(_place(node.choices, nodes, 1), np.ascontiguousarray(edges[:, :-1].T))
+        return DrawChoice(_steps(node.choices, nodes, 1), np.ascontiguousarray(edges[:, :-1].T))
     edges = _padded(edges)
-    return DrawLongChoice(_place(node.choices, nodes, edges.shape[1]), edges)
+    return DrawLongChoice(_steps(node.choices, nodes, edges.shape[1]), edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,20 +171,20 @@ class DrawJoint:
 
     def __call__(self, uniform: Reals, states: States, buffers: Buffers) -> None:
         """Fill in the numbers of the values."""
-        cell = _zeros(buffers)
+        cell = _starts((), states, buffers)
         _bisect(self.edges, cell, uniform, cell, buffers)
         for name, numbers in self.numbers.items():
             np.take(numbers, cell, out=states[name], mode="clip")
 
 
 def drawing_joint(joint: Joint, kept: Sequence[str]) -> DrawJoint:
-    """How to draw these nodes from combinations that are as likely as they are among themselves."""
+    """Return how to draw these nodes from combinations that are as likely as they are among themselves."""
     edges = _padded(cumulative(joint.probabilities / joint.share)[None, :])
     return DrawJoint({name: joint.numbers[name] for name in kept}, edges)
 
 
 def deviates(uniforms: Reals) -> Reals:
-    """Standard normal deviates, in place of the random numbers. 0 counts as 2**-54, so that none is infinite."""
+    """Turn random numbers into standard normal deviates, in place. 0 counts as 2**-54, so that none is infinite."""
     from scipy.special import ndtri
 
     np.maximum(uniforms, 2.0**-54, out=uniforms)
@@ -206,12 +197,10 @@ class DrawPlan:
     """How the nodes of a network become feature values.
 
     `common` are nodes that depend on none of those drawn together: they are the same for every subgroup. `dependent`
-    are
-    all others, drawn once for each subgroup. Each has a row of random numbers of its own in `rows`; those in
-    `normal_rows`
-    are used as normal deviates. `columns` says which column a node fills and, for values that are not their own
-    number, with what. `kept` are nodes drawn together that are seen again, as a feature or as a parent. `kinds` are
-    the number types of all nodes that are kept or drawn.
+    are all others, drawn once for each subgroup. Each has a row of random numbers of its own in `rows`; those in
+    `normal_rows` are used as normal deviates. `columns` says which column a node fills and, for values that are not
+    their own number, with what. `kept` are nodes drawn together that are seen again, as a feature or as a parent.
+    `kinds` are the number types of all nodes that are kept or drawn.
     """
 
     common: tuple[str, ...]
@@ -230,7 +219,7 @@ class DrawPlan:
 
 
 def make_plan(graph: BayesGraph, features: Sequence[str], together: Collection[str]) -> DrawPlan:
-    """DrawPlan the drawing of a network in which these nodes, with all that they depend on, are drawn together."""
+    """Plan the drawing of a network in which these nodes, with all that they depend on, are drawn together."""
     nodes = graph.nodes
     dependent = tuple(graph.descendants(together))
     later = {*together, *dependent}
@@ -251,7 +240,7 @@ def make_plan(graph: BayesGraph, features: Sequence[str], together: Collection[s
 
 
 def _other_values(node: Choice | Normal) -> Reals | None:
-    """What a column holds for each number of a value, unless it is that number."""
+    """Return what a column holds for each number of a value, unless it is that number."""
     if isinstance(node, Normal) or np.array_equal(node.shown, np.arange(len(node.shown))):
         return None
     return node.shown

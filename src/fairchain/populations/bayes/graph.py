@@ -10,11 +10,13 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
+from fairchain.messages import doubled, near
 from fairchain.populations.bayes.nodes import (
     MOST_CELLS,
     MOST_NODES,
@@ -23,8 +25,6 @@ from fairchain.populations.bayes.nodes import (
     Reals,
     Site,
     make_node,
-    near,
-    repeated,
 )
 from fairchain.spec.schema import Feature, Node
 
@@ -87,9 +87,10 @@ def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str)
 
 
 def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> dict[str, Node]:
+    """Return the nodes by name; every feature and every parent must be one of them."""
     if len(nodes) > MOST_NODES:
         raise SpecError(f"{source}: {len(nodes)} nodes are more than {MOST_NODES}; leave some out")
-    twice = repeated(node.name for node in nodes)
+    twice = doubled([node.name for node in nodes])
     if twice is not None:
         raise Site(source, twice).error("", "occurs twice; rename or remove one")
     by_name = {node.name: node for node in nodes}
@@ -100,7 +101,7 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
                 f"{near(feature.name, list(by_name))}"
             )
     for node in nodes:
-        twice = repeated(node.parents)
+        twice = doubled(node.parents)
         if twice is not None:
             raise Site(source, node.name).error("parents", f'"{twice}" occurs twice; name each parent once')
         for parent in node.parents:
@@ -111,37 +112,25 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
 
 
 def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
-    """Parents before children, and otherwise as stated."""
+    """Return the names, parents before children and otherwise as stated."""
+    sorter = TopologicalSorter({name: node.parents for name, node in nodes.items()})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        cycle = error.args[1][::-1]
+        listed = " <- ".join(cycle if len(cycle) <= 8 else [*cycle[:6], "...", cycle[-1]])
+        problem = f"it depends on itself ({listed}); remove one of these parents"
+        raise Site(source, cycle[0]).error("parents", problem) from None
     names = list(nodes)
-    number = {name: i for i, name in enumerate(names)}
-    missing = {name: len(nodes[name].parents) for name in names}
-    children: dict[str, list[str]] = {name: [] for name in names}
-    for name in names:
-        for parent in nodes[name].parents:
-            children[parent].append(name)
-    ready = [number[name] for name in names if not missing[name]]
+    number = {name: place for place, name in enumerate(names)}
+    ready: list[int] = []
     order: list[str] = []
-    while ready:
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heapq.heappush(ready, number[name])
         order.append(names[heapq.heappop(ready)])
-        for child in children[order[-1]]:
-            missing[child] -= 1
-            if not missing[child]:
-                heapq.heappush(ready, number[child])
-    if len(order) < len(names):
-        cycle = _cycle(nodes, {name: None for name in names if missing[name]})
-        shown = " <- ".join(cycle if len(cycle) <= 8 else [*cycle[:6], "...", cycle[-1]])
-        raise Site(source, cycle[0]).error("parents", f"it depends on itself ({shown}); remove one of these parents")
+        sorter.done(order[-1])
     return order
-
-
-def _cycle(nodes: Mapping[str, Node], stuck: Mapping[str, None]) -> list[str]:
-    """A way round: follow parents among the nodes that wait for each other until one comes again."""
-    seen: dict[str, int] = {}
-    name = next(iter(stuck))
-    while name not in seen:
-        seen[name] = len(seen)
-        name = next(parent for parent in nodes[name].parents if parent in stuck)
-    return [*list(seen)[seen[name] :], name]
 
 
 # Combinations that are enumerated at most.
@@ -174,7 +163,7 @@ class Joint:
 
 
 def joint_of(graph: BayesGraph, names: Iterable[str]) -> Joint | None:
-    """The joint distribution of these nodes and all that they depend on.
+    """Return the joint distribution of these nodes and all that they depend on.
 
     None if one of them is a number, or if there are more than `MOST_COMBINATIONS` combinations.
     """
@@ -185,24 +174,18 @@ def joint_of(graph: BayesGraph, names: Iterable[str]) -> Joint | None:
         return None
     probabilities = np.ones(count)
     numbers: dict[str, Numbers] = {}
+    sizes = {node.name: len(node.values) for node in nodes}
     none = np.zeros(count, np.intp)
     stride = count
     for node in nodes:
-        size = len(node.values)
+        size = sizes[node.name]
         stride //= size
         # A node with a single value changes nothing, and there may be thousands of them.
         numbers[node.name] = none if size == 1 else np.arange(count) // stride % size
         if size > 1:
-            probabilities *= node.table[_row(node, graph, numbers, none), numbers[node.name]]
+            row = none
+            for parent in node.choices:
+                row = row * sizes[parent] + numbers[parent]
+            probabilities *= node.table[row, numbers[node.name]]
     possible = probabilities > 0
     return Joint({name: each[possible] for name, each in numbers.items()}, probabilities[possible])
-
-
-def _row(node: Choice, graph: BayesGraph, numbers: Mapping[str, Numbers], none: Numbers) -> Numbers:
-    """The row of a node's table that belongs to each combination."""
-    row = none
-    for name in node.choices:
-        parent = graph.nodes[name]
-        assert isinstance(parent, Choice)
-        row = row * len(parent.values) + numbers[name]
-    return row

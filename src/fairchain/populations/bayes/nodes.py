@@ -9,7 +9,8 @@ is clipped to the feature's low and high, and rounded if the feature is an integ
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
@@ -19,31 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
+from fairchain.messages import doubled, near
 from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, Node
 
-# What a network may have at most; more is refused before memory is asked for.
+# What a network may have at most; more is refused before memory is allocated.
 MOST_NODES = 10_000
 MOST_CELLS = 2_000_000
 # How far the sum of a row may be from 1, for rounding in the file; the row is then divided by its sum.
 TOLERANCE = 1e-6
 
 Value = str | int
-Item = TypeVar("Item", bound=Hashable)
-
-
-def key_of(combination: Iterable[Value]) -> str:
-    """The key of one combination of the parents' values: `Female, White`."""
-    return ", ".join(str(value) for value in combination)
 
 
 def keys_of(parents: Sequence[Sequence[Value]]) -> Iterator[str]:
-    """The keys of all combinations, the last parent's value changing fastest; one empty key without parents."""
-    return (key_of(combination) for combination in product(*parents))
-
-
-def combinations(parents: Sequence[Sequence[Value]]) -> int:
-    """How many combinations there are; 1 without parents."""
-    return math.prod(len(values) for values in parents)
+    """Return the keys of all combinations, the last parent's value changing fastest; one empty key without parents."""
+    return (", ".join(map(str, combination)) for combination in product(*parents))
 
 
 def row_problem(row: Sequence[float], values: Sequence[Value]) -> str | None:
@@ -71,99 +62,10 @@ def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return quotients
 
 
-def repeated(items: Iterable[Item]) -> Item | None:
-    """The first item that was there before."""
-    seen: set[Item] = set()
-    for item in items:
-        if item in seen:
-            return item
-        seen.add(item)
-    return None
-
-
-def near(name: str, known: Sequence[str]) -> str:
-    """`did you mean "x"?` if something is near, else some of what there is."""
-    same = [each for each in known if _plain(each) == _plain(name)]
-    close = same or get_close_matches(name, known, n=1)
-    return f'did you mean "{close[0]}"?' if close else f"there is {some(known)}"
-
-
-def _plain(name: str) -> str:
-    """A name without what is mistaken most easily: capitals, blanks and what is written in their place."""
-    return name.casefold().translate({ord(mark): None for mark in " _-."})
-
-
 def some(names: Sequence[object], most: int = 8) -> str:
     """The first few names."""
     shown = ", ".join(str(name) for name in names[:most])
     return f"{shown}, ..." if len(names) > most else shown
-
-
-def values_of(node: Node, feature: Feature | None) -> tuple[Value, ...]:
-    """The values in the order in which they are drawn: that of a category, else as stated.
-
-    Raises
-    ------
-    SpecError
-        With the problem and the remedy only; the caller knows whose values they are.
-    """
-    stated = node.values
-    if stated is not None:
-        if not stated:
-            raise SpecError("found no value; list at least one")
-        twice = repeated(str(value) for value in stated)
-        if twice is not None:
-            raise SpecError(f'"{twice}" occurs twice; every value must be different')
-    if isinstance(feature, CategoryFeature):
-        return _of_category(stated, feature)
-    if isinstance(feature, IntegerFeature):
-        return _of_integer(stated, feature)
-    if feature is not None:
-        raise SpecError(
-            f'feature "{feature.name}" is real and a table has single values; give the node mean and std in place of '
-            'probabilities, or make the feature kind = "integer"'
-        )
-    if stated is None:
-        raise SpecError('missing, as no feature has this name; name them, for example values = ["no", "yes"]')
-    return stated
-
-
-def _of_category(stated: tuple[Value, ...] | None, feature: CategoryFeature) -> tuple[Value, ...]:
-    names = [str(value) for value in feature.values]
-    found = names if stated is None else [str(value) for value in stated]
-    extra, missing = set(found) - set(names), set(names) - set(found)
-    for name in found:
-        if name in extra:
-            raise SpecError(f'"{name}" is no value of feature "{feature.name}"; {near(name, names)}')
-    for name in names:
-        if name in missing:
-            raise SpecError(f'"{name}" is missing, a value of feature "{feature.name}"; add it or remove it there')
-    return feature.values
-
-
-def _of_integer(stated: tuple[Value, ...] | None, feature: IntegerFeature) -> tuple[Value, ...]:
-    low, high = feature.low, feature.high
-    if stated is None:
-        if high - low >= MOST_CELLS:
-            raise SpecError(f"{high - low + 1} values are more than {MOST_CELLS}; list those that occur")
-        return tuple(range(low, high + 1))
-    numbers = tuple(_whole(value) for value in stated)
-    for number, value in zip(numbers, stated, strict=True):
-        if number is None or not low <= number <= high:
-            raise SpecError(
-                f'"{value}" is no whole number from {low} to {high}, as feature "{feature.name}" has them; '
-                f"found {some(stated)}"
-            )
-    return tuple(number for number in numbers if number is not None)
-
-
-def _whole(value: Value) -> int | None:
-    """A whole number, also if it was written as text; only its plain form, so that keys of tables still match."""
-    if isinstance(value, int):
-        return value
-    digits = value.removeprefix("-")
-    plain = digits.isascii() and digits.isdigit() and len(digits) <= 18
-    return int(value) if plain and str(int(value)) == value else None
 
 
 # Sums of numbers up to this cannot overflow, and the deviations made from 53-bit random numbers stay below 9.
@@ -240,34 +142,75 @@ class Site:
 
 
 def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Choice | Normal:
-    """The node as arrays; `made` has its parents. Raises a SpecError that names it."""
-    _check_keys(site, node, feature)
-    parents = {name: made[name] for name in node.parents}
-    return _choice(site, node, feature, parents) if node.mean is None else _normal(site, node, feature, parents)
-
-
-def _check_keys(site: Site, node: Node, feature: Feature | None) -> None:
-    """Whether the keys of a node go together."""
+    """Return the node as arrays; `made` has its parents. Raises a SpecError that names it."""
     if (node.probabilities is None) == (node.mean is None):
         found = "neither probabilities nor mean" if node.mean is None else "both probabilities and mean"
         raise site.error("", f"has {found}; give the probabilities of its values, or mean and std of a number")
+    parents = {name: made[name] for name in node.parents}
     if node.mean is None:
         if node.std is not None or node.slopes:
             raise site.error("", "has probabilities, so std and slopes mean nothing; remove them")
-        return
+        return _choice(site, node, feature, parents)
     if isinstance(feature, CategoryFeature):
         raise site.error("mean", "the feature is a category; give the probabilities of its values instead")
     if node.std is None:
         raise site.error("std", "missing; write the standard deviation, for example std = 1.0")
     if node.values is not None:
         raise site.error("values", "a number with mean and std has no list of values; remove it")
+    return _normal(site, node, feature, parents)
+
+
+def _values(site: Site, stated: tuple[Value, ...] | None, feature: Feature | None) -> tuple[Value, ...]:
+    """Return the values in the order in which they are drawn: that of a category, else as stated."""
+    if stated is not None and not stated:
+        raise site.error("values", "found no value; list at least one")
+    twice = doubled([str(value) for value in stated or ()])
+    if twice is not None:
+        raise site.error("values", f'"{twice}" occurs twice; every value must be different')
+    if isinstance(feature, CategoryFeature):
+        known, found = (dict.fromkeys(map(str, values)) for values in (feature.values, stated or feature.values))
+        for name in found:
+            if name not in known:
+                problem = f'"{name}" is not a value of feature "{feature.name}"; {near(name, list(known))}'
+                raise site.error("values", problem)
+        for name in known:
+            if name not in found:
+                problem = f'"{name}" is missing, a value of feature "{feature.name}"; add it or remove it there'
+                raise site.error("values", problem)
+        return feature.values
+    if isinstance(feature, IntegerFeature):
+        return _whole_numbers(site, stated, feature)
+    if feature is not None:
+        raise site.error(
+            "values",
+            f'feature "{feature.name}" is real and a table has single values; give the node mean and std in place of '
+            'probabilities, or make the feature kind = "integer"',
+        )
+    if stated is None:
+        example = 'for example values = ["no", "yes"]'
+        raise site.error("values", f"missing, as no feature has this name; name them, {example}")
+    return stated
+
+
+def _whole_numbers(site: Site, stated: tuple[Value, ...] | None, feature: IntegerFeature) -> tuple[int, ...]:
+    low, high = feature.low, feature.high
+    if stated is None:
+        if high - low >= MOST_CELLS:
+            raise site.error("values", f"{high - low + 1} values are more than {MOST_CELLS}; list those that occur")
+        return tuple(range(low, high + 1))
+    for value in stated:
+        # Also as text, but only in its plain form, so that keys of tables still match.
+        if not re.fullmatch(r"0|-?[1-9][0-9]{0,17}", str(value)) or not low <= int(value) <= high:
+            raise site.error(
+                "values",
+                f'"{value}" is not a whole number from {low} to {high}, as feature "{feature.name}" has them; '
+                f"found {some(stated)}",
+            )
+    return tuple(map(int, stated))
 
 
 def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> Choice:
-    try:
-        values = values_of(node, feature)
-    except SpecError as error:
-        raise site.error("values", str(error)) from None
+    values = _values(site, node.values, feature)
     choices = {name: parent for name, parent in parents.items() if isinstance(parent, Choice)}
     for name in parents:
         if name not in choices:
@@ -317,7 +260,7 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
         parent = parents.get(name)
         if parent is None:
             there = near(name, node.parents) if node.parents else "it has none"
-            raise site.error("slopes", f'"{name}" is none of its parents; {there}')
+            raise site.error("slopes", f'"{name}" is not one of its parents; {there}')
         if isinstance(parent, Choice) and parent.numbers is None:
             raise site.error("slopes", f'the values of "{name}" are names, not numbers; remove its slope')
         _check_number(site, f"slopes.{name}", slope)
@@ -378,11 +321,11 @@ def _check_number(site: Site, key: str, number: float) -> None:
 def _by_key(site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[str, Choice], width: int) -> list[Entry]:
     """The entries in the order of the combinations, each found by its key."""
     known = [parent.values for parent in choices.values()]
-    count = combinations(known)
+    count = math.prod(map(len, known))
     if count * width > MOST_CELLS:
         raise site.error("parents", f"{count} combinations of its parents' values are too many; use fewer")
     keys = list(keys_of(known))
-    twice = repeated(keys)
+    twice = doubled(keys)
     if twice is not None:
         raise site.error(key, f'"{twice}" can be read in two ways; rename values of its parents that contain ", "')
     wanted = set(keys)
@@ -390,7 +333,7 @@ def _by_key(site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[s
     if unknown is not None:
         close = get_close_matches(unknown, keys[:MOST_LOOKED_AT], n=1)
         hint = f'did you mean "{close[0]}"?' if close else f'write them in this order: "{keys[0]}"'
-        raise site.error(key, f'"{unknown}" is no combination of values of {some(list(choices))}; {hint}')
+        raise site.error(key, f'"{unknown}" is not a combination of values of {some(list(choices))}; {hint}')
     missing = next((each for each in keys if each not in given), None)
     if missing is not None:
         raise site.error(key, f'nothing is stated for "{missing}"; write an entry for each of {count} combinations')

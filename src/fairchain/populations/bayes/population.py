@@ -17,55 +17,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import SpecError
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
-from fairchain.populations.bayes.drawing import Buffers, DrawJoint, DrawPlan, States, deviates, drawing_joint, make_plan
+from fairchain.populations.bayes.drawing import Buffers, DrawJoint, DrawPlan, deviates, drawing_joint, make_plan
 from fairchain.populations.bayes.graph import Joint, build_graph, joint_of
-from fairchain.populations.bayes.nodes import Choice, Reals
+from fairchain.populations.bayes.nodes import Choice
 from fairchain.populations.bayes.reading import read_nodes, source_of
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec.groups import Group
-from fairchain.spec.schema import Network, Spec
+from fairchain.spec.schema import BayesNetwork, Spec
 from fairchain.spec.subgroups import OVERALL, Subgroup
-
-
-class BayesRounds(Rounds):
-    """The draws of one chunk, as each subgroup is shown them."""
-
-    def __init__(self, population: BayesPopulation, randoms: Sequence[Reals], scratch: Scratch) -> None:
-        plan, rows = population.plan, len(randoms[0])
-        self._plan, self._heads, self._randoms = plan, population.heads, randoms
-        width, dtype = population.width, population.dtype
-        self._values: Inputs = scratch.rows("values", rows, lambda count: np.empty((count, width), dtype))
-        own = scratch.part("nodes")
-        self._states: States = {
-            name: own.rows(name, rows, partial(np.empty, dtype=kind)) for name, kind in plan.kinds.items()
-        }
-        self._buffers = Buffers(scratch, rows)
-        self._shown: DrawJoint | None = None
-        self._draw(plan.common)
-
-    def show(self, subgroup: int, /) -> Inputs:
-        """Return the inputs of one subgroup, (rounds, features), or of the overall population if not exact."""
-        head = self._heads[subgroup]
-        if head is not None and head is not self._shown:
-            head(self._randoms[0], self._states, self._buffers)
-            self._write(self._plan.kept)
-            self._draw(self._plan.dependent)
-            self._shown = head
-        return self._values
-
-    def _draw(self, names: Iterable[str]) -> None:
-        for name in names:
-            random = self._randoms[self._plan.rows[name]]
-            self._plan.drawings[name](random, self._states, self._states[name], self._buffers)
-        self._write(names)
-
-    def _write(self, names: Iterable[str]) -> None:
-        """Into the columns of those nodes that are features."""
-        for name in names:
-            column, values = self._plan.columns.get(name, (None, None))
-            if column is not None:
-                state = self._states[name]
-                self._values[:, column] = state if values is None else np.take(values, state, mode="clip")
 
 
 class BayesPopulation(FeaturePopulation):
@@ -89,15 +48,15 @@ class BayesPopulation(FeaturePopulation):
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup], dtype: DTypeLike = np.float32) -> None:
         super().__init__(spec, subgroups, dtype)
         network = spec.population
-        if not isinstance(network, Network):
-            raise SpecError('population.kind: is no Bayesian network; write kind = "network" with path or nodes')
+        if not isinstance(network, BayesNetwork):
+            raise SpecError('population.kind: is not a Bayesian network; write kind = "network" with path or nodes')
         self._names = [feature.name for feature in spec.features]
         self._protected = spec.property.protected
         self._source = source_of(network)
         self._called = network.name or ("stated in the spec" if network.path is None else Path(network.path).name)
         self._graph = build_graph(spec.features, read_nodes(network), self._source)
-        joint = joint_of(self._graph, self._protected)
-        self._exact = joint is not None
+        # Of the protected nodes and all that they depend on; None if they cannot be enumerated.
+        self.joint = joint = joint_of(self._graph, self._protected)
         self.plan: DrawPlan = make_plan(self._graph, self._names, () if joint is None else tuple(joint.numbers))
         self.heads: tuple[DrawJoint | None, ...] = (None,) * len(self.subgroups)
         self._shares: tuple[float, ...] | None = None
@@ -110,84 +69,79 @@ class BayesPopulation(FeaturePopulation):
         nodes = f"{self._graph.stated} nodes"
         return f"the Bayesian network {self._called} ({nodes}) over the {self.width} declared features"
 
-    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> BayesRounds:
-        """Draw `count` rounds at an address.
+    def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
+        """Draw `count` rounds at an address; if the population is not exact, all subgroups are shown the same inputs.
 
         Values of tables are the same on every machine; numbers up to the last digits of scipy's normal quantiles.
         """
-        words = address.halfwords(2 * count * self.plan.randoms)
+        plan = self.plan
+        words = address.halfwords(2 * count * plan.randoms)
         # One row after another: small arrays are reused by the allocator, large ones are not.
-        randoms = [unit_reals(*pair) for pair in words.reshape(self.plan.randoms, 2, count)]
-        for row in self.plan.normal_rows:
+        randoms = [unit_reals(*pair) for pair in words.reshape(plan.randoms, 2, count)]
+        for row in plan.normal_rows:
             deviates(randoms[row])
-        return BayesRounds(self, randoms, scratch)
+        values: Inputs = scratch.rows("values", count, lambda rows: np.empty((rows, self.width), self.dtype))
+        own, buffers = scratch.part("nodes"), Buffers(scratch, count)
+        states = {name: own.rows(name, count, partial(np.empty, dtype=kind)) for name, kind in plan.kinds.items()}
+        current: DrawJoint | None = None
+
+        def fill(names: Iterable[str], *, draw: bool) -> None:
+            """Draw nodes unless they were, and write those that are features into their columns."""
+            for name in names:
+                if draw:
+                    plan.drawings[name](randoms[plan.rows[name]], states, states[name], buffers)
+                if name in plan.columns:
+                    column, listed = plan.columns[name]
+                    values[:, column] = states[name] if listed is None else np.take(listed, states[name], mode="clip")
+
+        def show(subgroup: int) -> Inputs:
+            nonlocal current
+            head = self.heads[subgroup]
+            if head is not None and head is not current:
+                head(randoms[0], states, buffers)
+                fill(plan.kept, draw=False)
+                fill(plan.dependent, draw=True)
+                current = head
+            return values
+
+        fill(plan.common, draw=True)
+        return Rounds(show)
 
     @property
     def exact(self) -> bool:
         """Whether subgroups are drawn from their conditional distributions; otherwise `accepts` selects them."""
-        return self._exact
+        return self.joint is not None
 
     def shares(self) -> Sequence[float] | None:
         """Return the probability of each subgroup, where it can be computed."""
         return self._shares
 
-    def shares_of(self, groups: Sequence[Group]) -> list[float] | None:
-        """Return the probability of each of these groups, also of those that no subgroup shows; None if not exact."""
-        joint = joint_of(self._graph, self._protected)
-        return None if joint is None else [joint.given(self._members(group)).share for group in groups]
-
     def accepts(self, subgroup: int, values: Inputs, /) -> NDArray[np.bool_] | None:
         """Return which of these rows, (rows, features), belong to a subgroup; None if all that it is shown do."""
         return None if self.exact or self.subgroups[subgroup].group is None else self.belong(subgroup, values)
 
-    def exact_people(self, subgroup: int) -> tuple[Inputs, Reals] | None:
-        """Everybody that a subgroup can show, (people, features), and how likely each is.
-
-        None if a node is a number or there are too many combinations to enumerate.
-        """
-        joint = joint_of(self._graph, self._names)
-        if joint is None:
-            return None
-        joint = self._of_subgroup(joint, self.subgroups[subgroup])
-        columns = []
-        for name in self._names:
-            node = self._graph.nodes[name]
-            assert isinstance(node, Choice)
-            columns.append(node.shown[joint.numbers[name]])
-        people, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-        likely = np.zeros(len(people))
-        np.add.at(likely, place.reshape(-1), joint.probabilities / joint.share)
-        return people, likely
-
     def _condition(self, joint: Joint) -> None:
-        """How each subgroup is drawn; subgroups of the same group share it."""
-        made: dict[object, tuple[DrawJoint, float]] = {}
-        for subgroup in self.subgroups:
-            if subgroup.group not in made:
-                own = self._of_subgroup(joint, subgroup)
-                made[subgroup.group] = drawing_joint(own, self.plan.kept), 1.0 if subgroup.group is None else own.share
+        """Set how each subgroup is drawn; subgroups of the same group share it."""
+        made: dict[Group | None, tuple[DrawJoint, float]] = {}
+        for group in (subgroup.group for subgroup in self.subgroups):
+            if group not in made:
+                own = joint if group is None else joint.given(self.members(group))
+                if group is not None and own.share == 0:
+                    raise self._impossible(group)
+                made[group] = drawing_joint(own, self.plan.kept), 1.0 if group is None else own.share
         self.heads = tuple(made[subgroup.group][0] for subgroup in self.subgroups)
         self._shares = tuple(made[subgroup.group][1] for subgroup in self.subgroups)
-
-    def _of_subgroup(self, joint: Joint, subgroup: Subgroup) -> Joint:
-        """Return the combinations that belong to a subgroup."""
-        if subgroup.group is None:
-            return joint
-        own = joint.given(self._members(subgroup.group))
-        if own.share == 0:
-            raise self._impossible(subgroup.group)
-        return own
 
     def _check_possible(self) -> None:
         """Refuse groups that no value of a table belongs to, which rejection would look for in vain."""
         for group in (subgroup.group for subgroup in self.subgroups if subgroup.group is not None):
-            for name, members in self._members(group).items():
+            for name, members in self.members(group).items():
                 node = self._graph.nodes[name]
                 if isinstance(node, Choice) and not node.table[:, members].any():
                     raise self._impossible(group)
 
-    def _members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
-        """Which values of each protected node with a table belong to a group."""
+    def members(self, group: Group) -> dict[str, NDArray[np.bool_]]:
+        """Return which values of each protected node with a table belong to a group."""
         members = {}
         for name, domain in zip(self._protected, group.domains, strict=True):
             node = self._graph.nodes[name]
@@ -206,4 +160,6 @@ class BayesPopulation(FeaturePopulation):
 
 def network_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
     """Return the probability of each group, 0 where it cannot be drawn; None where it cannot be computed."""
-    return BayesPopulation(spec, [Subgroup(OVERALL)]).shares_of(groups)
+    population = BayesPopulation(spec, [Subgroup(OVERALL)])
+    joint = population.joint
+    return None if joint is None else [joint.given(population.members(group)).share for group in groups]

@@ -20,7 +20,7 @@ WHOLE, THINNEST = 110.0, 0.15
 
 
 def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str], names: Sequence[str]) -> Markup:
-    """Strands through columns; `headings` stand above the columns, `names` before the strands."""
+    """Draw strands through columns, with `headings` above the columns and `names` before the strands."""
     places = _Places(flow)
     states = [(column, state) for column, each in enumerate(flow.columns) for state in each]
     return picture(
@@ -29,7 +29,7 @@ def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str
         WIDTH,
         places.height,
         *(
-            label(places.x(column) + NODE / 2, 18, heading, room=places.room, class_="heading", text_anchor="middle")
+            label(places.x(column) + NODE / 2, 18, heading, space=places.space, class_="heading", text_anchor="middle")
             for column, heading in enumerate(headings)
         ),
         *(_start(places, number, strand, names[number]) for number, strand in enumerate(flow.strands)),
@@ -40,7 +40,7 @@ def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str
 
 
 class _Places:
-    """Where everything stands: parts of nodes and starts of strands, from the shares alone."""
+    """Positions of the parts of nodes and of the starts of strands, from the shares alone."""
 
     def __init__(self, flow: ChainFlow) -> None:
         self.flow = flow
@@ -62,8 +62,8 @@ class _Places:
                 y += GAP
 
     @property
-    def room(self) -> float:
-        """For what is written above a column."""
+    def space(self) -> float:
+        """Width of the text above a column."""
         return min((WIDTH - LEFT - RIGHT) / max(len(self.flow.columns), 1) - 12, 170.0)
 
     def x(self, column: int) -> float:
@@ -79,13 +79,13 @@ def _start(places: _Places, number: int, strand: Strand, short: str) -> Markup:
         "g",
         el("title", strand.name),
         el("rect", x=LEFT, y=y, width=NODE, height=WHOLE, class_="node"),
-        label(LEFT - 8, y + WHOLE / 2 + 4, short, room=LEFT - 12, class_="name", text_anchor="end"),
+        label(LEFT - 8, y + WHOLE / 2 + 4, short, space=LEFT - 12, class_="name", text_anchor="end"),
         class_=f"strand {strand.tone}",
     )
 
 
 def _ribbons(places: _Places) -> Iterator[Markup]:
-    """From each part of a node to those it flows into, in the order in which these stand."""
+    """Yield a ribbon from each part of a node to those it flows into, from top to bottom."""
     for number, strand in enumerate(places.flow.strands):
         leaving: dict[tuple[int, str], float] = {}
         arriving: dict[tuple[int, str], float] = {}
@@ -106,12 +106,9 @@ def _ribbons(places: _Places) -> Iterator[Markup]:
             leaving[column, one] = leaving.get((column, one), 0.0) + thick
             arriving[column, other] = arriving.get((column, other), 0.0) + thick
             x1 = (LEFT if column == 0 else places.x(column - 1)) + NODE
-            ends = _node_id(column - 1, order.get((column - 1, one), 0)), _node_id(column, order[column, other])
+            source, target = order.get((column - 1, one), 0), order[column, other]
+            ends = {"data_from": f"{column - 1}:{source}", "data_to": f"{column}:{target}"}
             yield _ribbon(strand, step, (x1, y1), (places.x(column), y2), thick, ends)
-
-
-def _node_id(column: int, place: int) -> str:
-    return f"{column}:{place}"
 
 
 def _ribbon(
@@ -120,7 +117,7 @@ def _ribbon(
     start: tuple[float, float],
     end: tuple[float, float],
     thick: float,
-    ends: tuple[str, str],
+    ends: dict[str, str],
 ) -> Markup:
     (x1, y1), (x2, y2) = start, end
     middle = (x1 + x2) / 2
@@ -131,16 +128,8 @@ def _ribbon(
     column, one, other = step
     known = strand.bounds.get(step)
     detail = with_interval(*known) if known else f"{strand.steps[step]:.4f}"
-    start_name = one if column else strand.name
-    where = f"{strand.name}: {start_name} to {other}" if column else f"{strand.name} to {other}"
-    return el(
-        "path",
-        el("title", f"{where}: {detail}"),
-        d=path,
-        class_=f"ribbon {strand.tone}",
-        data_from=ends[0],
-        data_to=ends[1],
-    )
+    source = f"{strand.name}: {one}" if column else strand.name
+    return el("path", el("title", f"{source} to {other}: {detail}"), d=path, class_=f"ribbon {strand.tone}", **ends)
 
 
 def _node(places: _Places, column: int, state: str, headings: Sequence[str]) -> Markup:
@@ -171,12 +160,12 @@ def _node(places: _Places, column: int, state: str, headings: Sequence[str]) -> 
         tabindex="0",
         role="img",
         aria_label=told,
-        data_node=_node_id(column, flow.columns[column].index(state)),
+        data_node=f"{column}:{flow.columns[column].index(state)}",
     )
 
 
 def _node_text(places: _Places, column: int, state: str, headings: Sequence[str], amounts: Sequence[float]) -> Markup:
-    """Beside a decision its shares; above another state its name, without that of the unit, which stands on top."""
+    """Return the shares beside a decision, or the name above another state, without the unit's name on top."""
     x, first = places.x(column), places.tops[column, state, 0]
     if column == len(places.flow.columns) - 1:
         x, middle = x + NODE + 8, first + WHOLE * sum(amounts) / 2
@@ -185,9 +174,9 @@ def _node_text(places: _Places, column: int, state: str, headings: Sequence[str]
             for number, (strand, amount) in enumerate(zip(places.flow.strands, amounts, strict=True))
         ]
         return join(
-            label(x, middle - 2, state.removeprefix("Y="), room=RIGHT - NODE - 12, class_="name"),
+            label(x, middle - 2, state.removeprefix("Y="), space=RIGHT - NODE - 12, class_="name"),
             el("text", *numbers, x=x, y=middle + 13, class_="number"),
         )
     unit = headings[column] if column < len(headings) else ""
     short = state.removeprefix(unit).lstrip(" =") or state
-    return label(x + NODE / 2, first - 6, short, room=places.room, class_="name", text_anchor="middle")
+    return label(x + NODE / 2, first - 6, short, space=places.space, class_="name", text_anchor="middle")

@@ -1,4 +1,4 @@
-"""What all pictures share: the frame with its text alternative, axes with round numbers, and names that fit."""
+"""Common parts of all pictures: the frame with its text alternative, axes with round numbers, names that fit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from fairchain.messages import plain
+from fairchain.number_format import Bounded
 from fairchain.report.markup import Child, Markup, el, join
 
 # Widths of letters in pixels at the size of labels: rough, and on the safe side.
@@ -23,17 +24,13 @@ class AxisScale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where a number stands, kept inside."""
+        """Return the pixel of a number, clipped to the scale."""
         part = (value - self.low) / (self.high - self.low)
         return self.start + min(max(part, 0.0), 1.0) * (self.end - self.start)
 
-    def ticks(self, about: int = 5) -> list[float]:
-        """Round numbers along the scale."""
-        return round_numbers(self.low, self.high, about)
-
 
 def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten between two numbers.
+    """Return multiples of 1, 2 or 5 times a power of ten between two numbers.
 
     >>> round_numbers(0.03, 0.21)
     [0.05, 0.1, 0.15, 0.2]
@@ -46,16 +43,16 @@ def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
     return found or [low, high]
 
 
-def around(values: list[float], *, least: float, room: float = 0.05, floor: float = -math.inf) -> tuple[float, float]:
-    """A range that shows all values with some room, and is never narrower than `least`."""
+def around(values: list[float], *, floor: float = -math.inf) -> tuple[float, float]:
+    """Return a range that has all values, a margin of 5%, and a width of at least 0.02."""
     low, high = min(values), max(values)
-    missing = max(least - (high - low), 0.0) / 2
-    width = high - low + 2 * missing
-    return max(low - missing - room * width, floor), high + missing + room * width
+    missing = max(0.02 - (high - low), 0.0) / 2
+    margin = missing + 0.05 * (high - low + 2 * missing)
+    return max(low - margin, floor), high + margin
 
 
 def picture(title: str, about: str, width: float, height: float, *children: Child, **attributes: str) -> Markup:
-    """An SVG that grows with the page, with a title and a description for those who do not see it."""
+    """Return an SVG that grows with the page, with a title and a description for screen readers."""
     return el(
         "svg",
         el("title", title),
@@ -70,45 +67,43 @@ def picture(title: str, about: str, width: float, height: float, *children: Chil
     )
 
 
-def scrolled(content: Markup, label: str) -> Markup:
-    """A frame that can be scrolled sideways, also by keyboard, where a page is narrower than what it holds."""
-    return el("div", content, class_="scroll", tabindex="0", role="group", aria_label=label)
+def label(x: float, y: float, text: str, *, space: float, **attributes: str | float | None) -> Markup:
+    """Return a text in a picture, cut to the space; the whole text is its tooltip."""
+    shown = fit(text, space)
+    return el("text", el("title", text) if shown != text else None, shown, x=x, y=y, **attributes)
 
 
-def label(x: float, y: float, text: str, *, room: float | None = None, **attributes: str | float | None) -> Markup:
-    """A text in a picture, cut to the room there is; the whole of it stands in its tooltip."""
-    shown = text if room is None else fit(text, room)
-    whole = el("title", text) if shown != text else None
-    return el("text", whole, shown, x=x, y=y, **attributes)
+def bounds_data(name: str, value: Bounded) -> dict[str, str]:
+    """Return the attributes with which a script or a test reads a number off a picture."""
+    numbers = {"estimate": value.estimate, "low": value.low, "high": value.high}
+    return {"data_name": name, **{f"data_{key}": repr(number) for key, number in numbers.items()}}
 
 
-def fit(text: str, room: float) -> str:
-    """As much of a text as fits, the middle left out: both ends tell names apart.
+def fit(text: str, space: float) -> str:
+    """Return as much of a text as fits, without its middle: both ends tell names apart.
 
     >>> fit("education=Preschool or less", 120)
     'educatio…or less'
     """
     text = plain(text).replace("\n", " ")
-    if text_width(text) <= room:
+    if text_width(text) <= space:
         return text
-    letters = max(int(room / LETTER) - 1, 2)
-    while letters > 2:
-        head, tail = text[: -(-letters // 2)], text[len(text) - letters // 2 :]
-        if text_width(head + "…" + tail) <= room:
+    for letters in range(max(int(space / LETTER) - 1, 2), 1, -1):
+        cut = f"{text[: -(-letters // 2)]}…{text[len(text) - letters // 2 :]}"
+        if text_width(cut) <= space:
             break
-        letters -= 1
-    return f"{text[: -(-letters // 2)]}…{text[len(text) - letters // 2 :]}"
+    return cut
 
 
 def text_width(text: str) -> float:
-    """About how many pixels a text takes."""
+    """Return the approximate width of a text in pixels."""
     return sum(WIDE_LETTER if unicodedata.east_asian_width(letter) in "WF" else LETTER for letter in text)
 
 
 def axis(scale: AxisScale, top: float, bottom: float, title: str, about: int = 5) -> Markup:
-    """A horizontal axis with its lines behind the picture, and its title below."""
+    """Return a horizontal axis with grid lines, and its title below."""
     parts = []
-    for tick in scale.ticks(about):
+    for tick in round_numbers(scale.low, scale.high, about):
         x = scale(tick)
         parts.append(el("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
         parts.append(el("text", f"{tick:g}", x=x, y=bottom + 16, class_="tick", text_anchor="middle"))

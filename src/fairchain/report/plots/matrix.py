@@ -1,4 +1,4 @@
-"""The gap or the ratio of each pair as a table, since its numbers are meant to be read; its cells are shaded."""
+"""The gap or the ratio of each pair as a table with shaded cells."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairchain.number_format import with_interval
-from fairchain.report.markup import Markup, el, name
-from fairchain.report.plots.frame import scrolled
+from fairchain.report.markup import Markup, el, name, scrolled
 
-# Above so many groups a cell has room for the longer side of its interval only.
+# Above so many groups a cell shows the longer side of its interval only.
 MOST_WRITTEN = 6
 Gap = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class _Look:
-    """How cells are written and shaded."""
+    """Format and shade of cells."""
 
     threshold: float
     ratio: bool
     small: bool
 
     def shade(self, estimate: float) -> int:
-        """From 0 to 10, 5 at the threshold: steps, so that they stand in the style sheet and follow dark and light."""
+        """Return a step from 0 to 10, 5 at the threshold, which is a class of the style sheet."""
         far = (1 - estimate) / (1 - self.threshold or 1) if self.ratio else abs(estimate) / (self.threshold or 1)
         return min(int(far * 5 + 0.5), 10)
 
     def beyond(self, low: float, high: float) -> bool:
-        """Whether the whole interval is on the wrong side of the threshold."""
+        """Return whether the whole interval is on the wrong side of the threshold."""
         return high < self.threshold if self.ratio else max(low, -high) > self.threshold
 
     def number(self, estimate: float) -> str:
         return f"{estimate:.3f}" if self.ratio else f"{estimate:+.3f}"
 
     def bounds(self, estimate: float, low: float, high: float) -> Markup | None:
-        """Return what is written under the number, None where it is exact; a line may break between two bounds."""
+        """Return the bounds under the number, None where it is exact; a line may break between two bounds."""
         if low == high:
             return None
         if self.small:
@@ -51,7 +50,7 @@ def matrix(
     *,
     ratio: bool = False,
 ) -> Markup:
-    """A square table. A cell is shaded by its size, and underlined where it is surely beyond the threshold.
+    """Return a square table. A cell is shaded by its size, and underlined if its interval is beyond the threshold.
 
     `gaps` has (estimate, low, high) for each ordered pair that is known, row first.
     """
@@ -79,7 +78,7 @@ def matrix(
 
 
 def without_prefix(names: Sequence[str]) -> list[str]:
-    """Names of groups without the feature, where all are of the same one.
+    """Return names of groups without the feature, where all are of the same one.
 
     >>> without_prefix(["sex=Female", "sex=Male"])
     ['Female', 'Male']

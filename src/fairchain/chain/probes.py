@@ -1,4 +1,4 @@
-"""Looking into a network of which some layers are recurrent: all their steps, or the last one as an ordinary layer."""
+"""Activations of a network with recurrent layers: all their steps, or the last one as an ordinary layer."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ class LastSteps:
         self.model = model
         self.recurrent = recurrent
         self._layers = recurrent_layers(model)
+        # Whether the network may take fewer steps for one row than for another, because it is told how many.
+        self.varied = any(self._layers[name].varied for name in recurrent)
         self._probe = StepProbe(model, spec, tuple(dict.fromkeys(names)))
         self.widths = dict(self._probe.units)
         one = random_inputs(spec.described, 1).astype(model.dtype)
         self.most = spec.text.length if spec.text is not None else inside_of(self._probe(one)).shape[1]
 
     def parts(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
-        """Some rows at a time: a large layer has very many numbers over time."""
+        """Yield some rows at a time: a large layer has very many numbers over time."""
         size = max(1, MOST_NUMBERS // (self.most * sum(self.widths.values())))
         for start in range(0, len(values), size):
             yield values[start : start + size]
 
     def steps(self, values: NDArray[Any]) -> RecurrentSteps:
-        """The class of each row, and the states after each step in the order in which they are taken."""
+        """Return the class of each row, and the states after each step in the order in which they are taken."""
         shown = self._probe(values)
         states = {
             name: _turned(hidden, shown.lengths) if self._layers[name].direction == "reverse" else hidden
@@ -52,7 +54,7 @@ class LastSteps:
         return replace(shown, states=states)
 
     def __call__(self, values: NDArray[Any]) -> tuple[Labels, dict[str, Hidden]]:
-        """The class of each row, and for each layer its units, (rows, units)."""
+        """Return the class of each row, and for each layer its units, (rows, units)."""
         labels: list[Labels] = []
         layers: list[dict[str, Hidden]] = []
         for part in self.parts(values):
@@ -73,7 +75,7 @@ class LastSteps:
 
 
 def _turned(hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
-    """Every row's steps from the last to the first."""
+    """Return every row's steps from the last to the first."""
     steps = np.arange(hidden.shape[1])
     place = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
     turned: Hidden = np.take_along_axis(hidden, place[:, :, None], axis=1)
@@ -81,19 +83,19 @@ def _turned(hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
 
 
 def probe_of(model: OnnxModel, spec: Spec, names: Sequence[str]) -> Probe | LastSteps:
-    """Whatever can show these layers."""
+    """Return a probe that shows these layers."""
     recurrent = frozenset(recurrent_layers(model)).intersection(names)
     return LastSteps(model, spec, names, recurrent) if recurrent else Probe(model, spec, names)
 
 
 def recurrent_layers(model: OnnxModel) -> dict[str, RecurrentLayer]:
-    """What has states over time, each with its layer: `lstm1`, `lstm1.cell`, `gru2`."""
+    """Return the names of states over time, each with its layer: `lstm1`, `lstm1.cell`, `gru2`."""
     layers = steps_of(model)
     return {layer.name: layer for layer in layers} | {f"{layer.name}.cell": layer for layer in layers if layer.cells}
 
 
 def inside_of(shown: RecurrentSteps) -> NDArray[np.bool_]:
-    """(rows, steps): which steps a trace has."""
+    """Return (rows, steps): which steps a trace has."""
     steps = next(iter(shown.states.values())).shape[1]
     inside: NDArray[np.bool_] = np.arange(steps) < shown.lengths[:, None]
     return inside

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fairchain.auditing.checkpoints import FORMAT, PART, STATE, Checkpoints, Files, shelf_in
+from fairchain.auditing.checkpoints import FORMAT, PART, STATE, Checkpoints, Files, open_checkpoints
 from fairchain.errors import AuditError
 
 
-def put(shelf: Checkpoints, name: str, files: Files) -> bool:
+def put(checkpoints: Checkpoints, name: str, files: Files) -> bool:
     """Whether a stage was there already."""
-    found, kept = shelf.stage(name, lambda: files)
+    found, kept = checkpoints.stage(name, lambda: files)
     assert found == files
     return kept
 
@@ -27,9 +27,9 @@ def test_a_finished_stage_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"2", None])
 def test_a_damaged_stage_is_made_again_with_all_that_came_after(tmp_path: Path, damage: bytes | None) -> None:
-    shelf = Checkpoints(tmp_path, "key")
+    checkpoints = Checkpoints(tmp_path, "key")
     for number in range(3):
-        put(shelf, f"stage {number}", {str(number): b"1"})
+        put(checkpoints, f"stage {number}", {str(number): b"1"})
     if damage is None:
         (tmp_path / "1").unlink()
     else:
@@ -57,22 +57,22 @@ def test_beside_a_damaged_list_no_file_is_taken_for_a_result_or_removed(
     """The network of an unknown question must not lie beside this one's report."""
     (tmp_path / STATE).write_bytes(damage)
     (tmp_path / "repaired.onnx").write_bytes(b"1")
-    with pytest.raises(AuditError, match=r"repaired.onnx: no audit is known to have written it.*-o"):
+    with pytest.raises(AuditError, match=r"repaired.onnx: was not written by a known audit.*-o"):
         Checkpoints(tmp_path, "key", fresh=fresh, names=("x", "repaired.onnx"))
     assert (tmp_path / "repaired.onnx").read_bytes() == b"1"
 
 
 def test_another_audit_is_not_mixed_with_this_one(tmp_path: Path) -> None:
     put(Checkpoints(tmp_path, "key"), "one", {"x": b"1"})
-    with pytest.raises(AuditError, match=r"another spec, network, data or version.*--fresh"):
+    with pytest.raises(AuditError, match=r"another spec, network, data or version.*--restart"):
         Checkpoints(tmp_path, "another")
     assert (tmp_path / "x").read_bytes() == b"1"
 
 
 def test_fresh_removes_what_the_audit_before_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network repaired for another question must not lie beside this one's report."""
-    shelf = Checkpoints(tmp_path, "key")
-    put(shelf, "one", {"verdict.json": b"1"})
+    checkpoints = Checkpoints(tmp_path, "key")
+    put(checkpoints, "one", {"verdict.json": b"1"})
     (tmp_path / "mine.txt").write_text("a note", encoding="utf-8")
     write = Checkpoints._write
 
@@ -83,7 +83,7 @@ def test_fresh_removes_what_the_audit_before_left(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Checkpoints, "_write", killed)
     with pytest.raises(KeyboardInterrupt):
-        put(shelf, "two", {"repaired.onnx": b"1"})
+        put(checkpoints, "two", {"repaired.onnx": b"1"})
     monkeypatch.undo()
     assert (tmp_path / "repaired.onnx").exists()
     Checkpoints(tmp_path, "another", fresh=True, names=("verdict.json", "repaired.onnx"))
@@ -111,7 +111,7 @@ def test_a_planted_list_removes_no_file_whose_content_its_author_does_not_know(t
     report.write_bytes(b"as it was")
     planted(tmp_path, report)
     report.write_bytes(b"my own report")
-    with pytest.raises(AuditError, match=r"report.md: no audit is known to have written it"):
+    with pytest.raises(AuditError, match=r"report.md: was not written by a known audit"):
         Checkpoints(tmp_path, "key", fresh=True, names=("report.md",))
     assert report.read_bytes() == b"my own report"
 
@@ -124,14 +124,14 @@ def test_a_planted_list_removes_and_reads_nothing_through_links(tmp_path: Path) 
     (folder / "report.md").symlink_to(tmp_path / "elsewhere")
     planted(folder, folder / "report.md")
     assert not put(Checkpoints(folder, "key", names=("other",)), "one", {"other": b"1"})
-    with pytest.raises(AuditError, match=r"report.md: no audit is known to have written it"):
+    with pytest.raises(AuditError, match=r"report.md: was not written by a known audit"):
         Checkpoints(folder, "key", fresh=True, names=("report.md",))
     assert ((tmp_path / "elsewhere").read_bytes(), (folder / "report.md").is_symlink()) == (b"1", True)
 
 
 def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".other.part").write_text("x", encoding="utf-8")
-    with pytest.raises(AuditError, match="not empty and holds no audit"):
+    with pytest.raises(AuditError, match="not empty and contains no audit"):
         Checkpoints(tmp_path, "key")
     assert [path.name for path in tmp_path.iterdir()] == [".other.part"]
     put(Checkpoints(tmp_path, "key", fresh=True), "one", {"x": b"1"})
@@ -141,36 +141,36 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) 
 def test_a_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     for place in (tmp_path / "file", tmp_path / "file" / "folder"):
-        with pytest.raises(AuditError, match=r"cannot be used .*-o"), shelf_in(place, "key"):
+        with pytest.raises(AuditError, match=r"cannot be used .*-o"), open_checkpoints(place, "key"):
             pass
 
 
 def test_a_stage_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    shelf = Checkpoints(tmp_path, "key")
+    checkpoints = Checkpoints(tmp_path, "key")
 
     def fail() -> Files:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        shelf.stage("one", fail)
+        checkpoints.stage("one", fail)
     assert [path.name for path in tmp_path.iterdir()] == [STATE]
 
 
 def test_two_audits_are_never_at_work_in_one_folder(tmp_path: Path) -> None:
     """Each would take the unfinished files of the other for what a killed process left behind."""
-    with shelf_in(tmp_path / "a", "key") as shelf:
-        put(shelf, "one", {"x": b"1"})
+    with open_checkpoints(tmp_path / "a", "key") as checkpoints:
+        put(checkpoints, "one", {"x": b"1"})
         unfinished = tmp_path / "a" / "1".join(PART)
         unfinished.write_bytes(b"half")
         for fresh in (False, True):
             with (
-                pytest.raises(AuditError, match=r"another audit is at work.*-o"),
-                shelf_in(tmp_path / "a", "another", fresh=fresh),
+                pytest.raises(AuditError, match=r"another audit is using it.*-o"),
+                open_checkpoints(tmp_path / "a", "another", fresh=fresh),
             ):
                 pass
         assert (unfinished.exists(), (tmp_path / "a" / "x").exists()) == (True, True)
-    with shelf_in(tmp_path / "a", "key") as shelf:
-        assert put(shelf, "one", {"x": b"1"})
+    with open_checkpoints(tmp_path / "a", "key") as checkpoints:
+        assert put(checkpoints, "one", {"x": b"1"})
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [STATE, "x"]
 
 
@@ -182,5 +182,5 @@ def test_a_folder_that_cannot_be_locked_is_used_all_the_same(tmp_path: Path, mon
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    with shelf_in(tmp_path, "key") as shelf:
-        assert not put(shelf, "one", {"x": b"1"})
+    with open_checkpoints(tmp_path, "key") as checkpoints:
+        assert not put(checkpoints, "one", {"x": b"1"})

@@ -27,7 +27,7 @@ def people(count: int = 500) -> np.ndarray:
     return np.column_stack([random.integers(0, 10, (count, 2)), random.integers(0, 2, count)]).astype(np.float32)
 
 
-def all_knobs(model: OnnxModel) -> dict[str, Parameters]:
+def all_parameters(model: OnnxModel) -> dict[str, Parameters]:
     weights = Weights(model)
     means = input_means(model, weights.blocks, people())
     neurons = [NamedUnit(WeightUnit("h", j), f"layer1[{j}]") for j in range(4)]
@@ -42,22 +42,22 @@ def all_knobs(model: OnnxModel) -> dict[str, Parameters]:
 
 def test_no_change_is_the_old_network_and_every_number_changes_something(model: OnnxModel) -> None:
     weights = Weights(model)
-    for knobs in all_knobs(model).values():
-        count = len(knobs.names)
-        for name, array in knobs.weights(np.zeros(count)).items():
+    for parameters in all_parameters(model).values():
+        count = len(parameters.names)
+        for name, array in parameters.weights(np.zeros(count)).items():
             np.testing.assert_array_equal(array, weights.values[name])
         for place in range(count):
             point = np.zeros(count)
             point[place] = 0.5
             # A weight of zero has no size to be changed by.
-            if knobs.adjustments(point)[place].before:
-                assert any(not np.array_equal(v, weights.values[n]) for n, v in knobs.weights(point).items())
+            if parameters.adjustments(point)[place].before:
+                assert any(not np.array_equal(v, weights.values[n]) for n, v in parameters.weights(point).items())
 
 
 @pytest.mark.parametrize("kind", ["scales", "low-rank"])
 def test_a_protected_feature_that_is_turned_down_to_nothing_has_no_say(model: OnnxModel, kind: str) -> None:
-    knobs = all_knobs(model)[kind]
-    content = Weights(model).network(knobs.weights(knobs.starts()[-1]))
+    parameters = all_parameters(model)[kind]
+    content = Weights(model).network(parameters.weights(parameters.starts()[-1]))
     silent = OnnxModel.from_bytes(content, "silent.onnx", asked(model.path.parent))
     men, women = people(), people()
     men[:, SEX], women[:, SEX] = 1, 0
@@ -67,24 +67,24 @@ def test_a_protected_feature_that_is_turned_down_to_nothing_has_no_say(model: On
 
 @pytest.mark.parametrize("kind", ["scales", "low-rank"])
 def test_what_a_feature_adds_on_average_stays(model: OnnxModel, kind: str) -> None:
-    knobs = all_knobs(model)[kind]
+    parameters = all_parameters(model)[kind]
     weights = Weights(model)
-    changed = {**weights.values, **knobs.weights(knobs.starts()[7])}
+    changed = {**weights.values, **parameters.weights(parameters.starts()[7])}
     before, after = (people() @ w["w1"] + w["b1"] for w in (weights.values, changed))
     np.testing.assert_allclose(before.mean(axis=0), after.mean(axis=0), rtol=1e-4)
     assert after[:, 2].std() < 0.6 * before[:, 2].std()
 
 
 def test_the_paper_leaves_biases_alone(model: OnnxModel) -> None:
-    assert all_knobs(model)["paper"].tensors == ("w2",)
-    assert set(all_knobs(model)["biases"].tensors) == {"b1", "b2"}
-    assert set(all_knobs(model)["last-layer"].tensors) == {"w2", "b2"}
+    assert all_parameters(model)["paper"].tensors == ("w2",)
+    assert set(all_parameters(model)["biases"].tensors) == {"b1", "b2"}
+    assert set(all_parameters(model)["last-layer"].tensors) == {"w2", "b2"}
 
 
 def test_adjustments_are_said_in_their_own_units(model: OnnxModel) -> None:
-    first, *_ = all_knobs(model)["scales"].adjustments(np.array([-0.25, 0, 0, 0, 0]))
+    first, *_ = all_parameters(model)["scales"].adjustments(np.array([-0.25, 0, 0, 0, 0]))
     assert (first.name, first.before, first.after) == ("factor of feature sex", 1.0, 0.75)
-    moved = all_knobs(model)["low-rank"].adjustments(np.array([0, 0, -0.5, 0]))[2]
+    moved = all_parameters(model)["low-rank"].adjustments(np.array([0, 0, -0.5, 0]))[2]
     assert (moved.name, moved.before, moved.after) == ("w1[2, 2] of feature sex", 2.0, 1.0)
 
 

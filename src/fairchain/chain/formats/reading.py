@@ -1,0 +1,245 @@
+"""Reading of untrusted chain files: with a limit, line by line, and the checks that need all transitions.
+
+Every error is one ChainError that names the file, the line and what to write there instead.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import stat
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairchain.chain.chain import ROUNDING, Chain
+from fairchain.chain.formats.identifiers import NOTE, read_note
+from fairchain.errors import ChainError
+
+# Larger files are refused before they are read; a chain of 100,000 states and a million transitions takes 40 MB.
+MOST_BYTES = 2**27
+MOST_STATES = 2_000_000
+MOST_TRANSITIONS = 5_000_000
+_NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,4})?")
+_FRACTION = re.compile(r"([0-9]{1,400})/([0-9]{1,400})")
+_INTERVAL = re.compile(r"\[\s{0,9}([^\s,\[\]]{1,900})\s{0,9},\s{0,9}([^\s,\[\]]{1,900})\s{0,9}\]")
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file of bounded size."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ChainError(f"{path}: not a plain file; name a file that holds a chain")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ChainError(f"{path}: cannot be read: {reason}; name a file that holds a chain") from None
+    if len(content) > MOST_BYTES:
+        raise ChainError(f"{path}: larger than {MOST_BYTES // 2**20} MiB, the largest chain file that is read")
+    return content
+
+
+def found(text: str, most: int = 40) -> str:
+    """Return text of a file, quoted and shortened, so that it cannot break a message into lines."""
+    short = text if len(text) <= most else text[: most - 3] + "..."
+    return f'"{short}"' if short.isprintable() else ascii(short)
+
+
+class Lines:
+    """The lines of a file, one after the other, with the number of the line for messages."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+        content = read_bytes(path)
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise ChainError(f"{path}: line {line}: not text in UTF-8; is it the right file?") from None
+        # Split at line feeds only: names may contain other separators of Unicode.
+        self._text = io.StringIO(text, newline="\n")
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._text:
+            self.number += 1
+            yield line.rstrip("\r\n")
+
+    def error(self, problem: str, line: int | None = None) -> ChainError:
+        """Return the error to raise for a line, or for the one reached."""
+        return ChainError(f"{self.path}: line {line or max(self.number, 1)}: {problem}")
+
+    def count(self, text: str, what: str) -> int:
+        """Read a whole number that is not negative."""
+        if not _COUNT.fullmatch(text):
+            raise self.error(f"found {found(text)}; write {what} here, a whole number")
+        return int(text)
+
+    def state(self, text: str, size: int) -> int:
+        """Read the number of a state, below the number of states."""
+        # Short digits need no pattern, which takes most of the time of a large file.
+        number = int(text) if text.isdecimal() and len(text) < 9 else self.count(text, "the number of a state")
+        if number >= size:
+            raise self.error(f"there is no state {number}; there are {size}, numbered from 0")
+        return number
+
+    def state_count(self, text: str) -> int:
+        """Read how many states a file says it has: at least one and at most MOST_STATES."""
+        count = self.count(text, "the number of states")
+        if not 1 <= count <= MOST_STATES:
+            raise self.error(f"found {count} states; a chain that is read has between 1 and {MOST_STATES}")
+        return count
+
+
+@dataclass
+class ChainReader:
+    """What was read so far: transitions in any order, each with the number of its line; names and labels of states.
+
+    `stands_for` are the identifiers of labels in the file that have another name in the chain.
+    """
+
+    lines: Lines
+    sources: array[int] = field(default_factory=lambda: array("q"))
+    targets: array[int] = field(default_factory=lambda: array("q"))
+    low: array[float] = field(default_factory=lambda: array("d"))
+    high: array[float] = field(default_factory=lambda: array("d"))
+    estimates: array[float] = field(default_factory=lambda: array("d"))
+    places: array[int] = field(default_factory=lambda: array("q"))
+    has_intervals: bool = False
+    names: dict[int, str] = field(default_factory=dict)
+    labels: dict[str, set[int]] = field(default_factory=dict)
+    stands_for: dict[str, str] = field(default_factory=dict)
+    unvisited: set[int] = field(default_factory=set)
+
+    def add(self, source: int, target: int, value: str, estimate: float | None = None) -> None:
+        """Add a transition of the line that was reached; its value is a probability or an interval."""
+        if len(self.sources) == MOST_TRANSITIONS:
+            raise self.lines.error(f"more than {MOST_TRANSITIONS} transitions, the largest number that is read")
+        low = high = self._probability(value)
+        if low is None:
+            self.has_intervals = True
+            interval = _INTERVAL.fullmatch(value)
+            low, high = (self._probability(part) for part in interval.groups()) if interval else (None, None)
+        if low is None or high is None:
+            raise self.lines.error(
+                f"found {found(value)}; write a probability, as 0.25 or 1/4, or an interval, as [0.2, 0.3]"
+            )
+        if low > high:
+            raise self.lines.error(f"the interval {found(value)} ends before it begins; write the smaller number first")
+        if estimate is not None and not 0 <= estimate <= 1 + ROUNDING:
+            raise self.lines.error(f"found the estimate {estimate:g} in the note above; probabilities are at most 1")
+        self.sources.append(source)
+        self.targets.append(target)
+        self.low.append(low)
+        self.high.append(high)
+        self.estimates.append(np.nan if estimate is None else estimate)
+        self.places.append(self.lines.number)
+
+    def _probability(self, text: str) -> float | None:
+        if _NUMBER.fullmatch(text):
+            number = float(text)
+        elif fraction := _FRACTION.fullmatch(text):
+            above, below = map(int, fraction.groups())
+            # Numbers of 400 digits have no quotient as a float if it is above 1e308.
+            number = above / below if 0 <= above <= 2 * below and below else np.inf
+        else:
+            return None
+        if not number <= 1 + ROUNDING:
+            raise self.lines.error(
+                f"found {found(text)}; probabilities are at most 1 (a chain with rates, a CTMC, is not read)"
+            )
+        return number
+
+    def note(self, lines: Lines, state: int, text: str) -> tuple[float, ...] | None:
+        """Read a note of fairchain about a state; return the estimates in it, None if the text is another comment."""
+        if not text.startswith(NOTE):
+            return None
+        note = read_note(text)
+        if note is None:
+            raise lines.error(f"found {found(text)}; this note of fairchain is damaged, remove it")
+        self.names[state] = note.name
+        self.stands_for.update(note.labels)
+        if note.unvisited:
+            self.unvisited.add(state)
+        return note.estimates
+
+    def without_transitions(self, size: int, *, refuse: bool) -> list[int]:
+        """Return the states that have no transition, or refuse them, before anything as large as `size` is made."""
+        seen = np.zeros(size, bool)
+        seen[np.array(self.sources, np.int64)] = True
+        without: list[int] = np.flatnonzero(~seen).tolist()
+        if without and refuse:
+            raise self.lines.error(
+                f"state {without[0]} has no transition; add one to itself with probability 1, or read the file with "
+                "fix_deadlocks, which does so"
+            )
+        return without
+
+    def chain(self, size: int, initial: int, *, fix_deadlocks: bool, lines: Lines | None = None) -> Chain:
+        """Return the chain of what was read; `lines` are those of the labels, if they have a file of their own."""
+        for state in self.without_transitions(size, refuse=not fix_deadlocks):
+            self.add(state, state, "1")
+        labels: dict[str, frozenset[int]] = {}
+        # A note may name a label that no state has.
+        for identifier in {**self.labels, **self.stands_for}:
+            label = self.stands_for.get(identifier, identifier)
+            if label in labels:
+                raise (lines or self.lines).error(f"two labels stand for {found(label)}; correct the notes")
+            labels[label] = frozenset(self.labels.get(identifier, ()))
+        columns = (self.sources, self.targets, self.places, self.low, self.high, self.estimates)
+        arrays = [np.array(column) for column in columns]
+        order = np.lexsort((arrays[1], arrays[0]))
+        source, target, line, low, high, estimates = (column[order] for column in arrays)
+        for place in np.flatnonzero((np.diff(source) == 0) & (np.diff(target) == 0))[:1]:
+            raise self.lines.error(
+                f"the transition from {source[place]} to {target[place]} occurs twice; write it once",
+                max(line[place], line[place + 1]),
+            )
+        probability, metadata = low, dict[str, Any]()
+        if self.has_intervals and np.isfinite(estimates).all():
+            probability = estimates
+        elif self.has_intervals:
+            # Only intervals are known: take some distribution inside.
+            least, most = (np.bincount(source, bound, minlength=size) for bound in (low, high))
+            for state in np.flatnonzero((least > 1 + ROUNDING) | (most < 1 - ROUNDING))[:1]:
+                raise self.lines.error(
+                    f"no distribution fits the intervals of state {state}: they sum to between {least[state]:.9g} and "
+                    f"{most[state]:.9g}; let 1 lie between",
+                    self.places[self.sources.index(state)],
+                )
+            share = np.clip((1 - least) / np.where(most > least, most - least, 1), 0, 1)[source]
+            probability = low + share * (high - low)
+            metadata = {"probabilities": "chosen inside the intervals of the file"}
+        sums = np.bincount(source, probability, minlength=size)
+        for state in np.flatnonzero(~(np.abs(sums - 1) <= ROUNDING))[:1]:
+            raise self.lines.error(
+                f"the probabilities of state {state} sum to {sums[state]:.9g}, not to 1; correct them, or write them "
+                "with more digits",
+                int(line[np.searchsorted(source, state)]),
+            )
+        try:
+            return Chain(
+                states=tuple(self.names.get(state, default_name(state)) for state in range(size)),
+                sources=source.astype(np.intp),
+                targets=target.astype(np.intp),
+                probabilities=probability,
+                labels=labels,
+                initial=initial,
+                low=low if self.has_intervals else None,
+                high=high if self.has_intervals else None,
+                unvisited=frozenset(self.unvisited),
+                metadata=metadata,
+            )
+        except ChainError as error:
+            raise ChainError(f"{self.lines.path}: {error}; correct the file") from None
+
+
+def default_name(number: int) -> str:
+    """Return the name of a state that has none in the file, after the variable of our own PRISM files."""
+    return f"s={number}"

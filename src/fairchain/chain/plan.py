@@ -1,0 +1,124 @@
+"""The plan of a chain: its columns of states, which columns may follow which, and the options of the estimates.
+
+States are in columns from left to right: groups, units in the order of the network, labels. A recurrent unit has a
+column for each step if the chain is unrolled, and one column, which may follow itself, if it is folded.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from fairchain.chain.discretize import Discretizer
+from fairchain.chain.estimates import Estimator
+from fairchain.errors import ChainError
+
+Kind = Literal["product", "shared"]
+View = Literal["folded", "unrolled"]
+START = "Start"
+# Beyond so many possible transitions no intervals are computed: every pair of neighbours would need one.
+MOST_POSSIBLE = 2_000_000
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """What a chain is built from.
+
+    The product chain's states carry the group, so that reaching a label from a group has exactly the counted frequency.
+    The shared chain's do not, as in the paper; its error is measured as its fidelity (`fidelity`).
+
+    Parameters
+    ----------
+    groups, shares
+        Names of the groups, and their shares of the population.
+    units
+        Discretisers in the order of the network.
+    labels
+        The labels of the model.
+    kind, estimator, delta
+        As for `learn_chain`.
+    any_time
+        Whether the counts decided when to stop, so that only bounds hold which do at any time.
+    shares_known
+        Whether the population gives the groups' shares; otherwise `shares` are equal placeholders.
+    view, timed
+        Of a chain over time: how the states of the first unit follow each other, and this unit's name.
+    steps, varied
+        The largest number of steps, and whether a trace may have fewer.
+    """
+
+    groups: tuple[str, ...]
+    shares: tuple[float, ...]
+    units: tuple[Discretizer, ...]
+    labels: tuple[str, ...]
+    kind: Kind
+    estimator: Estimator
+    delta: float
+    any_time: bool = False
+    shares_known: bool = True
+    view: View | None = None
+    timed: str = ""
+    steps: int = 1
+    varied: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse names that occur twice, as a name is also a label, and chains that are too large."""
+        names = [START, *(name for column in self.columns for name in column)]
+        if self.view == "unrolled":
+            names += [*self.units[0].names, *map(step_name, range(1, 1 + self.steps))]
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                remedy = 'use view = "folded"' if self.view == "unrolled" else "leave it out"
+                raise ChainError(f'two different states would be called "{name}"; rename a feature, or {remedy}')
+            seen.add(name)
+        if self.possible > MOST_POSSIBLE and (self.view is not None or self.estimator != "frequency"):
+            remedy = 'use the estimator "frequency", which leaves out transitions that were never seen'
+            if self.view is not None:
+                remedy = 'use fewer clusters or steps, or view = "folded"'
+            raise ChainError(f"{self.possible:,} transitions are possible, more than {MOST_POSSIBLE:,}; {remedy}")
+
+    @cached_property
+    def columns(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the states in each column: groups, units or steps of one, labels."""
+        names = [unit.names for unit in self.units]
+        if self.view == "unrolled":
+            names[:1] = [
+                tuple(name.replace(self.timed, f"{self.timed}@{step}", 1) for name in names[0])
+                for step in range(1, 1 + self.steps)
+            ]
+        return (self.groups, *names, tuple(f"Y={label}" for label in self.labels))
+
+    @cached_property
+    def following(self) -> tuple[tuple[int, ...], ...]:
+        """For each column but the last, the columns that may follow it."""
+        following: list[tuple[int, ...]] = [(column + 1,) for column in range(len(self.columns) - 1)]
+        if self.view == "folded":
+            following[1] = (1, 2)
+        if self.view == "unrolled" and self.varied:
+            # A trace may end after any step.
+            following[1 : self.steps] = [(step + 1, self.steps + 1) for step in range(1, self.steps)]
+        return tuple(following)
+
+    def copies(self, column: int) -> int:
+        """Return how many copies of its states a column has: one for each group, or one."""
+        pooled = column == len(self.columns) - 1 or (self.kind == "shared" and column > 0)
+        return 1 if pooled else len(self.groups)
+
+    def widths(self, column: int) -> tuple[int, int]:
+        """Return how many states a copy of a column has, and how many states may follow one of them."""
+        width = len(self.columns[column]) if column else 1
+        return width, sum(len(self.columns[each]) for each in self.following[column])
+
+    @property
+    def possible(self) -> int:
+        """How many transitions there may be between columns."""
+        columns = range(len(self.following))
+        return sum(self.copies(column) * math.prod(self.widths(column)) for column in columns)
+
+
+def step_name(step: int) -> str:
+    """Return the label of all states after a step."""
+    return f"step={step}"

@@ -1,0 +1,137 @@
+"""Runs a checked network in onnxruntime, within limits of memory and time.
+
+One thread for each call: workers bring the parallelism, and results stay the same whatever their number. Memory is one
+pool of bounded size, and one thread looks at all running calls now and then and ends those that take too long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.onnx.file_checks import Limits, Network
+from fairchain.system.user_code import first_line
+
+if TYPE_CHECKING:
+    from onnxruntime import RunOptions
+
+_memory_cap = threading.Lock()
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output as onnxruntime describes it: `tensor(float)`, a number or a name for each axis."""
+
+    name: str
+    type: str
+    shape: tuple[int | str | None, ...]
+
+
+class Runtime:
+    """A network that onnxruntime has opened, with its inputs and outputs."""
+
+    def __init__(self, network: Network, limits: Limits) -> None:
+        import onnxruntime as ort
+
+        self._path, self._seconds = network.path, limits.seconds
+        self._new_options, self._watchdog = ort.RunOptions, Watchdog(limits.seconds)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        # A file of 150 bytes can ask for gigabytes. A process has one such pool, so the first limit stays.
+        with _memory_cap, suppress(RuntimeError):
+            info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+            pool = ort.OrtArenaCfg({"max_mem": limits.memory_bytes, "arena_extend_strategy": 1})
+            ort.create_and_register_allocator(info, pool)
+        options.add_session_config_entry("session.use_env_allocators", "1")
+        try:
+            self._session = ort.InferenceSession(
+                network.content,
+                options,
+                ["CPUExecutionProvider"],
+                disabled_optimizers=["ConstantFolding"],
+                enable_fallback=0,
+            )
+        except Exception as error:  # onnxruntime raises a dozen types of its own, all derived from Exception
+            raise ModelError(f"{self._path}: onnxruntime does not take this network: {first_line(error)}") from None
+        try:
+            self.inputs, self.outputs = (
+                [TensorInfo(node.name, node.type, tuple(node.shape)) for node in nodes]
+                for nodes in (self._session.get_inputs(), self._session.get_outputs())
+            )
+        except UnicodeDecodeError:
+            raise ModelError(
+                f"{self._path}: a name of an input, output or dimension is not valid text; export the network again"
+            ) from None
+
+    def run(self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> list[NDArray[Any]]:
+        """Return these outputs, or raise a ModelError if the network fails or takes too long."""
+        options = self._new_options()
+        options.log_severity_level = 4
+        call = self._watchdog.begin(options)
+        try:
+            return self._session.run(outputs, inputs, options)  # type: ignore[no-any-return]
+        except Exception as error:  # see above
+            if options.terminate:
+                raise ModelError(
+                    f"{self._path}: one call of the network took more than {self._seconds:g} seconds"
+                ) from None
+            raise ModelError(f"{self._path}: the network cannot be run: {first_line(error)}") from None
+        finally:
+            self._watchdog.end(call)
+
+
+class Watchdog:
+    """Breaks off a call after so many seconds, as soon as the operator that is running then has ended.
+
+    A call costs two entries in a dictionary and no lock.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._pause = min(0.5, seconds / 4)
+        self._calls: dict[int, tuple[float, RunOptions]] = {}
+        self._awake = False
+        self._lock = threading.Lock()
+
+    def begin(self, options: RunOptions) -> int:
+        """Watch a call from now on; the number returned is for `end`."""
+        call = id(options)
+        self._calls[call] = (time.monotonic() + self._seconds, options)
+        if not self._awake:
+            self._wake()
+        return call
+
+    def end(self, call: int) -> None:
+        """Stop watching a call."""
+        del self._calls[call]
+
+    def _wake(self) -> None:
+        with self._lock:
+            if not self._awake:
+                self._awake = True
+                threading.Thread(target=self._watch, daemon=True, name="fairchain-watchdog").start()
+
+    def _watch(self) -> None:
+        """Look at all calls until nothing has run for a while, so that an idle network holds no thread."""
+        idle = 0
+        while idle <= 4:
+            time.sleep(self._pause)
+            now = time.monotonic()
+            # A copy: calls come and go meanwhile.
+            running = list(self._calls.values())
+            idle = 0 if running else idle + 1
+            for deadline, options in running:
+                if now > deadline:
+                    options.terminate = True
+        self._awake = False
+        # A call that began between the last look and this line would go unwatched.
+        if self._calls:
+            self._wake()

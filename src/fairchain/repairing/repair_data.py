@@ -1,0 +1,159 @@
+"""The data of a repair: a seed for every purpose, inputs on which gaps are measured, and labelled rows.
+
+Seeds are derived from the user's seed by a hash, so that what judges a candidate is never what selected it. They key
+the counter-based generator: streams of different purposes share a word only by a coincidence of 63 random bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError, SpecError
+from fairchain.prepare import Case
+from fairchain.spec import CategoryFeature, Marginals, Spec, Table, TextFeature
+from fairchain.statistics.rate_counts import gaps_of
+from fairchain.tables import encode_rows, read_table
+from fairchain.tables.encoding import label_values
+from fairchain.tables.read import RawTable
+from fairchain.verification.counting import count_rows
+
+SEARCH, REFINE, SPLIT, OPTIMIZER, PRICE, CERTIFICATE = "search", "refine", "split", "optimizer", "price", "certificate"
+# Rounds that are drawn at once.
+CHUNK = 4096
+# Fewer rows than this on either side give no useful accuracy.
+LEAST_ROWS = 20
+Labels = NDArray[np.integer]
+
+
+def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
+    """Return the seed of a purpose: the same for the same arguments, always and everywhere.
+
+    >>> derived_seed(0, SEARCH) == derived_seed(0, SEARCH), derived_seed(0, SEARCH) == derived_seed(0, CERTIFICATE)
+    (True, False)
+    """
+    text = f"fairchain repair 1, {purpose}, {number}, seed {seed}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+
+
+@dataclass(frozen=True, eq=False)
+class SearchInputs:
+    """Inputs of a case, (inputs, features): coupled rounds, one block for each subgroup, or all rows of a table."""
+
+    case: Case
+    values: NDArray[np.floating]
+
+    def gap(self, labels: Labels) -> float:
+        """Return the largest gap over pairs and outcomes, 0 when all are equal; of a ratio 1 minus the ratio."""
+        comparison = self.case.comparison
+        if self.case.population is None:
+            rates = count_rows(self.case, labels).counts.rates
+        else:
+            counted = comparison.fold(labels.reshape(len(comparison.subgroups), -1))
+            rates = np.array([(counted == outcome).mean(axis=1) for outcome in comparison.rows])
+        return max(0.0, float(gaps_of(rates, rates, comparison.measure)[comparison.compared].max()))
+
+
+def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> SearchInputs:
+    """Draw about so many inputs over all subgroups, or so many rounds, with this seed; of a table take all rows."""
+    if case.population is None:
+        assert case.rows is not None
+        return SearchInputs(case, case.rows.values)
+    subgroups = range(len(case.comparison.subgroups))
+    rounds = rounds or max(1024, count // len(subgroups))
+    parts = [
+        case.population.rounds(seed, chunk, min(CHUNK, rounds - start)).inputs(subgroups)
+        for chunk, start in enumerate(range(0, rounds, CHUNK))
+    ]
+    width = parts[0].shape[1]
+    values = np.concatenate([part.reshape(len(subgroups), -1, width) for part in parts], axis=1)
+    return SearchInputs(case, values.reshape(-1, width))
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Labelled rows: feature values, or the words of texts, and the number of each true label."""
+
+    values: NDArray[Any]
+    truth: NDArray[np.integer]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def part(self, rows: NDArray[np.integer]) -> LabelledRows:
+        """Return some of the rows."""
+        return LabelledRows(self.values[rows], self.truth[rows])
+
+    def shuffled(self, seed: int) -> LabelledRows:
+        """Return the rows in random order: a file may be sorted, and only its first rows are searched on."""
+        random = np.random.Generator(np.random.Philox(derived_seed(seed, SPLIT)))
+        return self.part(random.permutation(len(self)))
+
+    def split(self, seed: int) -> tuple[LabelledRows, LabelledRows]:
+        """Return two random halves, one to search on and one held out; each row of the table is in one of them.
+
+        Equal rows may be in both halves: with all of them in one, the held-out half would no longer be a sample of
+        the population of the rows.
+        """
+        if len(self) < 2 * LEAST_ROWS:
+            raise DataError(
+                f"{len(self):,} labelled rows are too few to search on one half and judge on the other; "
+                f"give at least {2 * LEAST_ROWS}, or none to keep agreement with the original network instead"
+            )
+        mixed, half = self.shuffled(seed), len(self) // 2
+        return mixed.part(np.arange(half)), mixed.part(np.arange(half, len(self)))
+
+    def in_common(self, other: LabelledRows) -> int:
+        """Return how many rows of the other equal a row of these, label included."""
+        own, others = ([row.tobytes() for row in np.column_stack([rows.values, rows.truth])] for rows in (self, other))
+        seen = set(own)
+        return sum(row in seen for row in others)
+
+
+def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRows:
+    """Return the rows of a table with their true labels; rows with a missing value are left out.
+
+    Categories are found by their names or, where a table has none of them, by their numbers.
+    """
+    population = spec.population
+    column = label or (population.label if isinstance(population, Table) else None) or "label"
+    complete = Table(reading="population", label=column, drop_missing=True)
+    if isinstance(population, Table | Marginals):
+        complete = replace(complete, na_values=population.na_values)
+    by_name, table = replace(spec, population=complete), read_table(source)
+    if spec.text is not None:
+        truth = label_values(table, "label", column, spec.model, complete.na_values)
+        return _labelled_texts(table, spec.text, truth)
+    try:
+        rows = encode_rows(table, by_name)
+    except DataError as error:
+        described = tuple(
+            replace(each, aliases=tuple(range(len(each.values)))) if isinstance(each, CategoryFeature) else each
+            for each in spec.described
+        )
+        try:
+            rows = encode_rows(table, replace(by_name, described=described))
+        except (DataError, SpecError):
+            raise error from None
+    assert rows.truth is not None
+    return LabelledRows(rows.values, rows.truth)
+
+
+def _labelled_texts(table: RawTable, feature: TextFeature, truth: NDArray[np.integer]) -> LabelledRows:
+    """Return texts as the network reads them; those without a label or a known word are left out."""
+    from fairchain.text import lexicon_of, tokenise
+
+    lexicon = lexicon_of(feature)
+    values = np.zeros((table.count, feature.length), np.int32)
+    for row, text in zip(values, table.texts(feature.name), strict=True):
+        known = lexicon.ids(tokenise(text or ""))[: feature.length]
+        row[: len(known)] = known
+    kept = np.flatnonzero((truth >= 0) & values.any(axis=1))
+    if not len(kept):
+        raise DataError(f"{table.source}: has no text with a label and a known word; give other rows, or none")
+    return LabelledRows(values[kept], truth[kept])

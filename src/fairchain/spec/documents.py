@@ -1,0 +1,53 @@
+"""Files that a user writes in TOML or JSON: read within a limit, parsed, never executed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairchain.errors import SpecError
+from fairchain.system.plain_files import open_plain
+from fairchain.system.strict_json import object_once
+
+
+def read_bytes(path: Path, most: int, remedy: str) -> bytes:
+    """Return the content of a file of at most `most` bytes; messages do not name the file."""
+    try:
+        with open_plain(path) as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise SpecError(f"no such file; {remedy}") from None
+    except OSError as error:
+        raise SpecError(f"cannot be read ({error.strerror}); {remedy}") from None
+    except ValueError as error:
+        raise SpecError(f"cannot be read ({error}); {remedy}") from None
+    if len(content) > most:
+        raise SpecError(f"larger than {most} bytes; is this the right file?")
+    return content
+
+
+def decode_text(content: bytes) -> str:
+    """Return UTF-8 bytes as text, without a byte order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SpecError("not UTF-8 text; save it as UTF-8") from None
+
+
+def parse_document(content: bytes, suffix: str) -> Any:
+    """Return what a `.toml` or `.json` file says."""
+    text = decode_text(content)
+    try:
+        if suffix == ".toml":
+            return tomllib.loads(text)
+        data = msgspec.json.decode(text)
+        json.loads(text, object_pairs_hook=object_once)  # msgspec takes the last of two values of a key
+        return data
+    except (ValueError, msgspec.MsgspecError) as error:  # of either format, and a number too long for Python
+        raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
+    except RecursionError:
+        raise SpecError("nested too deeply; write it flatter") from None

@@ -1,0 +1,56 @@
+"""How much a table may ask for; what is larger is refused before memory is allocated for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairchain.errors import DataError
+
+
+@dataclass(frozen=True)
+class TableLimits:
+    """How much a table may ask for.
+
+    Parameters
+    ----------
+    file_bytes
+        Of the file, and again of what it contains unpacked.
+    columns
+        How many there may be.
+    cells
+        Rows times columns.
+    memory_bytes
+        That unpacking a Parquet file may take, on systems that can limit it.
+    seconds
+        That unpacking a Parquet file may take.
+    """
+
+    file_bytes: int = 2_000_000_000
+    columns: int = 10_000
+    cells: int = 500_000_000
+    memory_bytes: int = 8 * 2**30
+    seconds: int = 600
+
+    def check_bytes(self, where: str, count: int, unpacked: str = " unpacked") -> None:
+        """Raise a DataError if there are too many bytes.
+
+        Lengths of texts must be summed in 64 bits: in 32 bits, four gigabytes are none.
+        """
+        if count > self.file_bytes:
+            raise DataError(
+                f"{where}: more than {self.file_bytes:,} bytes{unpacked}; raise "
+                "TableLimits.file_bytes if you trust the file"
+            )
+
+    def check_columns(self, where: str, count: int) -> None:
+        """Raise a DataError if there are too many columns."""
+        if count > self.columns:
+            raise DataError(f"{where}: {count:,} columns are more than {self.columns:,}; leave out those not needed")
+
+    def check_cells(self, where: str, count: int) -> None:
+        """Raise a DataError if there are too many cells."""
+        if count > self.cells:
+            raise DataError(
+                f"{where}: more than {self.cells:,} cells; leave out columns that no feature needs, "
+                "or raise TableLimits.cells if there is memory for them"
+            )

@@ -1,0 +1,43 @@
+"""The options of the command line: one name has one meaning in every command, and former names are refused."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from fairchain.cli.app import app
+from fairchain.cli.options import RENAMED
+from tests.cli.command import Cli
+
+
+def _options() -> list[tuple[str, click.Option]]:
+    found = []
+    for name, command in app.commands.items():
+        for path, each in (
+            [(f"{name} {sub}", inner) for sub, inner in command.commands.items()]
+            if isinstance(command, click.Group)
+            else [(name, command)]
+        ):
+            found += [(path, option) for option in each.params if isinstance(option, click.Option)]
+    return found
+
+
+@pytest.mark.parametrize(("command", "option"), [(command, each) for command, old in RENAMED.items() for each in old])
+def test_a_former_option_is_refused_with_its_new_name(cli: Cli, command: str, option: str) -> None:
+    code, out, err = cli(*command.split()[1:], option, "x")
+    assert (code, out) == (2, "")
+    assert err == f"fairchain: {option} is now {RENAMED[command][option]}; see {command} --help\n"
+
+
+def test_every_option_says_what_it_is() -> None:
+    assert [f"{command} {option.opts[0]}" for command, option in _options() if not option.help] == []
+
+
+def test_an_option_has_one_short_name_and_one_type_in_every_command() -> None:
+    kinds: dict[str, set[object]] = {}
+    for _, option in _options():
+        type_of = option.type.name.removesuffix(" range").replace("path", "text")
+        kinds.setdefault(option.opts[-1], set()).add((option.opts[0], type_of, option.is_flag))
+    several = {name: found for name, found in kinds.items() if len(found) > 1}
+    # A budget of verify may be 1e6; elsewhere rounds are counted.
+    assert set(several) <= {"--rounds"}
