@@ -115,7 +115,7 @@ class Monitor:
         return first
 
     def _placed(self, names: Sequence[str]) -> dict[str, int]:
-        """The place of every group, also of those that come with these rows."""
+        """Return the place of every group, also of those that come with these rows."""
         places = dict(self._places)
         for name in dict.fromkeys(names):
             if name not in places and self.question.groups:
@@ -159,7 +159,7 @@ class Monitor:
         return self._counts.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """What is known, as plain JSON values; `Monitor.from_dict` goes on from there."""
+        """Return what is known, as plain JSON values; `Monitor.from_dict` goes on from there."""
         return describe(self._decision, self._counts, self.question)
 
     @classmethod
@@ -191,7 +191,7 @@ class Monitor:
         return f"<Monitor: {self.conclusion} after {self.rows:,} rows, {gap}, threshold {self.question.threshold:g}>"
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
+        """Return a small table for notebooks."""
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{rows}</td><td>{rate}</td></tr>"
             for (name, rate), rows in zip(self.rates.items(), self._counts.trials, strict=True)
@@ -224,20 +224,20 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 
 def measured(gap: Interval, question: MonitoredProperty) -> Interval:
-    """The gap in the words of the question: itself, or for a ratio the smallest ratio."""
+    """Return the gap in the words of the question: itself, or for a ratio the smallest ratio."""
     if question.kind == "difference":
         return gap
     return Interval(1 - gap.estimate, 1 - gap.high, 1 - gap.low)
 
 
 def sentence(gap: Interval, question: MonitoredProperty) -> str:
-    """The gap and the threshold in a few words."""
+    """Return the gap and the threshold in a few words."""
     what = "the largest gap" if question.kind == "difference" else "the smallest ratio"
     return f"{what} is {measured(gap, question):.4f}, the threshold {question.threshold:g}"
 
 
 def statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:
-    """What is guaranteed, no more."""
+    """Return what is guaranteed, no more."""
     about = f"these {groups} groups" if question.groups else f"the {groups} groups seen so far"
     if decision is Decision.UNDECIDED:
         return f"No decision about {about} yet: the evidence allows both."
@@ -253,7 +253,7 @@ def statement(decision: Decision, question: MonitoredProperty, groups: int) -> s
 
 
 def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
-    """About how many more rows would bring a decision, if every group goes on as it is; None beyond a million times."""
+    """Forecast how many more rows bring a decision if all rates stay as they are; None beyond a million times."""
     if (counts.trials > 0).sum() < 2:
         return None
     times = 2 ** (np.arange(1, 81) / 4)[:, None]
@@ -265,7 +265,7 @@ def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
 
 
 def describe(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
-    """Everything that is known, as plain JSON values."""
+    """Return everything that is known, as plain JSON values."""
     gap, widest = counts.gap(question), counts.widest()
     more, less = widest or (None, None)
     ratio = measured(gap, question)

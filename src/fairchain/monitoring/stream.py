@@ -44,7 +44,7 @@ class StreamProgress:
     first: Turn | None = None
 
     def concluded(self, question: MonitoredProperty) -> str:
-        """What a gate acts on: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        """Return what a gate acts on: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
         return self.counts.concluded(Decision[self.now.verdict], question)
 
 

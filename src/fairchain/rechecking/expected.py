@@ -148,7 +148,7 @@ def evaluations(case: Case, rounds: int, trials: ArrayLike) -> int:
 
 
 def differences(found: Any, expected: Any, where: str = "") -> list[str]:
-    """The places in which two nested values differ by more than rounding; whole numbers and stated ones by nothing."""
+    """Return where two nested values differ by more than rounding; whole numbers and stated ones must be equal."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = list(expected) + [key for key in found if key not in expected]
         missing = object()
@@ -172,7 +172,7 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
 
 
 def _why_it_ended(replay: Replay, spec: Spec, decision: str, reached: bool, said: str) -> str:
-    """An answer or a budget of rounds can be seen in the counts; of a clock or a key we only have the word."""
+    """Return why the run ended; the counts show an answer or a budget of rounds, but not a clock or a key."""
     if reached:
         return "epsilon"
     if replay.question.epsilon is None and decision != "UNDECIDED":
@@ -183,7 +183,7 @@ def _why_it_ended(replay: Replay, spec: Spec, decision: str, reached: bool, said
 
 
 def _union_bar(replay: Replay) -> float:
-    """What each pair must reach so that all may be spoken of together."""
+    """Return what each pair must reach so that all may be spoken of together."""
     return replay.question.bar + math.log(int(replay.question.compared.sum()))
 
 
@@ -205,7 +205,7 @@ def reached(replay: Replay, epsilon: float) -> bool:
 
 
 def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
-    """The largest gap and its bounds: from all pairs together in estimate mode, else from leaders and pairs."""
+    """Return the largest gap and its bounds: from all pairs together in estimate mode, else from leaders and pairs."""
     question = replay.question
     plus, zero, minus = (table.astype(float) for table in replay.cells())
     off = question.compared

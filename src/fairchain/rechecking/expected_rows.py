@@ -46,7 +46,7 @@ class RowCount:
     labels: list[int]
 
     def rate(self, outcome: int, subgroup: int) -> Fraction:
-        """The exact rate of a subgroup, a mean over its columns."""
+        """Return the exact rate of a subgroup, a mean over its columns."""
         rates = [Fraction(self.successes[outcome][part], self.trials[part]) for part in self.parts[subgroup]]
         return sum(rates, start=Fraction(0)) / len(rates)
 
@@ -312,7 +312,7 @@ class _Gaps:
 
 
 def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array, Array]]:
-    """Bounds of every rate at the levels F = a_0 < ... < a_256 = 1, where F (1 - ln F) = alpha."""
+    """Return bounds of every rate at the levels F = a_0 < ... < a_256 = 1, where F (1 - ln F) = alpha."""
     exponent = crossing(lambda x: x - math.log1p(x) >= -math.log(alpha), 0.0, 100 - 2 * math.log(alpha))
     levels = np.exp(np.linspace(-exponent, 0.0, 257))
     return {
@@ -332,7 +332,7 @@ def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
 
 
 def _together(count: RowCount, spend: float) -> Bounds:
-    """Bounds of all compared rates that together fail with probability at most `spend`.
+    """Return bounds of all compared rates that together fail with probability at most `spend`.
 
     Half of it is for the rates of all rows together, if there are any, and half for the others: the level of neither
     depends on how many of the other kind there are.

@@ -71,7 +71,7 @@ def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDA
 
 
 def _cells(batches: Sequence[BatchEvidence], question: ReplayedRule, pairs: NDArray[np.intp]) -> NDArray[np.int64]:
-    """(only the first, middle, only the second) of every chunk for these (outcome, i, j)."""
+    """Return (only the first, middle, only the second) of every chunk for these (outcome, i, j)."""
     outcome, first, second = pairs.T
     found = []
     for batch in batches:
@@ -87,7 +87,7 @@ def _cells(batches: Sequence[BatchEvidence], question: ReplayedRule, pairs: NDAr
 
 
 def _leaders(batches: Sequence[BatchEvidence], question: ReplayedRule) -> NDArray[np.int64]:
-    """The same of each batch's leader, as one pair."""
+    """Return the same of each batch's leader, as one pair."""
     found = [np.zeros((1, 3), np.int64)]
     for batch in batches:
         if batch.leader is None or not set(batch.leader[:2]) <= set(batch.groups):

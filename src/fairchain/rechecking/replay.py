@@ -96,16 +96,16 @@ class Replay:
         self.try_successes, self.try_rounds = np.zeros((m, k), np.int64), 0
 
     def cells(self) -> tuple[Table, Table, Table]:
-        """Counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
+        """Return counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
         minus = np.transpose(self.only, (0, 2, 1))
         return self.only, self.both if self.question.relative else self.joint[None] - self.only - minus, minus
 
     def lead_cells(self) -> tuple[Table, Table, Table]:
-        """The same counts for the leaders' batches together."""
+        """Return the same counts for the leaders' batches together."""
         return self.lead[:1], self.lead[1:2], self.lead[2:]
 
     def gaps(self) -> NDArray[np.float64]:
-        """Estimated gaps of all ordered pairs."""
+        """Return estimated gaps of all ordered pairs."""
         plus, _, minus = self.cells()
         gaps: NDArray[np.float64] = (plus - minus) / np.maximum(self._base(), 1)
         return gaps
@@ -115,7 +115,7 @@ class Replay:
         return self.only + self.both if self.question.relative else np.broadcast_to(self.joint, self.only.shape)
 
     def widest(self) -> tuple[int, int, int]:
-        """(outcome, i, j) of the largest gap among the pairs that are compared."""
+        """Return (outcome, i, j) of the largest gap among the pairs that are compared."""
         gaps = np.where(self.question.compared, self.gaps(), -np.inf)
         outcome, i, j = np.unravel_index(np.argmax(gaps), gaps.shape)
         return int(outcome), int(i), int(j)
@@ -148,7 +148,7 @@ class Replay:
             self._end_of_try(batch)
 
     def _judge(self) -> None:
-        """FAIR and UNFAIR by the e-values after this batch; the first answer stays."""
+        """Decide by the e-values after this batch; the first answer stays."""
         q = self.question
         if self.decision != "UNDECIDED" or q.paper or q.epsilon is not None:
             return
@@ -175,7 +175,7 @@ class Replay:
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def next_batch(self) -> NextBatch:
-        """Leader, groups and rounds of the next batch, from the counts so far."""
+        """Return leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
         all_groups = list(range(q.groups))
         least = max(16, min(q.groups * q.groups * q.outcomes // 64, 2048))
@@ -212,7 +212,7 @@ class Replay:
         return NextBatch((i, j, outcome), groups, rounds, frozenset([rounds, *others]))
 
     def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
-        """Pairs whose gap plus half a standard error reaches the leader's."""
+        """Return pairs whose gap plus half a standard error reaches the leader's."""
         plus, both, minus = self.cells()
         joint = np.maximum(self.joint, 1)
         variance = np.maximum((plus + minus) / joint - gaps**2, 0) / joint
@@ -246,7 +246,7 @@ class Replay:
         self.try_successes, self.try_rounds = np.zeros_like(self.try_successes), 0
 
     def exact_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Clopper-Pearson bounds of the present try, at what it may spend."""
+        """Return Clopper-Pearson bounds of the present try, at what it may spend."""
         q = self.question
         spend = 0.8 if self.phase == 1 else 0.1 / 2 ** (self.phase - 1)
         alpha = q.delta / 2 / (q.groups * q.outcomes) * spend
@@ -258,7 +258,7 @@ class Replay:
 
 
 def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:
-    """Why no network could have given these counts, or None."""
+    """Return why no network could have given these counts, or None."""
     size = len(batch.groups)
     if not batch.rounds or batch.chunk_rounds not in (1024, 2048, 4096, 8192):
         return "no rounds, or chunks of a size that does not exist"
@@ -290,12 +290,12 @@ def _contradictory(table: Table, rounds: int) -> bool:
 
 
 def chunk_rounds(rounds: int) -> int:
-    """Rounds in each chunk of a batch of so many rounds."""
+    """Return rounds in each chunk of a batch of so many rounds."""
     return max([1024, *(each for each in (2048, 4096, 8192) if 2 * each <= rounds)])
 
 
 def _whole_shares(rounds: int) -> int:
-    """Long batches come in multiples of 32768 rounds."""
+    """Return the rounds of a batch: long ones come in multiples of 32768."""
     return rounds if rounds <= 32768 else rounds // 32768 * 32768
 
 

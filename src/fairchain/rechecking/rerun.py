@@ -215,7 +215,7 @@ class Rerun:
         return ""
 
     def _that_show_labels(self) -> list[_Chunk]:
-        """The chunks of the first batch, and of the first with a label that no batch before it has.
+        """Return the chunks of the first batch, and of the first with a label that no batch before it has.
 
         Together they show that the network gives two labels, which counts of one label may not.
         """

@@ -74,7 +74,7 @@ class BettingRule(TallyCounts):
         self._bounds: tuple[float, float, float] | None = None
 
     def plan(self) -> BatchPlan | None:
-        """The groups that still matter, and the leader, from past counts."""
+        """Return the groups that still matter, and the leader, from past counts."""
         if self.decision is not Decision.UNDECIDED:
             return None
         all_groups = tuple(range(self._groups))
@@ -121,7 +121,7 @@ class BettingRule(TallyCounts):
             self.decision = Decision.FAIR
 
     def gap(self) -> tuple[float, float, float]:
-        """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
+        """Return the largest gap: the bounds hold together, at all times, with probability 1 - delta."""
         if self._bounds is None:
             estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
             low = max(0.0, float(lower_bounds(self.lead, self._bar, self._payoff)))
@@ -129,7 +129,7 @@ class BettingRule(TallyCounts):
         return self._bounds
 
     def _gap_above(self) -> float:
-        """The smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
+        """Return the smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
 
         A pair once cleared stays below the threshold: both claims fail only if the pair's own wealth at its true
         gap ever reaches the bar, so the guarantee is spent once.
@@ -139,19 +139,19 @@ class BettingRule(TallyCounts):
         )
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """All bounds hold together, at all times, with probability 1 - delta."""
+        """Return bounds that hold together, at all times, with probability 1 - delta."""
         alpha = self._delta / (self._groups * self._outcomes)
         successes = self.tally.successes
         trials = np.broadcast_to(self.tally.trials, successes.shape)
         return probability_any_time(successes, trials, alpha)
 
     def violators(self) -> list[Leader]:
-        """Pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
+        """Return pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
         bar = self._bar + math.log(int(self._compared.sum()))
         return pairs_above(self.tally, self._compared, self._payoff, self._threshold, bar)
 
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap so far."""
+        """Return the pair and outcome with the largest gap so far."""
         if self._widest is None:
             self._widest = self._payoff.widest(self.tally, self._compared)
         return self._widest

@@ -109,7 +109,7 @@ class EstimateRule(TallyCounts):
         return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
 
     def _planned(self) -> int:
-        """Rounds that should do, taking each probability two standard errors of the pilot nearer to one half.
+        """Return rounds that should do, taking each probability two standard errors of the pilot nearer to one half.
 
         A normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
         """
@@ -121,7 +121,7 @@ class EstimateRule(TallyCounts):
         return int(np.ceil(spread + ((z * z + 2) * (1 - 2 * rate) / 1.5 + 1) / self._epsilon).max())
 
     def _gaps_within_epsilon(self) -> bool:
-        """Whether every pair has refuted its own estimate plus epsilon: cheaper than the bounds of all.
+        """Return whether every pair has refuted its own estimate plus epsilon: cheaper than the bounds of all.
 
         Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
         """
@@ -140,7 +140,7 @@ class EstimateRule(TallyCounts):
         return True
 
     def gap(self) -> tuple[float, float, float]:
-        """The largest gap, from the simultaneous bounds of all pairs."""
+        """Return the largest gap, from the simultaneous bounds of all pairs."""
         if self._gap is None or self._gap[0] is not self.tally:
             low = largest_below(self.tally, self._compared, self._bar)
             high = largest_above(self.tally, self._compared, self._bar)
@@ -157,17 +157,17 @@ class EstimateRule(TallyCounts):
         return probability_any_time(successes, trials, self._each * CUT_SHORT)
 
     def rates(self) -> Floats:
-        """The estimates that belong to `probabilities`: from the fresh rounds when done."""
+        """Return the estimates that belong to `probabilities`: from the fresh rounds when done."""
         return self._fresh.rates if self._known is not None else self.tally.rates
 
     def violators(self) -> list[Leader]:
-        """Pairs whose own lower bound is above the threshold."""
+        """Return pairs whose own lower bound is above the threshold."""
         return pairs_above(self.tally, self._compared, DIFFERENCE, self._threshold, self._bar)
 
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap so far."""
+        """Return the pair and outcome with the largest gap so far."""
         return DIFFERENCE.widest(self.tally, self._compared)
 
     def forecast(self) -> int | None:
-        """What is left of the present try; nothing can be said of what comes after it."""
+        """Return what is left of the present try; nothing can be said of what comes after it."""
         return None if self._known is not None else self._wanted - int(self._fresh.joint.max())

@@ -165,7 +165,7 @@ def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
+    """Return bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
     log_gamma = np.vectorize(math.lgamma, otypes=[float])
@@ -187,7 +187,7 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float |
 
 
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Exact bounds of probabilities for a number of trials fixed beforehand."""
+    """Return exact bounds of probabilities for a number of trials fixed beforehand."""
     from scipy.special import betainccinv, betaincinv
 
     successes, trials = np.asarray(successes, float), np.asarray(trials, float)

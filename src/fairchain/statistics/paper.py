@@ -35,7 +35,7 @@ class PaperRule(TallyCounts):
         self._states = 1 + groups + labels
 
     def needed(self) -> float:
-        """H(n) for the group that needs most."""
+        """Return H(n) for the group that needs most."""
         rates = self.tally.rates
         # A state that is never reached from a group has n_pq = 0, so |1/2 - n_pq/n_p| = 1/2 is always among these.
         farthest = np.maximum(np.abs(0.5 - rates), 0.5)
@@ -43,7 +43,7 @@ class PaperRule(TallyCounts):
         return float(2 / self._epsilon**2 * math.log(2 * self._states / self._delta) * bracket.max())
 
     def plan(self) -> BatchPlan | None:
-        """More rounds for every group until n_p >= H(n)."""
+        """Plan more rounds for every group until n_p >= H(n)."""
         if self.decision is not Decision.UNDECIDED:
             return None
         done = int(self.tally.trials.min())
@@ -62,23 +62,23 @@ class PaperRule(TallyCounts):
         return float((rates.max(axis=1) - rates.min(axis=1)).max())
 
     def gap(self) -> tuple[float, float, float]:
-        """The estimate with the bounds that the paper claims."""
+        """Return the estimate with the bounds that the paper claims."""
         estimate, claimed = self._estimate(), 2 * self._epsilon
         return estimate, max(0.0, estimate - claimed), estimate + claimed
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """The bounds that the paper claims."""
+        """Return the bounds that the paper claims."""
         rates = self.tally.rates
         return np.maximum(rates - self._epsilon, 0), np.minimum(rates + self._epsilon, 1)
 
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap so far."""
+        """Return the pair and outcome with the largest gap so far."""
         return DIFFERENCE.widest(self.tally, every_pair(self._groups, self._outcomes))
 
     def violators(self) -> list[Leader]:
-        """None can be named: nothing here is known."""
+        """Return no pairs: nothing here is known."""
         return []
 
     def forecast(self) -> int | None:
-        """What is left until H(n)."""
+        """Return what is left until H(n)."""
         return max(1, math.ceil(self.needed()) - int(self.tally.trials.min()))

@@ -126,7 +126,7 @@ def gap_bounds(
 
 
 def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
-    """(subgroups,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
+    """Return (subgroups,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
 
     Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
     sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
@@ -370,7 +370,7 @@ class RowsAnswer:
         return members
 
     def gap(self) -> tuple[float, float, float]:
-        """Estimate, lower and upper bound of the largest gap."""
+        """Return estimate, lower and upper bound of the largest gap."""
         return self._gap
 
     def ratio(self) -> float:
@@ -386,15 +386,15 @@ class RowsAnswer:
         return simultaneous(self.counts, self._compared, self._delta, fixed_sample, self._overall)
 
     def rates(self) -> Floats:
-        """The rates as counted, (outcomes, subgroups)."""
+        """Return the rates as counted, (outcomes, subgroups)."""
         return self.counts.rates
 
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap."""
+        """Return the pair and outcome with the largest gap."""
         return widest_of(self.counts, self._compared, self._measure)
 
     def violators(self) -> list[Leader]:
-        """Pairs that are above the limit: for sure, or for a sample all together at delta."""
+        """Return pairs that are above the limit: for sure, or for a sample all together at delta."""
         if self._delta and self._single:
             return [(0, 1, 0)] if self._gap[1] > self._limit else []
         counts, compared, measure = self.counts, self._compared, self._measure
@@ -407,7 +407,7 @@ class RowsAnswer:
         return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]
 
     def forecast(self) -> int | None:
-        """About how many times as many rows would decide it; None if that cannot be said."""
+        """Forecast how many times as many rows would decide it; None if that cannot be said."""
         limit = float(self._limit)
         if self._single:
             return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self._delta)

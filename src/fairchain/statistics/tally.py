@@ -40,7 +40,7 @@ class Tally:
 
     @classmethod
     def empty(cls, groups: int, outcomes: int) -> Tally:
-        """No rounds yet."""
+        """Return a tally without rounds."""
         table = np.zeros((outcomes, groups, groups), np.int64)
         return cls(np.zeros((groups, groups), np.int64), table, table)
 

@@ -154,7 +154,7 @@ def _columns(
     concerned: Mask,
     truth: NDArray[np.integer] | None,
 ) -> tuple[list[tuple[str, Mask]], NDArray[np.float64] | None]:
-    """The rows behind each subgroup, and for means over groups the weights of what is counted."""
+    """Return the rows behind each subgroup, and for means over groups the weights of what is counted."""
     of_group = {group.name: mask for group, mask in zip(groups, masks, strict=True)}
 
     def rows_of(group: Group | None, subgroup: Subgroup) -> Mask:

@@ -56,7 +56,7 @@ class Batch:
 
 
 def chunk_rounds(rounds: int) -> int:
-    """Rounds in a chunk of a batch: at least two chunks to share, but none shorter than pays.
+    """Return rounds in a chunk of a batch: at least two chunks to share, but none shorter than pays.
 
     Powers of two: onnxruntime keeps memory for each size that it has seen.
     """
@@ -77,7 +77,7 @@ def labels_in(labels: NDArray[np.integer]) -> set[int]:
 
 
 def default_workers() -> int:
-    """As many threads as this process may use cores."""
+    """Return as many threads as this process may use cores."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -118,7 +118,7 @@ class Sampler:
         self.seconds = 0.0
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
-        """(groups, rounds): the class each group gets in each round of a chunk."""
+        """Return (groups, rounds): the class each group gets in each round of a chunk."""
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
             return self._decide(draw(subgroups=groups).inputs(groups), chunk).reshape(len(groups), count)
@@ -179,7 +179,7 @@ class Sampler:
         return Batch(first, size, sum(sizes[:done]), done, together, kept, tuple(sorted(seen)))
 
     def _in_order(self, work: Callable[[int], Done], count: int, no_time: Callable[[int], bool]) -> Iterator[Done]:
-        """Results in the order of the chunks, a few ahead on the workers; the first one in any case."""
+        """Yield results in the order of the chunks, a few ahead on the workers; the first one in any case."""
         if self._pool is None or count == 1:
             for place in range(count):
                 if place and no_time(0):

@@ -95,7 +95,7 @@ def _sample(
     cancel: Event,
     progress: Report | None,
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
-    """The loop: plan, sample, observe. Return the entries of the run record and why it ended."""
+    """Plan, sample and observe until the end; return the entries of the run record and why it ended."""
     spec, budget = case.spec, case.spec.guarantee.budget
     most, deadline = int(budget.rounds), start + budget.seconds
     entries: list[tuple[BatchPlan, Batch]] = []

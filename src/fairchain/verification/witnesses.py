@@ -91,7 +91,7 @@ def _flips(
 
 
 def _first_rounds(record: RunRecord, comparison: Comparison) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """(rounds, chunk, subgroups drawn) of the beginning of a run."""
+    """Return (rounds, chunk, subgroups drawn) of the beginning of a run."""
     searched = 0
     for plan, batch in record.entries:
         rounds = min(batch.rounds, batch.size)
