@@ -240,6 +240,11 @@ def test_with_a_spec_its_own_model_and_table_are_opened(tmp_path: Path) -> None:
     assert honest.conclusion == "CONFIRMED"
     found = recheck(tmp_path / "other" / "c.json", spec=tmp_path / "own" / "spec.json")
     assert {"model", "table"} <= failing(found)
+    assert [file.path for file in found.files] == [str(tmp_path / "own" / name) for name in ("n.onnx", "rows.csv")]
+    # A file that the checker names besides the spec is opened in place of the spec's, and listed.
+    named = {"model": tmp_path / "other" / "n.onnx", "table": tmp_path / "other" / "rows.csv"}
+    found = recheck(tmp_path / "other" / "c.json", spec=tmp_path / "own" / "spec.json", **named)
+    assert (found.conclusion, [file.path for file in found.files]) == ("CONFIRMED", list(map(str, named.values())))
 
 
 def test_frequencies_of_rows_are_not_those_of_a_spec_without_rows(tmp_path: Path) -> None:
