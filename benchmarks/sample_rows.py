@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics import BettingRule, Decision, Tally, count_together
-from fairchain.statistics.fixed_sample import RowsAnswer
-from fairchain.statistics.rate_counts import SubgroupCounts
+from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.statistics.rules import BatchPlan, every_pair
 
 THRESHOLD = 0.1

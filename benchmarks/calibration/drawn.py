@@ -33,10 +33,11 @@ from benchmarks.calibration.questions import (
 from fairchain import Coupled, load_model, verify
 from fairchain.models import Model
 from fairchain.populations import functions as function
+from fairchain.prepare import prepare
 from fairchain.spec import Spec
 from fairchain.statistics import estimate
 from fairchain.statistics.intervals import clopper_pearson
-from fairchain.verification import all_pairs as surveys
+from fairchain.verification import all_pairs
 
 AT_THRESHOLD = "gap equal to the threshold"
 PEEKING = "normal interval looked at after every batch", partial(deciding_by, Peeking)
@@ -394,7 +395,9 @@ def _surveyed(cutoffs: Sequence[int], asked: Plain) -> tuple[Play, Play]:
 
     def play(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wrong:
         with breaking():
-            found = surveys.survey(drawing.model, drawing.spec, rounds=effort.rounds, seed=seed, workers=1)
+            found = all_pairs.estimate_all_pairs(
+                prepare(drawing.model, drawing.spec, seed=seed), rounds=effort.rounds, workers=1
+            )
         assert found is not None
         missed = False
         for pair in found.pairs:
@@ -412,7 +415,7 @@ def _surveyed(cutoffs: Sequence[int], asked: Plain) -> tuple[Play, Play]:
         error = np.sqrt(np.maximum(cells @ values**2 / total - mean**2, 0) / total)
         return mean - 1.96 * error, mean + 1.96 * error
 
-    return play, partial(play, breaking=partial(exchanged, surveys, "pair_bounds", normal))
+    return play, partial(play, breaking=partial(exchanged, all_pairs, "pair_bounds", normal))
 
 
 def survey_modes() -> list[Mode]:

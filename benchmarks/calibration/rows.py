@@ -37,8 +37,7 @@ from fairchain.monitoring import Monitor
 from fairchain.monitoring.bounds import gap_bounds
 from fairchain.spec import Spec
 from fairchain.statistics import rate_counts as counts
-from fairchain.statistics.fixed_sample import RowsAnswer
-from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample
+from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts, fixed_sample
 
 AT_THRESHOLD = "gap equal to the threshold"
 SAMPLE, RECORDED = "table as sample", "recorded decisions as sample"

@@ -1,10 +1,20 @@
-"""What writer and checker of a certificate must agree on: names, version, and the digest of its content."""
+"""Certificates as a file format: what the writer (`certificates`) builds and the checker (`rechecking`) decodes.
+
+The format is shared; the arithmetic is not. A certificate is a `Certificate` as JSON; its evidence is a `RunEvidence`
+where inputs were drawn, and a `RowEvidence` where the rows of a table were counted.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.records import Record
 
 FORMAT = "fairchain-certificate"
 VERSION = 4
@@ -18,8 +28,129 @@ LOOKED, LOOK_CHUNK, LOOK_ROUNDS = 20_000, 2**45, 1024
 # Values that a certificate may hold, counted by commas and brackets: about 70 bytes of memory each for a reader.
 MOST_VALUES = 20_000_000
 
+# A count in a certificate: no more than fits into exact arithmetic.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Table = NDArray[np.int64]
+Contents = TypeVar("Contents")
+
+
+class Look(Record, frozen=True, forbid_unknown_fields=True):
+    """Further rounds of all groups, drawn in search of a second label and not counted; `labels` were seen in them."""
+
+    rounds: Count
+    labels: list[Count]
+
+
+class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True):
+    """A batch of rounds: what was planned from the past, and what came of it.
+
+    `together` has the rounds in which two groups both got the outcome: for every chunk and every outcome the upper
+    triangle of a symmetric table. `labels` are all labels that the network gave in the batch, counted or not.
+    """
+
+    chunk: Count
+    chunk_rounds: Count
+    rounds: Count
+    groups: list[Count]
+    leader: tuple[Count, Count, Count] | None
+    phase: Count
+    labels: list[Count]
+    together: list[list[list[list[Count]]]]
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks its rounds make."""
+        return -(-self.rounds // self.chunk_rounds)
+
+    def size(self, place: int) -> int:
+        """Return the rounds in one of its chunks."""
+        return min(self.chunk_rounds, self.rounds - place * self.chunk_rounds)
+
+    def tables(self, place: int) -> Table:
+        """Return the counts of a chunk as full symmetric tables, (outcomes, groups, groups)."""
+        return np.stack([full_table(rows) for rows in self.together[place]])
+
+    def totals(self) -> Table:
+        """Return the counts of the whole batch, (outcomes, groups, groups)."""
+        total = self.tables(0)
+        for place in range(1, len(self.together)):
+            total += self.tables(place)
+        return total
+
+
+class RunEvidence(Record, frozen=True, forbid_unknown_fields=True):
+    """The counts of a run, and how its rounds were drawn; `look` is there if all counted rounds gave one label."""
+
+    stream: str
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    coupled: bool
+    outcomes: list[int]
+    look: Look | None
+    batches: list[BatchEvidence]
+
+    @property
+    def labels(self) -> list[int]:
+        """All labels that the network is said to have given."""
+        batches = {label for batch in self.batches for label in batch.labels}
+        return sorted(batches.union(self.look.labels if self.look is not None else ()))
+
+
+class RowEvidence(Record, frozen=True, forbid_unknown_fields=True):
+    """The counts of a table: the rows in each column of a subgroup, and how many of them got each outcome.
+
+    `labels` are all labels that these rows got, counted or not.
+    """
+
+    rows: Count
+    outcomes: list[int]
+    trials: list[Count]
+    successes: list[list[Count]]
+    labels: list[Count]
+
+
+class Software(Record, frozen=True, forbid_unknown_fields=True):
+    """Versions of the programs that made the certificate."""
+
+    fairchain: str
+    python: str
+    numpy: str
+    onnxruntime: str
+
+
+class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The date of a run and its seconds: the only part that two runs of the same spec and seed do not share."""
+
+    created: str | None = None
+    seconds: float | None = None
+
+
+class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):
+    """A whole certificate; a reader takes its evidence as `dict[str, Any]` first, since the spec says what it is."""
+
+    format: str
+    version: int
+    software: Software
+    spec: dict[str, Any]
+    claims: dict[str, Any]
+    evidence: Contents
+    digest: str
+    times: Times
+
 
 def digest(content: dict[str, Any]) -> str:
-    """SHA-256 of the certificate without its digest and times, in one canonical form."""
+    """Return the SHA-256 of a certificate without its digest and times, in one canonical form."""
     kept = {key: value for key, value in content.items() if key not in ("digest", "times")}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def upper_triangle(table: NDArray[np.integer]) -> list[list[int]]:
+    """Return the upper triangle of a symmetric table, row by row, the diagonal first."""
+    return [row[i:].tolist() for i, row in enumerate(table)]
+
+
+def full_table(rows: list[list[int]]) -> Table:
+    """Return the symmetric table with this upper triangle."""
+    table = np.zeros((len(rows), len(rows)), np.int64)
+    for i, row in enumerate(rows):
+        table[i, i:] = table[i:, i] = row
+    return table

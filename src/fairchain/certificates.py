@@ -1,4 +1,4 @@
-"""A verdict as a file that somebody else can check: versioned JSON with the spec, the seed and every count.
+"""A verdict as a file that others can check: versioned JSON with the spec, the seed and every count.
 
 Only the entry `times` differs between two runs of the same spec and seed. The digest guards against accidents; what
 guards against forgery is `recheck`, which believes nothing in the file that it can recompute.
@@ -15,95 +15,97 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from fairchain._version import __version__
-from fairchain.certificate_format import FORMAT, STREAM, VERSION, digest
+from fairchain.certificate_format import (
+    FORMAT,
+    STREAM,
+    VERSION,
+    BatchEvidence,
+    Certificate,
+    RowEvidence,
+    RunEvidence,
+    Software,
+    Times,
+    digest,
+    upper_triangle,
+)
 from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
 from fairchain.spec.files import files_of
 from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, TOO_MANY_COUNTS, table_name
 from fairchain.system.atomic_write import place
-from fairchain.verification.verdict import RowRecord, RunRecord, Verdict
+from fairchain.verification.verdict import RunRecord, Verdict
 
 
 def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
-    """Everything needed to check a verdict again, as plain JSON values; without times the same bytes in every run."""
+    """Return everything needed to check a verdict again, as plain JSON values.
+
+    Without times two runs of the same spec and seed give the same bytes.
+    """
+    record = verdict.evidence
     if not verdict.sound:
         raise CertificateError(NO_PAPER_CERTIFICATE)
-    if not verdict.evidence.whole:
+    if isinstance(record, RunRecord) and not record.whole:
         raise CertificateError(TOO_MANY_COUNTS)
     if not verdict.certifiable:
         raise CertificateError(NO_CERTIFICATE)
-    spec = msgspec.to_builtins(verdict.spec)
-    # The file's name is enough to find it; the folders of the machine it was checked on are nobody's business.
+    claims = verdict.to_dict()
+    seconds = claims.pop("seconds")
+    # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
+    del claims["witnesses"], claims["forecast"], claims["notes"]
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    certificate: Certificate[RunEvidence | RowEvidence] = Certificate(
+        format=FORMAT,
+        version=VERSION,
+        software=Software(
+            fairchain=__version__,
+            python=platform.python_version(),
+            numpy=version("numpy"),
+            onnxruntime=version("onnxruntime"),
+        ),
+        spec=_spec_without_folders(verdict),
+        claims=claims,
+        evidence=_run_evidence(record) if isinstance(record, RunRecord) else record,
+        digest="",
+        times=Times(created, seconds) if timed else Times(),
+    )
+    content = certificate.to_dict()
+    return {**content, "digest": digest(content)}
+
+
+def _spec_without_folders(verdict: Verdict) -> dict[str, Any]:
+    """Return the spec with the names of its files only: the folders of the issuer's machine are private."""
+    spec: dict[str, Any] = msgspec.to_builtins(verdict.spec)
     parts = [(verdict.spec.model, spec["model"]), (verdict.spec.population, spec["population"])]
     for part, written in [*parts, *zip(verdict.spec.described, spec["feature"], strict=True)]:
         written |= {key: Path(name).name for key, name in files_of(part).items()}
     population = verdict.spec.population
     if verdict.table_sha256 is not None and isinstance(population, Table | Marginals) and population.path is None:
         spec["population"]["path"] = table_name(None)
-    claims = verdict.to_dict()
-    seconds = claims.pop("seconds")
-    # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
-    del claims["witnesses"], claims["forecast"], claims["notes"]
-    record = verdict.evidence
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "software": {
-            "fairchain": __version__,
-            "python": platform.python_version(),
-            "numpy": version("numpy"),
-            "onnxruntime": version("onnxruntime"),
-        },
-        "spec": spec,
-        "claims": claims,
-        "evidence": _rounds(record) if isinstance(record, RunRecord) else _rows(record),
-    }
-    return {
-        **content,
-        "digest": digest(content),
-        "times": {"created": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": seconds} if timed else {},
-    }
+    return spec
 
 
-def _rounds(record: RunRecord) -> dict[str, Any]:
-    return {
-        "stream": STREAM,
-        "seed": record.seed.value,
-        "coupled": record.coupled,
-        "outcomes": list(record.outcomes),
-        "look": None if record.look is None else {"rounds": record.look.rounds, "labels": list(record.look.labels)},
-        "batches": [
-            {
-                "chunk": batch.first,
-                "chunk_rounds": batch.size,
-                "rounds": batch.rounds,
-                "groups": list(plan.groups),
-                "leader": list(plan.leader) if plan.leader else None,
-                "phase": plan.phase,
-                "labels": list(batch.labels),
-                "together": [[_upper(table) for table in part] for part in batch.parts],
-            }
-            for plan, batch in record.entries
-        ],
-    }
-
-
-def _rows(record: RowRecord) -> dict[str, Any]:
-    return {
-        "rows": record.rows,
-        "outcomes": list(record.outcomes),
-        "trials": list(record.trials),
-        "successes": [list(row) for row in record.successes],
-        "labels": list(record.labels),
-    }
+def _run_evidence(record: RunRecord) -> RunEvidence:
+    batches = [
+        BatchEvidence(
+            chunk=batch.first,
+            chunk_rounds=batch.size,
+            rounds=batch.rounds,
+            groups=list(plan.groups),
+            leader=plan.leader,
+            phase=plan.phase,
+            labels=list(batch.labels),
+            together=[[upper_triangle(table) for table in part] for part in batch.parts],
+        )
+        for plan, batch in record.entries
+    ]
+    return RunEvidence(STREAM, record.seed.value, record.coupled, list(record.outcomes), record.look, batches)
 
 
 def write_certificate(verdict: Verdict, path: str | Path) -> None:
     """Write a certificate in one step: a reader never sees half of it."""
-    write_text(Path(path), dump(make_certificate(verdict)))
+    place({Path(path): dump(make_certificate(verdict)).encode()})
 
 
 def dump(content: dict[str, Any]) -> str:
@@ -112,7 +114,7 @@ def dump(content: dict[str, Any]) -> str:
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:
-    """An object with an entry a line, of which some are written in a way of their own."""
+    """Return an object with an entry a line; the entries in `special` are written by a function of their own."""
 
     def written(value: Any) -> str:
         text = json.dumps(value, indent=1, allow_nan=False)
@@ -125,18 +127,3 @@ def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], 
 def _lines(batches: list[dict[str, Any]]) -> str:
     lines = ["   " + json.dumps(batch, separators=(",", ":"), allow_nan=False) for batch in batches]
     return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing."""
-    write_files({path: text.encode()})
-
-
-def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write files whole, all of them or none, as far as `place` can promise it."""
-    place(contents)
-
-
-def _upper(table: np.ndarray[Any, Any]) -> list[list[int]]:
-    """The upper triangle of a symmetric table, row by row, the diagonal first."""
-    return [[int(value) for value in row[i:]] for i, row in enumerate(table)]

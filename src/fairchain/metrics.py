@@ -2,33 +2,24 @@
 
 Each function takes what fairlearn's function of that name takes, and gives an `Interval` in place of a number: the
 estimate is fairlearn's number, and the truth lies between the bounds with probability at least 1 - delta if the
-rows are an independent sample of the people it is about and no model was fitted on them. `Interval` prints as
-`0.500 [0.383, 0.594]`.
+rows are an independent sample of the population and no model was fitted on them. `Interval` prints as
+`0.500 [0.383, 0.594]`. Packages for tables are not imported; their objects are known by what they can do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.metric_inputs import (
-    MetricRows,
-    Truth,
-    distinct,
-    is_binary,
-    read_column,
-    read_groups,
-    read_rows,
-    some,
-    tally,
-)
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
+from fairchain.tables.frames import has_masked
 
 __all__ = [
     "demographic_parity_difference",
@@ -44,6 +35,12 @@ Method = Literal["between_groups", "to_overall"]
 Aggregation = Literal["worst_case", "mean"]
 Measure = Literal["difference", "ratio"]
 Floats = NDArray[np.float64]
+Objects = NDArray[Any]
+
+NO_WEIGHTS = (
+    "sample_weight: the bounds count rows, and weighted rows cannot be counted; leave it out, or compute the metric on "
+    "the rows of one weight"
+)
 
 
 def demographic_parity_difference(
@@ -55,7 +52,7 @@ def demographic_parity_difference(
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
-    """Largest difference of P(y_pred = 1) between two groups, or between a group and everybody.
+    """Return the largest difference of P(y_pred = 1) between two groups, or between a group and all rows.
 
     >>> y_pred = [1, 1, 1, 0] * 50 + [1, 0, 0, 0] * 50
     >>> sex = ["F"] * 200 + ["M"] * 200
@@ -83,7 +80,7 @@ def demographic_parity_difference(
     DataError
         With the argument, what was found and the remedy.
     """
-    rows = read_rows(y_true, y_pred, sensitive_features, sample_weight)
+    rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
     return _bounded(rows, (None,), "difference", method, delta)
 
 
@@ -96,16 +93,16 @@ def demographic_parity_ratio(
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
-    """Smallest ratio of P(y_pred = 1) between two groups, or between a group and everybody.
+    """Return the smallest ratio of P(y_pred = 1) between two groups, or between a group and all rows.
 
-    The parameters are those of `demographic_parity_difference`. If nobody is selected the estimate is NaN, as there.
+    The parameters are those of `demographic_parity_difference`. If no row is selected the estimate is NaN, as there.
 
     >>> y_pred = [1, 1, 1, 0] * 50 + [1, 1, 0, 0] * 50
     >>> sex = ["F"] * 200 + ["M"] * 200
     >>> print(demographic_parity_ratio(y_pred, y_pred, sensitive_features=sex))
     0.667 [0.545, 0.817]
     """
-    rows = read_rows(y_true, y_pred, sensitive_features, sample_weight)
+    rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
     return _bounded(rows, (None,), "ratio", method, delta)
 
 
@@ -119,10 +116,10 @@ def equalized_odds_difference(
     agg: Aggregation = "worst_case",
     delta: float = 0.05,
 ) -> Interval:
-    """The larger (or the mean) of the differences of true positive rates and of false positive rates.
+    """Return the larger (or the mean) of the differences of true positive rates and of false positive rates.
 
     The parameters are those of `demographic_parity_difference`, and `agg`: `worst_case` or `mean`. Every group needs
-    people of both true labels.
+    rows of both true labels.
 
     >>> y_true = [1, 1, 0, 0] * 100
     >>> y_pred = [1, 1, 0, 0] * 50 + [1, 0, 0, 0] * 50
@@ -130,7 +127,7 @@ def equalized_odds_difference(
     >>> print(equalized_odds_difference(y_true, y_pred, sensitive_features=sex))
     0.500 [0.341, 0.636]
     """
-    rows = read_rows(y_true, y_pred, sensitive_features, sample_weight)
+    rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
     return _aggregated(rows, agg, "difference", method, delta)
 
 
@@ -144,7 +141,7 @@ def equalized_odds_ratio(
     agg: Aggregation = "worst_case",
     delta: float = 0.05,
 ) -> Interval:
-    """The smaller (or the mean) of the ratios of true positive rates and of false positive rates.
+    """Return the smaller (or the mean) of the ratios of true positive rates and of false positive rates.
 
     The parameters are those of `equalized_odds_difference`. Where no group has a false positive, their ratio is left
     out of the estimate, as it is in fairlearn; for the bounds it counts as 1.
@@ -155,7 +152,7 @@ def equalized_odds_ratio(
     >>> print(equalized_odds_ratio(y_true, y_pred, sensitive_features=sex))
     0.500 [0.364, 0.659]
     """
-    rows = read_rows(y_true, y_pred, sensitive_features, sample_weight)
+    rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
     return _aggregated(rows, agg, "ratio", method, delta)
 
 
@@ -168,9 +165,9 @@ def equal_opportunity_difference(
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
-    """Largest difference of true positive rates P(y_pred = 1 | y_true = 1) between groups.
+    """Return the largest difference of true positive rates P(y_pred = 1 | y_true = 1) between groups.
 
-    The parameters are those of `demographic_parity_difference`. Every group needs people whose true label is 1.
+    The parameters are those of `demographic_parity_difference`. Every group needs rows whose true label is 1.
 
     >>> y_true = [1, 1, 0, 0] * 100
     >>> y_pred = [1, 1, 0, 0] * 50 + [1, 0, 0, 0] * 50
@@ -178,7 +175,7 @@ def equal_opportunity_difference(
     >>> print(equal_opportunity_difference(y_true, y_pred, sensitive_features=sex))
     0.500 [0.352, 0.636]
     """
-    rows = read_rows(y_true, y_pred, sensitive_features, sample_weight)
+    rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
     return _bounded(rows, (True,), "difference", method, delta)
 
 
@@ -191,7 +188,7 @@ def equal_opportunity_ratio(
     sample_weight: None = None,
     delta: float = 0.05,
 ) -> Interval:
-    """Smallest ratio of true positive rates P(y_pred = 1 | y_true = 1) between groups.
+    """Return the smallest ratio of true positive rates P(y_pred = 1 | y_true = 1) between groups.
 
     The parameters are those of `equal_opportunity_difference`.
 
@@ -201,14 +198,14 @@ def equal_opportunity_ratio(
     >>> print(equal_opportunity_ratio(y_true, y_pred, sensitive_features=sex))
     0.500 [0.364, 0.648]
     """
-    rows = read_rows(y_true, y_pred, sensitive_features, sample_weight)
+    rows = _read_rows(y_true, y_pred, sensitive_features, sample_weight)
     return _bounded(rows, (True,), "ratio", method, delta)
 
 
 def selection_rates(
     y_pred: Any, sensitive_features: Any, delta: float = 0.05, *, pos_label: Any = 1
 ) -> dict[Hashable, Interval]:
-    """P(y_pred = pos_label) in each group, all intervals together with probability at least 1 - delta.
+    """Return P(y_pred = pos_label) in each group; all intervals hold together with probability at least 1 - delta.
 
     Keys are the groups: values of the sensitive feature, or tuples of values where there are several. Labels may be
     anything; `pos_label` is the one that is counted.
@@ -217,13 +214,13 @@ def selection_rates(
     >>> print(rates["F"])
     0.750 [0.675, 0.816]
     """
-    labels = read_column("y_pred", y_pred)
-    groups, codes = read_groups(sensitive_features, len(labels))
+    labels = _column("y_pred", y_pred)
+    groups, codes = _read_groups(sensitive_features, len(labels))
     _check_delta(delta)
-    found = distinct("y_pred", labels.tolist())
-    if pos_label not in found and not is_binary(found):
-        raise DataError(f"y_pred: no row has the label {pos_label!r}, there is {some(found)}; state pos_label=...")
-    counts = tally(codes, len(groups), np.equal(labels, pos_label).astype(bool))
+    found = _distinct("y_pred", labels.tolist())
+    if pos_label not in found and not _is_binary(found):
+        raise DataError(f"y_pred: no row has the label {pos_label!r}, there is {_some(found)}; state pos_label=...")
+    counts = _count(codes, len(groups), np.equal(labels, pos_label).astype(bool))
     low, high = counts.bounds(delta / 2 / len(groups), fixed_sample)
     return {
         group: Interval(float(rate), float(low[0, i]), float(high[0, i]))
@@ -231,8 +228,8 @@ def selection_rates(
     }
 
 
-def _aggregated(rows: MetricRows, agg: Aggregation, measure: Measure, method: Method, delta: float) -> Interval:
-    """Rates among those whose true label is 1 and among those whose true label is 0."""
+def _aggregated(rows: _Rows, agg: Aggregation, measure: Measure, method: Method, delta: float) -> Interval:
+    """Return the metric of the rates among rows of true label 1 and among those of true label 0."""
     if agg == "worst_case":
         return _bounded(rows, (True, False), measure, method, delta)
     if agg != "mean":
@@ -243,8 +240,8 @@ def _aggregated(rows: MetricRows, agg: Aggregation, measure: Measure, method: Me
     return _around(estimate, sum(part.low for part in parts) / 2, sum(part.high for part in parts) / 2)
 
 
-def _bounded(rows: MetricRows, truths: Sequence[Truth], measure: Measure, method: Method, delta: float) -> Interval:
-    """The worst gap among people of the same true label, with its bounds."""
+def _bounded(rows: _Rows, truths: Sequence[bool | None], measure: Measure, method: Method, delta: float) -> Interval:
+    """Return the worst gap among rows of the same true label, with its bounds."""
     _check_delta(delta)
     if method not in ("between_groups", "to_overall"):
         raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
@@ -257,8 +254,8 @@ def _bounded(rows: MetricRows, truths: Sequence[Truth], measure: Measure, method
     counts = SubgroupCounts(
         np.concatenate([part.trials for part in parts]), np.concatenate([part.successes for part in parts], axis=1)
     )
-    everybody = np.tile(np.arange(len(pairs)) == len(pairs) - 1, len(parts)) if overall else None
-    _, low, high = gap_bounds(counts, compared, measure, delta, fixed_sample, everybody, disjoint=not overall)
+    whole = np.tile(np.arange(len(pairs)) == len(pairs) - 1, len(parts)) if overall else None
+    _, low, high = gap_bounds(counts, compared, measure, delta, fixed_sample, whole, disjoint=not overall)
     each = [_estimate(part.rates[0], measure, overall) for part in parts]
     if measure == "difference":
         return _around(max(each), low, high)
@@ -267,18 +264,19 @@ def _bounded(rows: MetricRows, truths: Sequence[Truth], measure: Measure, method
 
 
 def _estimate(rates: Floats, measure: Measure, overall: bool) -> float:
-    """The metric of these rates, by the same operations as in fairlearn, so that not even the last digit differs."""
-    groups, everybody = (rates[:-1], rates[-1]) if overall else (rates, rates.max())
+    """Return the metric of these rates, by the same operations as in fairlearn: not even the last digit differs."""
+    groups = rates[:-1] if overall else rates
     if measure == "difference":
-        return float(np.abs(groups - (everybody if overall else rates.min())).max())
-    if everybody == 0:
+        return float(np.abs(groups - (rates[-1] if overall else rates.min())).max())
+    reference = rates[-1] if overall else rates.max()
+    if reference == 0:
         return math.nan
-    ratios = groups / everybody
+    ratios = groups / reference
     return float(np.where(ratios > 1, 1 / np.maximum(ratios, 1), ratios).min())
 
 
 def _around(estimate: float, low: float, high: float) -> Interval:
-    """Bounds that contain the estimate, whatever the rounding."""
+    """Return an interval that contains the estimate, whatever the rounding."""
     if math.isnan(estimate):
         return Interval(estimate, max(0.0, low), min(1.0, high))
     return Interval(estimate, max(0.0, min(low, estimate)), min(1.0, max(high, estimate)))
@@ -287,3 +285,159 @@ def _around(estimate: float, low: float, high: float) -> Interval:
 def _check_delta(delta: float) -> None:
     if not 0 < delta < 1:
         raise DataError(f"delta: found {delta!r}; write a probability between 0 and 1, for example delta=0.05")
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a call: the group of each, whether it is selected, and its true label."""
+
+    groups: list[Hashable]
+    codes: NDArray[np.intp]
+    selected: NDArray[np.bool_]
+    truths: Objects
+
+    def counts(self, truth: bool | None, *, overall: bool) -> SubgroupCounts:
+        """Count the rows of each group, and of all together if `overall`, with this true label."""
+        # True labels are checked here only, since demographic parity does without them.
+        mine = slice(None) if truth is None else _is_one("y_true", _complete("y_true", self.truths)) == truth
+        counts = _count(self.codes[mine], len(self.groups), self.selected[mine])
+        empty = np.flatnonzero(counts.trials == 0)
+        if len(empty):
+            raise DataError(
+                f"y_true: no row of the group {self.groups[empty[0]]!r} has the true label {int(bool(truth))}, so the "
+                "rate among them is not known; leave the rows of this group out, or join it with another"
+            )
+        if not overall:
+            return counts
+        return SubgroupCounts(
+            np.append(counts.trials, counts.trials.sum()), np.append(counts.successes, counts.successes.sum())[None]
+        )
+
+
+def _read_rows(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any) -> _Rows:
+    """Check the arguments of a metric and convert them to arrays."""
+    if sample_weight is not None:
+        raise DataError(NO_WEIGHTS)
+    truths, labels = _one_dimensional("y_true", y_true), _column("y_pred", y_pred)
+    if len(truths) != len(labels):
+        raise DataError(f"y_true: {len(truths)} rows, but y_pred has {len(labels)}; give one true label for each")
+    groups, codes = _read_groups(sensitive_features, len(labels))
+    if len(groups) < 2:
+        raise DataError(
+            f"sensitive_features: every row has the group {groups[0]!r}, nothing to compare; give at least two groups"
+        )
+    return _Rows(groups, codes, _is_one("y_pred", labels), truths)
+
+
+def _count(codes: NDArray[np.intp], groups: int, selected: NDArray[np.bool_]) -> SubgroupCounts:
+    trials, successes = np.bincount(codes, minlength=groups), np.bincount(codes[selected], minlength=groups)
+    return SubgroupCounts(trials, successes[None])
+
+
+def _column(name: str, values: Any) -> Objects:
+    """Return a column as a one-dimensional array in which no value is missing."""
+    return _complete(name, _one_dimensional(name, values))
+
+
+def _one_dimensional(name: str, values: Any) -> Objects:
+    if has_masked(values):
+        raise DataError(f"{name}: has masked values; fill them or leave these rows out")
+    # A list of mixed types must not become one of texts.
+    array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        found = "a single value" if array.ndim == 0 else f"an array of shape {array.shape}"
+        raise DataError(f"{name}: found {found}; give one value for each row: a list, an array or a column")
+    if not len(array):
+        raise DataError(f"{name}: there are no rows; give at least one")
+    return array
+
+
+def _complete(name: str, array: Objects) -> Objects:
+    """Return the array; a DataError if a value is missing."""
+    if array.dtype.kind in "fcmM":
+        missing = np.flatnonzero(array != array)  # noqa: PLR0124  # only NaN and NaT differ from themselves
+    else:
+        each = map(_is_missing, array if array.dtype.kind == "O" else ())
+        missing = np.flatnonzero(np.fromiter(each, bool))
+    if len(missing):
+        raise DataError(
+            f"{name}: {len(missing)} of {len(array)} rows have no value, the first is row {missing[0] + 1}; "
+            "fill them, for example with 'unknown', or leave these rows out"
+        )
+    return array
+
+
+def _is_missing(value: object) -> bool:
+    if value is None or value is np.ma.masked:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except (TypeError, ValueError, ArithmeticError):
+        # A missing value of pandas, and a signalling NaN, refuse to say whether they differ from themselves.
+        return True
+
+
+def _read_groups(features: Any, rows: int) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """Return the groups in order, and the number of each row's group."""
+    columns = _feature_columns(features)
+    for name, column in columns.items():
+        if len(column) != rows:
+            raise DataError(f"{name}: {len(column)} rows, but y_pred has {rows}; give one value for each row")
+    keys: list[Any] = [column.tolist() for column in columns.values()]
+    values = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+    found = _distinct("sensitive_features", values)
+    try:
+        found.sort()
+    except TypeError:
+        found.sort(key=str)
+    index = {group: i for i, group in enumerate(found)}
+    return found, np.fromiter(map(index.__getitem__, values), np.intp, rows)
+
+
+def _feature_columns(features: Any) -> dict[str, Objects]:
+    """Return every sensitive feature as a column, under the name that a message gives it."""
+    if isinstance(features, Mapping) or hasattr(features, "columns"):
+        names = list(features) if isinstance(features, Mapping) else list(features.columns)
+        if not names:
+            raise DataError("sensitive_features: there is no column; give at least one")
+        return {
+            f'sensitive_features "{name}"': _column(f'sensitive_features "{name}"', features[name]) for name in names
+        }
+    name = "sensitive_features"
+    if isinstance(features, np.ndarray) and features.ndim == 2 and features.shape[1] > 1:
+        return {
+            f"{name}, column {i + 1}": _column(f"{name}, column {i + 1}", each) for i, each in enumerate(features.T)
+        }
+    if isinstance(features, list | tuple) and any(isinstance(each, list | tuple | np.ndarray) for each in features):
+        raise DataError(f'{name}: found a list of lists; name the columns: {{"sex": [...], "race": [...]}}')
+    return {name: _column(name, features)}
+
+
+def _distinct(name: str, values: Iterable[Any]) -> list[Any]:
+    """Return the different values in the order they come; a DataError names the argument if they cannot be compared."""
+    try:
+        return list(dict.fromkeys(values))
+    except TypeError:
+        raise DataError(f"{name}: a value is a list or the like; give plain values or texts") from None
+
+
+def _is_binary(labels: Sequence[Any]) -> bool:
+    """Return whether the labels are those of which 1 is known to be the positive one."""
+    return set(labels) <= {0, 1} or set(labels) <= {-1, 1}
+
+
+def _is_one(name: str, labels: Objects) -> NDArray[np.bool_]:
+    """Return which labels are 1, if they are 0 and 1, or -1 and 1."""
+    found = _distinct(name, labels.tolist())
+    if not _is_binary(found):
+        many = f"{len(found)} labels, {_some(found)}" if len(found) > 2 else f"the labels {_some(found)}"
+        raise DataError(f"{name}: found {many}; they must be 0 and 1, or -1 and 1: write {name} == {found[-1]!r}, say")
+    return np.equal(labels, 1).astype(bool)
+
+
+def _some(values: Sequence[Any], most: int = 5) -> str:
+    """Return a few values, for a message."""
+    shown = ", ".join(repr(value)[:40] for value in values[:most])
+    return f"{shown}, ..." if len(values) > most else shown

@@ -206,7 +206,7 @@ def case_of(
     spec, model, rows, function
         As in `Case`.
     dtype
-        Of the feature values, where there is no model to say it.
+        Of the feature values, where no model determines it.
     """
     if (function is not None) != isinstance(spec.population, CallablePopulation):
         raise SpecError(
@@ -299,7 +299,7 @@ def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | 
     if isinstance(spec.population, Table) and spec.population.prediction is not None:
         if model is not None:
             raise SpecError(
-                "population.prediction: decisions are recorded in the table, so no model can be asked; remove one"
+                "population.prediction: decisions are recorded in the table, so no model can be evaluated; remove one"
             )
         return None
     source = model if model is not None else spec.model.path

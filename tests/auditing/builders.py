@@ -32,11 +32,10 @@ def few_inputs() -> Iterator[None]:
     from fairchain.auditing import auditor
     from fairchain.chain import stopping as effort
     from fairchain.repairing import repairer
-    from fairchain.verification import all_pairs as survey
+    from fairchain.verification.all_pairs import estimate_all_pairs
 
     with (
-        patch.object(survey, "ROUNDS", 500),
-        patch.object(survey.survey, "__kwdefaults__", {**survey.survey.__kwdefaults__, "rounds": 500}),
+        patch.dict(estimate_all_pairs.__kwdefaults__, rounds=500),
         patch.object(auditor, "explain_case", partial(auditor.explain_case, rounds=500)),
         patch.object(auditor, "repair_case", partial(auditor.repair_case, settings=repairer.Settings(iterations=1))),
         patch.multiple(repairer, SEARCHED=512, REFINED=512),

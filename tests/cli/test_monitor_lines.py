@@ -45,8 +45,8 @@ def test_a_malformed_line_is_named(case: str, monitor: Command) -> None:
     ("line", "words"),
     [
         (b'{"sex": "F"}\n', 'no value for "decision"'),
-        (b'{"sex": null, "decision": "yes"}\n', '"sex" is no text'),
-        (b'{"sex": "F", "decision": ["yes"]}\n', '"decision" is no text'),
+        (b'{"sex": null, "decision": "yes"}\n', '"sex" is not a text'),
+        (b'{"sex": "F", "decision": ["yes"]}\n', '"decision" is not a text'),
         (b'{"sex": "F", "decision": "yes"}{"sex": "F", "decision": "yes"}\n\n', "trailing"),
         (b"[]\n", "not a JSON object"),
         (b"sex,decision\n", "not a JSON object"),

@@ -202,6 +202,17 @@ class TestState:
         state.write_text(json.dumps(content | {"digest": digest(content)}))
         says(monitor(*ASK, "--state", state, stdin=as_csv(people(9))), str(state), "damaged or changed by hand")
 
+    @pytest.mark.parametrize("rows", [2**60, 10**400])
+    def test_a_state_of_more_rows_than_can_be_counted_is_refused(
+        self, rows: int, tmp_path: Path, monitor: Command
+    ) -> None:
+        state = tmp_path / "s.json"
+        monitor(*ASK, "--state", state, stdin=as_csv(people(9)))
+        content = json.loads(state.read_bytes())
+        content["groups"][0].update(rows=rows, successes=rows // 2)
+        state.write_text(json.dumps(content | {"digest": digest(content)}))
+        says(monitor(*ASK, "--state", state, stdin=as_csv(people(9))), str(state), "not a state", "new --state")
+
     def test_a_state_that_cannot_be_written_is_said_before_the_work(self, tmp_path: Path, monitor: Command) -> None:
         says(monitor(*ASK, "--state", tmp_path / "no" / "s.json", stdin=b"x"), "cannot be written", "--state")
 

@@ -60,7 +60,7 @@ def test_a_repair_that_cannot_be_written_is_shown_and_ends_with_2(
     def full(*_: object) -> None:
         raise OutputError("fixed.onnx: cannot be written (No space left on device)")
 
-    monkeypatch.setattr("fairchain.repairing.files.write_files", full)
+    monkeypatch.setattr("fairchain.repairing.files.place", full)
     code, out, err = cli("repair", written(tmp_path), "-o", "fixed.onnx", *QUICK)
     assert code == 2
     assert out.startswith("REPAIRED: the largest gap is")

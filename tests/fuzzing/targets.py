@@ -505,10 +505,10 @@ def _recheck(path: Path) -> object:
     return None
 
 
-def _asked_of_monitor() -> Any:
-    from fairchain.monitoring.state import Asked
+def _stream_spec() -> Any:
+    from fairchain.monitoring.state import StreamSpec
 
-    return Asked(
+    return StreamSpec(
         protected=("sex",), prediction="d", outcome="yes", kind="difference", threshold=0.1, delta=0.05, groups=()
     )
 
@@ -526,7 +526,7 @@ def _monitor_states() -> list[bytes]:
         decisions = path.with_suffix(".csv")
         decisions.write_bytes(DECISIONS)
         with LineSource(decisions) as source:
-            watch = Watch(source, _asked_of_monitor(), resumable=True)
+            watch = Watch(source, _stream_spec(), resumable=True)
             list(watch.reports())
         write_state(watch.state, path)
 
@@ -548,12 +548,12 @@ def _resume(path: Path) -> object:
         pass
     decisions = path.with_name("decisions.csv")
     decisions.write_bytes(DECISIONS + b"M,yes\n")
-    before = read_state(path, _asked_of_monitor())
+    before = read_state(path, _stream_spec())
     with LineSource(decisions) as source:
-        watch = Watch(source, _asked_of_monitor(), before, resumable=True)
+        watch = Watch(source, _stream_spec(), before, resumable=True)
         reports = [report.to_dict() for report in watch.reports(keep_going=True, every=2)]
     write_state(watch.state, path)
-    return reports, read_state(path, _asked_of_monitor())
+    return reports, read_state(path, _stream_spec())
 
 
 def _watch(path: Path) -> object:
@@ -563,12 +563,12 @@ def _watch(path: Path) -> object:
 
     for skip in (True, False):
         with LineSource(path) as source:
-            watch = Watch(source, _asked_of_monitor(), skip_bad=skip, resumable=True)
+            watch = Watch(source, _stream_spec(), skip_bad=skip, resumable=True)
             for report in watch.reports(keep_going=True, every=50):
                 json.dumps(report.to_dict())
         # What is written can be read again.
         write_state(watch.state, path.with_suffix(".state"))
-        read_state(path.with_suffix(".state"), _asked_of_monitor())
+        read_state(path.with_suffix(".state"), _stream_spec())
     return None
 
 

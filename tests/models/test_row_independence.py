@@ -84,11 +84,11 @@ def answers(network: ModelProto, rows: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(session.run(None, {"x": rows})[0])
 
 
-def is_dependent(network: ModelProto, batch: int | None = None) -> bool:
+def is_dependent(network: ModelProto, batch: int | None = None, rows: NDArray[Any] = ROWS) -> bool:
     """Whether some row is answered differently in another batch, or at another place in one."""
     sizes = (1, 2, 3, 4, 8, 12) if batch is None else (batch,)
-    whole = [answers(network, ROWS[:size]) for size in sizes]
-    turned = [answers(network, ROWS[:size][::-1].copy())[::-1] for size in sizes]
+    whole = [answers(network, rows[:size]) for size in sizes]
+    turned = [answers(network, rows[:size][::-1].copy())[::-1] for size in sizes]
     longest = whole[-1]
     return any(not np.allclose(each, longest[: len(each)]) for each in (*whole, *turned))
 
@@ -292,6 +292,18 @@ def test_what_a_trial_refutes_is_not_proven(name: str) -> None:
     graph = Graph()
     network = graph.model(ATTACKS[name](graph))
     assert is_dependent(network)
+    assert not proven(network)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_trials_miss_because_it_is_rare_is_not_proven(name: str) -> None:
+    """The same attacks, but only rows that begin with a number above 5 are answered by them."""
+    graph = Graph()
+    attacked = graph.Sub(ATTACKS[name](graph), "x")
+    rare = graph.Cast(graph.Greater(graph.Slice("x", [0], [1], [1]), 5.0), to=TensorProto.FLOAT)
+    network = graph.model(graph.Add("x", graph.Mul(attacked, rare)))
+    assert not is_dependent(network)
+    assert is_dependent(network, rows=ROWS + 9)
     assert not proven(network)
 
 

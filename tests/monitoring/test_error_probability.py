@@ -40,26 +40,26 @@ class Streams:
         order = first.argsort(axis=1)
         self.rates = np.array(rates)[order]
         mine = np.take_along_axis(order.argsort(axis=1), groups, axis=1)[..., None] == np.arange(len(rates))
-        self.asked = mine.cumsum(axis=1)
-        self.got = (mine & hits[..., None]).cumsum(axis=1)
+        self.trials = mine.cumsum(axis=1)
+        self.successes = (mine & hits[..., None]).cumsum(axis=1)
 
     def bounds(self, rule: Callable[..., Any], question: MonitoredProperty) -> tuple[Any, Any]:
         """(streams, rows, groups) each: bounds of the rates, every count that occurs computed once."""
-        low, high = np.empty((2, *self.asked.shape))
-        for group, level in enumerate(question.levels(self.asked.shape[2])):
-            place = self.asked[..., group], self.got[..., group]
+        low, high = np.empty((2, *self.trials.shape))
+        for group, level in enumerate(question.levels(self.trials.shape[2])):
+            place = self.trials[..., group], self.successes[..., group]
             occurs = np.zeros((ROWS + 1, ROWS + 1), bool)
             occurs[place] = True
-            asked, got = np.nonzero(occurs)
+            trials, successes = np.nonzero(occurs)
             table = np.empty((2, ROWS + 1, ROWS + 1))
-            table[:, asked, got] = rule(got, asked, level)
+            table[:, trials, successes] = rule(successes, trials, level)
             low[..., group], high[..., group] = table[0][place], table[1][place]
         return low, high
 
 
-def decided(low: Any, high: Any, asked: Any, question: MonitoredProperty) -> Any:
+def decided(low: Any, high: Any, trials: Any, question: MonitoredProperty) -> Any:
     """1 where bounds of the rates say fair, 2 where they say unfair."""
-    here = existing(asked, question)
+    here = existing(trials, question)
     below, above = (gap_between(*sides, here, question.kind) for sides in ((low, high), (high, low)))
     fair = (above <= question.limit) & (here.sum(axis=-1) > 1)
     return np.where(below > question.limit, 2, fair.astype(int))
@@ -67,7 +67,7 @@ def decided(low: Any, high: Any, asked: Any, question: MonitoredProperty) -> Any
 
 def ever_decided(rule: Callable[..., Any], question: MonitoredProperty, streams: Streams) -> int:
     """In how many streams some row brings a decision."""
-    return int((decided(*streams.bounds(rule, question), streams.asked, question) > 0).any(axis=1).sum())
+    return int((decided(*streams.bounds(rule, question), streams.trials, question) > 0).any(axis=1).sum())
 
 
 def ever_outside(rule: Callable[..., Any], question: MonitoredProperty, streams: Streams) -> int:
@@ -97,9 +97,9 @@ def test_decisions_at_the_boundary_are_rarer_than_delta(
 def test_what_is_tested_is_what_the_program_decides_by() -> None:
     question = question_of("difference", 0.3, 3, named=False)
     streams = Streams((0.1, 0.1, 0.9), shares=(0.2, 0.5, 0.3))
-    expected = decided(*streams.bounds(any_time, question), streams.asked, question)
+    expected = decided(*streams.bounds(any_time, question), streams.trials, question)
     for row in (0, 5, 60, 150, ROWS - 1):
-        found = next_decisions(0, 0, streams.asked[:, row], streams.got[:, row], question)
+        found = next_decisions(0, 0, streams.trials[:, row], streams.successes[:, row], question)
         assert (found == expected[:, row]).all()
 
 
@@ -107,15 +107,15 @@ def test_looking_again_and_again_at_intervals_for_fixed_samples_fails_these_very
     """Only looking is to blame: with a rate of 0 in one group, one interval at delta is enough for a fixed sample."""
     question = question_of("difference", 0.5, 2, named=True)
     streams = Streams((0.0, 0.5), shares=(0.05, 0.95))
-    last = streams.asked[:, -1], streams.got[:, -1]
+    last = streams.trials[:, -1], streams.successes[:, -1]
     for rule in (clopper_pearson, any_time):
         assert (decided(*rule(last[1], last[0], DELTA), last[0], question) > 0).sum() <= DELTA * STREAMS
 
-    def peeking(got: Any, asked: Any, _: float) -> Any:
-        return clopper_pearson(got, asked, DELTA)
+    def peeking(successes: Any, trials: Any, _: float) -> Any:
+        return clopper_pearson(successes, trials, DELTA)
 
-    def sound(got: Any, asked: Any, _: float) -> Any:
-        return any_time(got, asked, DELTA)
+    def sound(successes: Any, trials: Any, _: float) -> Any:
+        return any_time(successes, trials, DELTA)
 
     assert ever_decided(sound, question, streams) <= DELTA * STREAMS
     assert ever_decided(peeking, question, streams) > LIMIT
@@ -127,7 +127,7 @@ def test_decisions_away_from_the_boundary_are_right() -> None:
     for rates, place in (((0.5, 0.5), 1), ((0.0, 0.95), 2)):
         streams = Streams(rates)
         found = next_decisions(
-            0, 0, streams.asked[:, -1], streams.got[:, -1], MonitoredProperty(threshold=0.55, delta=0.001)
+            0, 0, streams.trials[:, -1], streams.successes[:, -1], MonitoredProperty(threshold=0.55, delta=0.001)
         )
         assert (found == place).mean() > 0.95
         assert (found == 3 - place).sum() == 0

@@ -19,7 +19,7 @@ from fairchain.monitoring.bounds import (
     MonitoredProperty,
     advance,
     existing,
-    largest_gap,
+    gap_between,
     next_decisions,
 )
 from fairchain.statistics.rate_counts import gaps_of
@@ -130,7 +130,7 @@ def test_fair_ends_with_the_first_row_of_a_new_group() -> None:
 def test_the_largest_gap_is_that_of_all_pairs(bounds: list[tuple[int, int]], kind: Any) -> None:
     more, less = np.array(bounds).T / 1000
     pairs = gaps_of(more[None], less[None], kind)[0][~np.eye(len(bounds), dtype=bool)]
-    assert largest_gap(more, less, kind) == pytest.approx(pairs.max(), abs=1e-12)
+    assert gap_between(more, less, np.ones(len(more), bool), kind) == pytest.approx(pairs.max(), abs=1e-12)
 
 
 def test_nothing_can_be_said_of_fewer_than_two_groups() -> None:

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from fairchain.errors import DataError
 from fairchain.monitoring.lines import LineSource
-from fairchain.monitoring.state import Asked, read_state, write_state
+from fairchain.monitoring.state import StreamSpec, read_state, write_state
 from fairchain.monitoring.stream import Watch
 
-ASKED = Asked(protected=("sex",), prediction="d", outcome="1", kind="difference", threshold=0.5, delta=0.05, groups=())
+SPEC = StreamSpec(
+    protected=("sex",), prediction="d", outcome="1", kind="difference", threshold=0.5, delta=0.05, groups=()
+)
 # fmt: off
 PIECES = st.sampled_from([
     b"sex,d\n", b"F,1\n", b"M,0\n", b"M,1\r\n", b'"F', b'"', b",", b"\n", b"\r", b"\x00", b"\xff", b"{", b"}", b"F,\n",
@@ -29,7 +31,7 @@ def test_any_bytes_are_read_or_refused_and_leave_a_state(data: bytes, skip_bad: 
         path, kept = Path(folder) / "input", Path(folder) / "state.json"
         path.write_bytes(data)
         with LineSource(path) as source:
-            watch = Watch(source, ASKED, resumable=True, skip_bad=skip_bad)
+            watch = Watch(source, SPEC, resumable=True, skip_bad=skip_bad)
             try:
                 for report in watch.reports(keep_going=True, every=3):
                     assert report.to_dict()["verdict"] in ("FAIR", "UNFAIR", "UNDECIDED")
@@ -39,10 +41,10 @@ def test_any_bytes_are_read_or_refused_and_leave_a_state(data: bytes, skip_bad: 
         # What was counted is what stands before the place.
         assert counts.rows <= data[: place.size].count(b"\n")
         write_state(watch.state, kept)
-        state = read_state(kept, ASKED)
+        state = read_state(kept, SPEC)
         assert state is not None
         with LineSource(path) as source:
-            again = Watch(source, ASKED, state, resumable=True, skip_bad=skip_bad)
+            again = Watch(source, SPEC, state, resumable=True, skip_bad=skip_bad)
             assert again.progress.place.sha256 == place.sha256
             assert again.state == watch.state
 
@@ -53,6 +55,6 @@ def test_any_state_file_is_read_or_refused(data: bytes) -> None:
         path = Path(folder) / "state.json"
         path.write_bytes(data)
         try:
-            assert read_state(path, ASKED) is not None
+            assert read_state(path, SPEC) is not None
         except DataError as error:
             assert "start with a new --state" in str(error)  # noqa: PT017

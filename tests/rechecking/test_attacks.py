@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from fairchain import CertificateError, Spec, make_certificate, parse_spec, recheck, verify
+from fairchain import CertificateError, OnnxModel, Spec, make_certificate, parse_spec, recheck, verify
 from fairchain.certificate_format import digest
 from fairchain.certificates import dump, write_certificate
 from fairchain.cli.app import RECHECKED
@@ -239,6 +240,11 @@ def test_with_a_spec_its_own_model_and_table_are_opened(tmp_path: Path) -> None:
     assert honest.conclusion == "CONFIRMED"
     found = recheck(tmp_path / "other" / "c.json", spec=tmp_path / "own" / "spec.json")
     assert {"model", "table"} <= failing(found)
+    assert [file.path for file in found.files] == [str(tmp_path / "own" / name) for name in ("n.onnx", "rows.csv")]
+    # A file that the checker names besides the spec is opened in place of the spec's, and listed.
+    named = {"model": tmp_path / "other" / "n.onnx", "table": tmp_path / "other" / "rows.csv"}
+    found = recheck(tmp_path / "other" / "c.json", spec=tmp_path / "own" / "spec.json", **named)
+    assert (found.conclusion, [file.path for file in found.files]) == ("CONFIRMED", list(map(str, named.values())))
 
 
 def test_frequencies_of_rows_are_not_those_of_a_spec_without_rows(tmp_path: Path) -> None:
@@ -446,6 +452,50 @@ def test_a_sample_is_consistent_at_best_and_says_what_escapes(long: tuple[Path, 
     assert "escapes with probability" in found.remarks[0]
     assert [(cost.sampled_chunks, cost.whole) for cost in costs] == [(60, False)]
     assert recheck(tmp_path / "c.json", network, seconds=0.0, full=True).conclusion == "CONFIRMED"
+
+
+def test_a_sample_has_its_own_word_and_exit_code(
+    long: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.cli.command import Cli
+
+    cli = Cli(monkeypatch, capsys)
+    network, text = long
+    (tmp_path / "c.json").write_text(text)
+    arguments = ("recheck", tmp_path / "c.json", "--model", network)
+    code, out, _ = cli(*arguments, "--seconds", "0")
+    assert code == 3
+    assert "CONSISTENT: " in out
+    assert "CONFIRMED" not in out
+    assert "escapes with probability" in out
+    code, out, _ = cli(*arguments, "--seconds", "0", "-q")
+    assert (code, out.split(":")[0]) == (3, "CONSISTENT")
+    code, out, _ = cli(*arguments, "-q")
+    assert (code, out.split(":")[0]) == (0, "CONFIRMED")
+
+
+def test_a_run_in_which_some_chunks_were_answered_by_another_network_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The issuer's own process answers three of seven chunks for another sex; the rest of the work is honest."""
+    network = save(linear([[0, 1], [0, 13]], [900.5, 0]), tmp_path / "n.onnx")
+    spec = parse_spec(question(integer("x", 0, 1000), category("sex", *"abcdefghij"), path=str(network)))
+    assert verify(None, spec, workers=1).decision.name == "UNFAIR"
+    plain, calls = OnnxModel.predict, itertools.count()
+
+    def forged(model: OnnxModel, values: Any) -> Any:
+        if next(calls) % 7 in (0, 2, 4):
+            values = values.copy()
+            values[:, 1] = 0
+        return plain(model, values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OnnxModel, "predict", forged)
+        write_certificate(verify(None, spec, workers=1), tmp_path / "c.json")
+    assert json.loads((tmp_path / "c.json").read_text())["claims"]["verdict"] == "FAIR"
+    found = [recheck(tmp_path / "c.json", network, seconds=seconds, seed=1) for seconds in (60.0, 0.0)]
+    # 25 chunks: fewer than the smallest sample, so that all are run again however little time there is.
+    assert [(failing(each), each.conclusion) for each in found] == [({"re-run"}, "REJECTED")] * 2
 
 
 def test_a_forged_chunk_is_found_by_the_whole_re_run_and_as_often_as_said_by_a_sample(

@@ -7,9 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from fairchain.certificate_format import BatchEvidence
 from fairchain.rechecking.arithmetic import log_evidence
 from fairchain.rechecking.forgery import escape_probability, smallest_forgery
-from fairchain.rechecking.replay import BatchRecord, ReplayedRule
+from fairchain.rechecking.replay import ReplayedRule
 from fairchain.rechecking.rerun import sample_of
 
 PAIR = ~np.eye(2, dtype=bool)[None]
@@ -28,13 +29,13 @@ def question(threshold: float = 0.1, *, relative: bool = False, epsilon: float |
     return ReplayedRule(2, 1, threshold, 1e-6, epsilon, False, PAIR, relative)
 
 
-def batch(number: int, both: int, first: int, second: int, rounds: int, leader: bool = False) -> BatchRecord:
+def batch(number: int, both: int, first: int, second: int, rounds: int, leader: bool = False) -> BatchEvidence:
     """One chunk: so many rounds in which both groups, only the first and only the second got the outcome."""
     together = [[[[both + first, both], [both + second]]]]
-    return BatchRecord(number, 1024, rounds, [0, 1], (0, 1, 0) if leader else None, 0, [0, 1], together)
+    return BatchEvidence(number, 1024, rounds, [0, 1], (0, 1, 0) if leader else None, 0, [0, 1], together)
 
 
-def remaining(batches: list[BatchRecord], asked: ReplayedRule, verdict: str) -> float:
+def remaining(batches: list[BatchEvidence], asked: ReplayedRule, verdict: str) -> float:
     """The log e-value of the counts that are left, of the pair that is furthest from the verdict."""
     total = sum((np.array(each.tables(0)[0]) for each in batches), start=np.zeros((2, 2), int))
     rounds = sum(each.rounds for each in batches)

@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from fairchain import make_certificate, parse_spec, recheck, verify
-from fairchain.certificate_format import digest
+from fairchain.certificate_format import BatchEvidence, digest
 from fairchain.certificates import dump
 from fairchain.models import load_model
 from fairchain.prepare import case_of
 from fairchain.rechecking import Recheck
 from fairchain.rechecking.expected import expected_claims
-from fairchain.rechecking.rechecker import _question
-from fairchain.rechecking.replay import BatchRecord, Replay
+from fairchain.rechecking.replay import Replay, ReplayedRule
 from fairchain.rechecking.rerun import Counter
 from tests.networks import linear, save
 from tests.questions import category, integer, question
@@ -44,7 +43,7 @@ def issued(network: Path, sizes: Sizes) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(dump(make_certificate(verify(None, spec, workers=1))))
     model = load_model(network, spec)
     case = case_of(spec, model, None)
-    replay, counter = Replay(_question(case)), Counter(model, case, case.seed.value)
+    replay, counter = Replay(ReplayedRule.of(case)), Counter(model, case, case.seed.value)
     batches: list[dict[str, Any]] = []
     while replay.decision == "UNDECIDED":
         leader, groups, planned, _ = replay.next_batch()
@@ -52,9 +51,9 @@ def issued(network: Path, sizes: Sizes) -> dict[str, Any]:
         seen = counter.labels(len(batches), rounds, groups)
         tables = [[row[i:].tolist() for i, row in enumerate(table)] for table in counter.tables(seen)]
         labels = np.unique(seen).tolist()
-        batch = BatchRecord(len(batches), 1024, rounds, groups, leader, 0, labels, [tables])
+        batch = BatchEvidence(len(batches), 1024, rounds, groups, leader, 0, labels, [tables])
         replay.take(len(batches), batch, last=False)
-        batches.append({key: getattr(batch, key) for key in BatchRecord.__struct_fields__})
+        batches.append({key: getattr(batch, key) for key in BatchEvidence.__struct_fields__})
     content["evidence"]["batches"] = batches
     content["claims"] = expected_claims(replay, case, [0, 1], model.sha256, case.seed, "decided")
     content["digest"] = digest(content)

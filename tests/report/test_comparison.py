@@ -6,6 +6,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import fairchain
@@ -15,6 +16,8 @@ from fairchain.report.certificate_contents import contents_of, read_claims
 from fairchain.report.comparison import CertificateComparison
 from fairchain.report.comparison import compare as compare_contents
 from fairchain.spec import revise
+from tests.sequences import Network, Recurrent
+from tests.text.builders import question as text_question
 
 Plain = dict[str, Any]
 
@@ -95,6 +98,32 @@ def test_other_people_are_named(credit: Plain) -> None:
     other["spec"]["population"] = {"kind": "marginals", "path": "people.csv"}
     assert compare(credit, other).differences == ("the population",)
     assert compare(credit, changed(credit, table_sha256="ab")).differences == ("the table",)
+
+
+def test_the_same_cells_of_a_table_as_other_values_are_other_people(credit: Plain) -> None:
+    """Aliases decide which rows belong to a group; the certificate of drawn inputs has no hash of rows."""
+    other = deepcopy(credit)
+    feature = next(feature for feature in other["spec"]["feature"] if feature["kind"] == "category")
+    feature["aliases"] = [f"other {value}" for value in feature["values"]]
+    assert compare(credit, other).differences == ("the features or groups",)
+
+
+@pytest.mark.parametrize("key", [{"length": 2}, {"unknown": "the"}])
+def test_texts_that_are_cut_or_filled_otherwise_are_other_texts(
+    key: Plain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both keys decide which terms a text holds, and so its group."""
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(tmp_path / "cache"))
+    onnx.save(Network(Recurrent("LSTM", 5, 4, seed=2)).onnx(lengths=True), tmp_path / "network.onnx")
+    data = text_question(tmp_path)
+    data["model"] = {"path": str(tmp_path / "network.onnx"), "labels": ["fine", "toxic"]}
+    made = [
+        fairchain.make_certificate(fairchain.verify(None, fairchain.parse_spec(each), certify=True))
+        for each in (data, {**data, "feature": [{**data["feature"][0], **key}, data["feature"][1]]})
+    ]
+    found = compare(*made)
+    assert found.differences == ("the features or groups", "the table")
+    assert (found.comparable, found.promise) == (False, "")
 
 
 def test_what_only_the_network_gets_is_the_networks_own_business(credit: Plain) -> None:

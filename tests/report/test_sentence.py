@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from fairchain.auditing import Audit
+from fairchain.certificate_format import RowEvidence
 from fairchain.cli.audit import show_audit
 from fairchain.cli.verdict_display import show_verdict
 from fairchain.report.card import model_card
@@ -24,7 +25,7 @@ from fairchain.report.page import page
 from fairchain.spec import Spec, parse_spec
 from fairchain.statistics import Decision, Interval
 from fairchain.verification.record import Pair
-from fairchain.verification.verdict import GroupProbability, RowRecord, Verdict
+from fairchain.verification.verdict import GroupProbability, Verdict
 from tests.questions import question
 
 LABEL = "<no> & *never*"
@@ -81,7 +82,7 @@ def verdict_of(word: str, kind: str) -> Verdict:
         model_sha256="ab" * 32,
         constant=LABEL if word == "CONSTANT" else None,
         spec=spec_of(kind),
-        evidence=RowRecord(100, (1,), (50, 50), ((5, 5),), (0, 1)),
+        evidence=RowEvidence(100, [1], [50, 50], [[5, 5]], [0, 1]),
     )
 
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from fairchain.statistics.fixed_sample import RowsAnswer
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rate_counts import (
     Bounds,
     Level,
+    RowsAnswer,
     SubgroupCounts,
     any_time,
     exact_gap,

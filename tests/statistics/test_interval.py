@@ -21,10 +21,10 @@ from fairchain.statistics.intervals import (
     clopper_pearson,
     largest_above,
     largest_below,
-    lower_bound,
+    lower_bounds,
     pair_bounds,
     probability_any_time,
-    upper_bound,
+    upper_bounds,
 )
 from fairchain.statistics.payoff import DIFFERENCE, RATIO
 from fairchain.statistics.rules import every_pair
@@ -104,7 +104,7 @@ def test_the_largest_bounds_are_those_of_the_pairs(monkeypatch: pytest.MonkeyPat
 
 def test_a_bound_of_a_gap_is_where_the_evidence_turns() -> None:
     cells, bar = np.array([60, 900, 40]), 5.0
-    high, low = upper_bound(cells, bar), lower_bound(cells, bar)
+    high, low = upper_bounds(cells, bar), lower_bounds(cells, bar)
     assert log_wealth(cells, against_at_least(high + 1e-6)) >= bar > log_wealth(cells, against_at_least(high - 1e-6))
     assert log_wealth(cells, against_at_most(low - 1e-6)) >= bar > log_wealth(cells, against_at_most(low + 1e-6))
 
@@ -113,8 +113,8 @@ def test_a_few_brackets_and_many_give_the_same_bounds() -> None:
     cells = np.random.default_rng(3).integers(0, 90, (FEW_BRACKETS + 1, 3))
     together = pair_bounds(cells, math.log(1e6))
     for place, alone in enumerate(cells):
-        assert lower_bound(alone, math.log(1e6)) == pytest.approx(together[0][place], abs=2**-42)
-        assert upper_bound(alone, math.log(1e6)) == pytest.approx(together[1][place], abs=2**-42)
+        assert lower_bounds(alone, math.log(1e6)) == pytest.approx(together[0][place], abs=2**-42)
+        assert upper_bounds(alone, math.log(1e6)) == pytest.approx(together[1][place], abs=2**-42)
 
 
 def test_a_bracket_ends_at_the_outermost_value_that_is_not_refuted() -> None:
@@ -126,7 +126,7 @@ def test_a_bracket_ends_at_the_outermost_value_that_is_not_refuted() -> None:
 
 def test_bounds_of_a_gap_are_not_vacuous() -> None:
     cells = np.array([500, 9000, 500])
-    assert -0.03 < lower_bound(cells, np.log(1e6)) < 0 < upper_bound(cells, np.log(1e6)) < 0.03
+    assert -0.03 < lower_bounds(cells, np.log(1e6)) < 0 < upper_bounds(cells, np.log(1e6)) < 0.03
 
 
 @pytest.mark.parametrize("p", [0.005, 0.2, 0.5])

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from fairchain.statistics import BettingRule, Tally, count_together, e_values, rate_counts
 from fairchain.statistics.e_values import BETS, log_wealth, reaches
-from fairchain.statistics.intervals import largest_above, upper_bound
+from fairchain.statistics.intervals import largest_above, upper_bounds
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
 from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.statistics.rules import every_pair
-from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_beyond, pair_bounds
+from fairchain.statistics.two_sample import largest_bound, lower_beyond, pair_bounds
 
 
 @pytest.fixture(autouse=True)
@@ -69,16 +69,18 @@ def test_pairs_are_passed_over_by_their_rates_only_if_their_counts_agree(payoff:
 def test_the_largest_bounds_of_rows_are_those_of_all_pairs(measure: str, rows: int) -> None:
     rng = np.random.default_rng(2)
     for alike in (False, True):
-        asked = np.full(9, rows) if alike else rng.integers(1, rows, 9)
-        got = np.full((4, 9), rows // 3) if alike else rng.binomial(asked, rng.random((4, 9)))
+        trials = np.full(9, rows) if alike else rng.integers(1, rows, 9)
+        successes = np.full((4, 9), rows // 3) if alike else rng.binomial(trials, rng.random((4, 9)))
         compared = every_pair(9, 4)
-        below, above = pair_bounds(asked, got, np.argwhere(compared), measure, 0.01)
-        assert largest_upper(asked, got, compared, measure, 0.01) == pytest.approx(above.max(), abs=1e-9)
-        lowest = largest_lower(asked, got, compared, measure, 0.01)
+        below, above = pair_bounds(trials, successes, np.argwhere(compared), measure, 0.01)
+        assert largest_bound(trials, successes, compared, measure, 0.01, upper=True) == pytest.approx(
+            above.max(), abs=1e-9
+        )
+        lowest = largest_bound(trials, successes, compared, measure, 0.01, upper=False)
         assert lowest == below.max() == -np.inf or lowest == pytest.approx(below.max(), abs=1e-9)
         limit = Fraction(1, 20)
         expected = np.argwhere(compared)[below > float(limit)]
-        assert np.array_equal(lower_beyond(asked, got, compared, measure, 0.01, limit), expected)
+        assert np.array_equal(lower_beyond(trials, successes, compared, measure, 0.01, limit), expected)
 
 
 def test_the_largest_gap_of_rows_is_compared_once_for_equal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,14 +93,14 @@ def test_the_largest_gap_of_rows_is_compared_once_for_equal_counts(monkeypatch: 
         return exact(counts, measure, pair)
 
     monkeypatch.setattr(rate_counts, "exact_pair", counting)
-    compared, got = every_pair(60, 9), np.full((9, 60), 20)
-    alike = SubgroupCounts(np.full(60, 100), got)
+    compared, successes = every_pair(60, 9), np.full((9, 60), 20)
+    alike = SubgroupCounts(np.full(60, 100), successes)
     assert rate_counts.widest_of(alike, compared, "difference") == (0, 1, 0)
     assert rate_counts.exact_gap(alike, compared, "ratio") == 0
     assert len(fractions) == 2
-    got[4, 7], got[6, 7] = 30, 30
+    successes[4, 7], successes[6, 7] = 30, 30
     fractions.clear()
-    assert rate_counts.widest_of(SubgroupCounts(np.full(60, 100), got), compared, "difference") == (7, 0, 4)
+    assert rate_counts.widest_of(SubgroupCounts(np.full(60, 100), successes), compared, "difference") == (7, 0, 4)
     assert len(fractions) == 1
 
 
@@ -146,7 +148,7 @@ def test_the_largest_bound_of_many_pairs_needs_the_wealth_of_few(
     found = largest_above(tally, compared, 15.0, payoff=payoff)
     assert sum(weighed) < compared.sum() / 20
     different = np.unique(payoff.cells(tally)[compared], axis=0)
-    assert found == pytest.approx(max(upper_bound(cells, 15.0, payoff) for cells in different[-400:]), abs=1e-9)
+    assert found == pytest.approx(max(upper_bounds(cells, 15.0, payoff) for cells in different[-400:]), abs=1e-9)
     # No pair has a larger bound: each refutes one just above it.
     assert reaches(different, payoff.against_at_least(found + 1e-9), 15.0).all()
 

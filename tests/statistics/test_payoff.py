@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from fairchain.statistics import DIFFERENCE, RATIO, BettingRule, Decision, Payoff, Tally, count_together
 from fairchain.statistics.e_values import log_wealth
-from fairchain.statistics.intervals import lower_bound, upper_bound
+from fairchain.statistics.intervals import lower_bounds, upper_bounds
 from fairchain.statistics.tally import Counts
 
 RATIO_MET, DELTA, RUNS, ROUNDS, STRIDE = 0.8, 0.1, 300, 480, 80
@@ -86,8 +86,8 @@ def test_rounds_in_which_nobody_got_it_say_nothing_about_a_ratio() -> None:
 
 def test_of_two_groups_that_never_got_it_nothing_is_known() -> None:
     nothing = RATIO.cells(pair(0, 0, 0, 10**6))[0, 0, 1]
-    assert upper_bound(nothing, math.log(20), RATIO) == pytest.approx(1)
-    assert lower_bound(nothing, math.log(20), RATIO) == pytest.approx(-1)
+    assert upper_bounds(nothing, math.log(20), RATIO) == pytest.approx(1)
+    assert lower_bounds(nothing, math.log(20), RATIO) == pytest.approx(-1)
 
 
 def at_the_boundary(groups: int, rate: float, run: int) -> np.ndarray:

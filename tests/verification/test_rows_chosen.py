@@ -14,8 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from fairchain import Decision, SpecError, parse_spec, recheck, verify, write_certificate
-from fairchain.statistics.fixed_sample import RowsAnswer
-from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds, gaps_of
+from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts, fixed_sample, gap_bounds, gaps_of
 from tests.verification.tables import audit, people
 
 DELTA = 0.1

@@ -15,7 +15,7 @@ from fairchain import load_spec, recheck, verify
 from fairchain.certificates import make_certificate, write_certificate
 from fairchain.errors import CertificateError, SpecError
 from fairchain.models import load_model
-from fairchain.rechecking.files import Given
+from fairchain.rechecking.files import locate_files
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
 from fairchain.verification.verdict import Verdict
@@ -196,7 +196,7 @@ def test_a_certificate_about_a_data_set_takes_no_other_corpus(tmp_path: Path) ->
     content = asked(tmp_path)
     content["population"] = {"kind": "text", "dataset": "toxicity", "as": "observed"}
     with pytest.raises(CertificateError, match="speaks of texts of the data set toxicity"):
-        Given(None, tmp_path / "texts.txt", None).located(tmp_path / "c.json", parse_spec(content))
+        locate_files(tmp_path / "c.json", parse_spec(content), model=None, table=tmp_path / "texts.txt", own=None)
 
 
 def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ from fairchain.spec.schema import Texts
 from fairchain.tables import read_table
 from fairchain.tables.read import RawTable
 from fairchain.verification import verify_case
-from fairchain.verification.all_pairs import AllPairs, survey_case, survey_of_rows
+from fairchain.verification.all_pairs import AllPairs, all_pairs_of_rows, estimate_all_pairs
 from fairchain.verification.record import VerdictRecord
 from fairchain.verification.verdict import Verdict
 
@@ -258,13 +258,13 @@ def verify_files(run: AuditRun, tell: Tell) -> Files:
     if verdict.certifiable:
         files["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
     if isinstance(run.spec.population, Table):
-        files["all-pairs.json"] = to_json(survey_of_rows(verdict))
+        files["all-pairs.json"] = to_json(all_pairs_of_rows(verdict))
     return files
 
 
 def survey_files(run: AuditRun, tell: Tell) -> Files:
     """Estimate every group and every pair, where inputs are drawn."""
-    found = survey_case(run.case, workers=run.workers, progress=_rounds(tell))
+    found = estimate_all_pairs(run.case, workers=run.workers, progress=_rounds(tell))
     return {} if found is None else {"all-pairs.json": to_json(found)}
 
 

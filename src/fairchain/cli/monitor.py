@@ -74,16 +74,15 @@ def monitor(
     input ended before either or all rows have the same decision, 2 bad input or a result that cannot be written.
     """
     from fairchain.monitoring.lines import LineSource
-    from fairchain.monitoring.state import Asked, read_state, sole_use
+    from fairchain.monitoring.state import StreamSpec, read_state, sole_use
     from fairchain.monitoring.stream import Watch
 
     protected: tuple[str, ...] = question["protected"]
-    asked = Asked(groups=tuple(_full_name(group, protected) for group in groups), **question)
-    columns = (*protected, asked.prediction)
-    for name in columns:
-        if columns.count(name) > 1:
+    spec = StreamSpec(groups=tuple(_full_name(group, protected) for group in groups), **question)
+    for name in spec.columns:
+        if spec.columns.count(name) > 1:
             raise SpecError(f'--protected, --prediction: "{name}" is named twice; every column can play one part only')
-    if not all((*columns, asked.outcome)):
+    if not all((*spec.columns, spec.outcome)):
         raise SpecError("--protected, --prediction, --outcome: found an empty text; write a name")
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) != 1 or delimiter in '\r\n"':
@@ -97,8 +96,8 @@ def monitor(
     with sole_use(state) if state is not None else nullcontext(), LineSource(file) as source:
         watch = Watch(
             source,
-            asked,
-            read_state(state, asked) if state is not None else None,
+            spec,
+            read_state(state, spec) if state is not None else None,
             resumable=state is not None,
             form=form,
             delimiter=delimiter,

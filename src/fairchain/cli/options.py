@@ -82,9 +82,9 @@ def write_or_print(text: str, path: Path | None) -> None:
     if path is None:
         print(text, end="")
         return
-    from fairchain.certificates import write_text
+    from fairchain.system.atomic_write import place
 
-    write_text(path, text)
+    place({path: text.encode()})
 
 
 workers = count("--workers", "Number of threads; by default one for each core.")

@@ -137,11 +137,11 @@ def _files(
             print(f"Certificate: {certificate}")
 
     def write_junit() -> None:
-        from fairchain.certificates import write_text
         from fairchain.report.junit import junit as to_junit
+        from fairchain.system.atomic_write import place
 
         assert junit is not None
-        write_text(junit, to_junit({f"{spec.name}: {verdict.record.question}": verdict.record}))
+        place({junit: to_junit({f"{spec.name}: {verdict.record.question}": verdict.record}).encode()})
 
     def append_summary() -> None:
         from fairchain.report.markdown import for_pull_request

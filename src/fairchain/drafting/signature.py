@@ -173,13 +173,14 @@ def _of_network(network: Network, output: str | None) -> Signature:
             "hand, as docs/text.md shows"
         )
     chosen = _chosen(graph, name, output)
+    maker = network.makers.get(chosen.name)
     return Signature(
         name,
         inputs=tuple(Input(value.name, value.type.tensor_type.elem_type == _STRING, _width(value)) for value in values),
         classes=_classes(graph, chosen.name),
         labels=chosen.type.tensor_type.elem_type not in _REALS,
         answers=_width(chosen),
-        maker=network.makers.get(chosen.name, ""),
+        maker=maker.op_type if maker is not None else "",
     )
 
 

@@ -1,6 +1,6 @@
-"""Watching decisions as they are made: bounds that hold at all times, streams of rows, and a state that survives.
+"""Monitoring of decisions as they are made: bounds that hold at all times, streams of rows, and a state between runs.
 
-Only counts are kept. Nothing here knows a network; the rows are what somebody else decided.
+Only counts are kept. No model is evaluated; the rows are recorded decisions.
 """
 
 from fairchain.monitoring.monitor import Monitor

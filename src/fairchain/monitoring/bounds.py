@@ -91,7 +91,7 @@ class MonitoredProperty:
         return self.threshold if self.kind == "difference" else 1 - self.threshold
 
     def levels(self, count: int) -> Floats:
-        """How delta is divided: equally among named groups, else delta / (i (i + 1)) for the i-th that came."""
+        """Return how delta is divided: equally among named groups, else delta / (i (i + 1)) for the i-th that came."""
         if self.groups:
             return np.full(count, self.delta / len(self.groups))
         i = np.arange(1.0, count + 1)
@@ -111,7 +111,7 @@ class GroupCounts:
 
     @classmethod
     def none(cls, question: MonitoredProperty) -> GroupCounts:
-        """No rows yet."""
+        """Return counts without rows."""
         zeros = np.zeros(len(question.groups), np.int64)
         return cls(question.groups, zeros, zeros)
 
@@ -123,7 +123,7 @@ class GroupCounts:
         return GroupCounts(tuple(names), np.append(self.trials, more), np.append(self.successes, more))
 
     def after(self, codes: NDArray[np.intp], hits: Mask) -> GroupCounts:
-        """With these rows: the place of each one's group, and whether it got the outcome."""
+        """Return the counts with these rows: the place of each one's group, and whether it got the outcome."""
         size = len(self.names)
         return GroupCounts(
             self.names,
@@ -132,7 +132,7 @@ class GroupCounts:
         )
 
     def seen(self, question: MonitoredProperty) -> GroupCounts:
-        """Without the groups that only later rows have; those that were named always stay."""
+        """Return the counts without the groups that only later rows have; those that were named always stay."""
         count = len(question.groups) or int((self.trials > 0).sum())
         return GroupCounts(self.names[:count], self.trials[:count], self.successes[:count])
 
@@ -153,7 +153,7 @@ class GroupCounts:
         return CONSTANT if empty else decision.name
 
     def rates(self, question: MonitoredProperty) -> list[Interval]:
-        """Every group's rate; all intervals hold together, at all times, with probability 1 - delta."""
+        """Return every group's rate; all intervals hold together, at all times, with probability 1 - delta."""
         if not self.names:
             return []
         low, high = any_time(self.successes, self.trials, question.levels(len(self.names)))
@@ -161,7 +161,7 @@ class GroupCounts:
         return [Interval(float(e), float(a), float(b)) for e, a, b in zip(estimates, low, high, strict=True)]
 
     def gap(self, question: MonitoredProperty) -> Interval:
-        """The largest gap between two groups; [0, 1] while there is nothing to compare."""
+        """Return the largest gap between two groups; [0, 1] while there is nothing to compare."""
         if (self.trials > 0).sum() < 2:
             return Interval(0.0, 0.0, 1.0)
         low, high = gap_bounds(self.trials, self.successes, question)
@@ -169,7 +169,7 @@ class GroupCounts:
         return Interval(estimate, min(max(0.0, float(low)), estimate), max(min(1.0, float(high)), estimate))
 
     def widest(self) -> tuple[str, str] | None:
-        """The groups with the highest and the lowest rate seen, if there are two."""
+        """Return the groups with the highest and the lowest rate seen, if there are two."""
         if (self.trials > 0).sum() < 2:
             return None
         rates = np.where(self.trials > 0, self.successes / np.maximum(self.trials, 1), np.nan)
@@ -177,48 +177,39 @@ class GroupCounts:
         return (self.names[more], self.names[less]) if more != less else None
 
 
-def largest_gap(more: Floats, less: Floats, kind: Kind) -> Floats:
-    """(...,): the largest gap between two different groups, from (..., groups).
-
-    `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper
-    and lower bounds, a lower bound the other way round. Of a rate of 0 nothing can stay behind.
-    """
-    behind = _smallest_of_others(less)
-    if kind == "difference":
-        gaps: Floats = (more - behind).max(axis=-1)
-        return gaps
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        relative = np.where(more > 0, 1 - behind / more, 0.0)
-    largest: Floats = relative.max(axis=-1)
-    return largest
-
-
-def _smallest_of_others(values: Floats) -> Floats:
-    """For each group, the smallest value that another one has."""
-    place = values.argmin(axis=-1)[..., None]
-    smallest = np.take_along_axis(values, place, axis=-1)
-    second = np.partition(values, 1, axis=-1)[..., 1:2]
-    return np.where(np.arange(values.shape[-1]) == place, second, smallest)
-
-
 def existing(trials: Counts, question: MonitoredProperty) -> Mask:
-    """Which groups are compared: those that were named, or those that have come."""
+    """Return which groups are compared: those that were named, or those that have come."""
     return np.ones(trials.shape, bool) if question.groups else trials > 0
 
 
 def gap_between(more: Floats, less: Floats, here: Mask, kind: Kind) -> Floats:
-    """The largest gap between the groups that are here; -inf or, of a ratio, 0 if there are not two."""
-    return largest_gap(np.where(here, more, -np.inf), np.where(here, less, np.inf), kind)
+    """Return the largest gap between two different groups that are `here`, (...,) from (..., groups).
+
+    `more` are the rates of the group that is ahead and `less` those of the one behind: an upper bound takes upper
+    and lower bounds, a lower bound the other way round. No group is behind a rate of 0. It is -inf or, of a ratio, 0
+    if there are not two groups.
+    """
+    more, less = np.where(here, more, -np.inf), np.where(here, less, np.inf)
+    # The group behind is the one with the smallest rate, or for that one itself the second.
+    place = less.argmin(axis=-1)[..., None]
+    smallest, second = np.take_along_axis(less, place, axis=-1), np.partition(less, 1, axis=-1)[..., 1:2]
+    behind = np.where(np.arange(less.shape[-1]) == place, second, smallest)
+    if kind == "difference":
+        gaps: Floats = (more - behind).max(axis=-1)
+    else:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gaps = np.where(more > 0, 1 - behind / more, 0.0).max(axis=-1)
+    return gaps
 
 
 def estimated_gap(trials: Counts, successes: Counts, kind: Kind) -> Floats:
-    """(...,): the largest gap between the rates seen, of groups that have rows."""
+    """Return (...,): the largest gap between the rates seen, of groups that have rows."""
     rates = successes / np.maximum(trials, 1)
     return gap_between(rates, rates, trials > 0, kind)
 
 
 def gap_bounds(trials: Counts, successes: Counts, question: MonitoredProperty) -> tuple[Floats, Floats]:
-    """(...,) each: bounds of the largest gap; a named group without rows can have any rate."""
+    """Return (...,) each: bounds of the largest gap; a named group without rows can have any rate."""
     low, high = any_time(successes, trials, question.levels(trials.shape[-1]))
     here = existing(trials, question)
     below, above = (gap_between(*sides, here, question.kind) for sides in ((low, high), (high, low)))

@@ -35,7 +35,7 @@ class Place:
     hash: _Hash = field(default_factory=hashlib.sha256)
 
     def after(self, raw: bytes) -> Place:
-        """Behind these bytes, which end with a line."""
+        """Return the place behind these bytes, which end with a line."""
         running = self.hash.copy()
         running.update(raw)
         lines = raw.count(b"\n") + (not raw.endswith(b"\n") if raw else 0)
@@ -77,7 +77,7 @@ class LineSource:
             self._file.close()
 
     def _read(self, size: int | None = None) -> bytes:
-        """What is there, at most so much: a stream is not waited for until a block is full."""
+        """Return what is there, at most so much: a stream is not waited for until a block is full."""
         try:
             self._wait()
             read1: Callable[[int], bytes] = getattr(self._file, "read1", self._file.read)
@@ -123,9 +123,9 @@ class LineSource:
         return place, start
 
     def blocks(self, number: int, *, keep_unfinished: bool) -> Iterator[bytes]:
-        """Whole lines, as many as there are; `number` is that of the first line, for messages.
+        """Yield whole lines, as many as there are; `number` is that of the first line, for messages.
 
-        A last line without an end is left out if `keep_unfinished`: somebody may still be writing it.
+        A last line without an end is left out if `keep_unfinished`: it may still be written.
         """
         rest = b""
         while raw := self._read():

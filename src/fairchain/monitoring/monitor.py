@@ -1,4 +1,4 @@
-"""A monitor for Python programs: tell it every decision, ask it at any time."""
+"""Monitor for Python programs: it counts every decision, and has an answer at any time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairchain.tables.frames import has_masked
 class Monitor:
     """Watches decisions as they are made, and knows at any time what can be said about the largest gap.
 
-    The probability that it ever says FAIR or UNFAIR wrongly is at most delta, however often it is asked, if within
+    The probability that it ever says FAIR or UNFAIR wrongly is at most delta, however often it is read, if within
     each group decisions are independent with a fixed rate (docs/monitor.md).
 
     >>> monitor = Monitor(threshold=0.1)
@@ -115,7 +115,7 @@ class Monitor:
         return first
 
     def _placed(self, names: Sequence[str]) -> dict[str, int]:
-        """The place of every group, also of those that come with these rows."""
+        """Return the place of every group, also of those that come with these rows."""
         places = dict(self._places)
         for name in dict.fromkeys(names):
             if name not in places and self.question.groups:
@@ -127,14 +127,14 @@ class Monitor:
                 raise DataError(f"groups: {problem}")
             places.setdefault(name, len(places))
         if len(places) > MOST_GROUPS:
-            raise DataError(f"groups: {len(places)} are more than {MOST_GROUPS}; is this what people are grouped by?")
+            raise DataError(f"groups: {len(places)} are more than {MOST_GROUPS}; is this a column of groups?")
         return places
 
     @property
     def decision(self) -> Decision:
         """FAIR, UNFAIR or UNDECIDED.
 
-        What was decided stands until the estimate contradicts it or, if it was FAIR, a new group comes.
+        A decision is kept until the estimate contradicts it or, if it was FAIR, a new group comes.
         """
         return self._decision
 
@@ -159,7 +159,7 @@ class Monitor:
         return self._counts.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """What is known, as plain JSON values; `Monitor.from_dict` goes on from there."""
+        """Return what is known, as plain JSON values; `Monitor.from_dict` goes on from there."""
         return describe(self._decision, self._counts, self.question)
 
     @classmethod
@@ -191,7 +191,7 @@ class Monitor:
         return f"<Monitor: {self.conclusion} after {self.rows:,} rows, {gap}, threshold {self.question.threshold:g}>"
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
+        """Return a small table for notebooks."""
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{rows}</td><td>{rate}</td></tr>"
             for (name, rate), rows in zip(self.rates.items(), self._counts.trials, strict=True)
@@ -224,20 +224,20 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 
 def measured(gap: Interval, question: MonitoredProperty) -> Interval:
-    """The gap in the words of the question: itself, or for a ratio the smallest ratio."""
+    """Return the gap in the words of the question: itself, or for a ratio the smallest ratio."""
     if question.kind == "difference":
         return gap
     return Interval(1 - gap.estimate, 1 - gap.high, 1 - gap.low)
 
 
 def sentence(gap: Interval, question: MonitoredProperty) -> str:
-    """The gap and the threshold in a few words."""
+    """Return the gap and the threshold in a few words."""
     what = "the largest gap" if question.kind == "difference" else "the smallest ratio"
     return f"{what} is {measured(gap, question):.4f}, the threshold {question.threshold:g}"
 
 
 def statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:
-    """What is guaranteed, no more."""
+    """Return what is guaranteed, no more."""
     about = f"these {groups} groups" if question.groups else f"the {groups} groups seen so far"
     if decision is Decision.UNDECIDED:
         return f"No decision about {about} yet: the evidence allows both."
@@ -253,7 +253,7 @@ def statement(decision: Decision, question: MonitoredProperty, groups: int) -> s
 
 
 def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
-    """About how many more rows would bring a decision, if every group goes on as it is; None beyond a million times."""
+    """Forecast how many more rows bring a decision if all rates stay as they are; None beyond a million times."""
     if (counts.trials > 0).sum() < 2:
         return None
     times = 2 ** (np.arange(1, 81) / 4)[:, None]
@@ -265,7 +265,7 @@ def forecast(counts: GroupCounts, question: MonitoredProperty) -> int | None:
 
 
 def describe(decision: Decision, counts: GroupCounts, question: MonitoredProperty) -> dict[str, Any]:
-    """Everything that is known, as plain JSON values."""
+    """Return everything that is known, as plain JSON values."""
     gap, widest = counts.gap(question), counts.widest()
     more, less = widest or (None, None)
     ratio = measured(gap, question)

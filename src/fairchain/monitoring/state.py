@@ -1,4 +1,4 @@
-"""What survives a stop: the question, the counts and how far the input was read, in one small JSON file.
+"""State of a monitor between runs: the property, the counts and how far the input was read, in one small JSON file.
 
 The file is replaced in one step, so a reader never sees half of it. Its digest guards against accidents. Two runs
 over the same lines, however often they were stopped, leave the same bytes.
@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from fairchain.certificate_format import digest
 from fairchain.errors import DataError, FairchainError
-from fairchain.monitoring.bounds import MOST_GROUPS, MOST_ROWS, name_problem
+from fairchain.monitoring.bounds import MOST_GROUPS, MOST_ROWS, MonitoredProperty, name_problem
 from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
 from fairchain.system.plain_files import open_plain
@@ -33,8 +33,8 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A key that is not declared is an error."""
 
 
-class Asked(_Strict, frozen=True, kw_only=True):
-    """The question, whole: a state answers no other."""
+class StreamSpec(_Strict, frozen=True, kw_only=True):
+    """The columns that are read from a stream, and the property that is monitored: a state belongs to one of them."""
 
     protected: tuple[str, ...]
     prediction: str
@@ -43,6 +43,21 @@ class Asked(_Strict, frozen=True, kw_only=True):
     threshold: float
     delta: float
     groups: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a row's key: the protected ones, then the prediction."""
+        return (*self.protected, self.prediction)
+
+    def monitored(self, *, allow_constant: bool) -> MonitoredProperty:
+        """Return the property."""
+        return MonitoredProperty(
+            threshold=self.threshold,
+            kind=self.kind,
+            delta=self.delta,
+            groups=self.groups,
+            allow_constant=allow_constant,
+        )
 
 
 class GroupState(_Strict, frozen=True, kw_only=True):
@@ -76,7 +91,7 @@ class State(_Strict, frozen=True, kw_only=True):
 
     format: Literal["fairchain-monitor"] = "fairchain-monitor"
     version: Literal[1] = 1
-    question: Asked
+    question: StreamSpec
     groups: tuple[GroupState, ...] = ()
     left_out: Count = 0
     skipped: Count = 0
@@ -121,8 +136,8 @@ def sole_use(path: Path) -> Iterator[None]:
         yield
 
 
-def read_state(path: Path, question: Asked) -> State | None:
-    """The state in a file, if there is one.
+def read_state(path: Path, question: StreamSpec) -> State | None:
+    """Return the state in a file; None if there is none.
 
     Raises
     ------
@@ -138,24 +153,20 @@ def read_state(path: Path, question: Asked) -> State | None:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot be read ({reason}); --state must name a file") from None
     if len(raw) > MOST_BYTES:
-        raise DataError(f"{path}: larger than {MOST_BYTES} bytes, which is no state; {NEW}")
+        raise DataError(f"{path}: larger than {MOST_BYTES} bytes, so it is not a state; {NEW}")
     try:
         state = msgspec.json.decode(raw, type=State)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not a state of fairchain monitor ({error}); {NEW}") from None
-    _check(state, path)
-    for key in Asked.__struct_fields__:
+    if state.digest != digest(msgspec.to_builtins(state)) or not _consistent(state):
+        raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
+    for key in StreamSpec.__struct_fields__:
         was, now = getattr(state.question, key), getattr(question, key)
         if was != now:
             raise DataError(
-                f"{path}: was made for {key} {_shown(was)}, not {_shown(now)}; ask the same question, or {NEW}"
+                f"{path}: was made for {key} {_shown(was)}, not {_shown(now)}; give the same options, or {NEW}"
             )
     return state
-
-
-def _check(state: State, path: Path) -> None:
-    if state.digest != digest(msgspec.to_builtins(state)) or not _consistent(state):
-        raise DataError(f"{path}: was damaged or changed by hand; {NEW}")
 
 
 def _consistent(state: State) -> bool:

@@ -1,7 +1,7 @@
-"""The loop: blocks of rows in, reports out, and at every moment a state that belongs to whole rows.
+"""Monitoring of a stream: blocks of lines are read, reports come out, and the state always belongs to whole rows.
 
-What is known is replaced in one step, so that an interrupt loses at most the rows of one block; of a file they are
-read again.
+The progress is replaced in one step, so that an interrupt loses at most the rows of one block; of a file they are read
+again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from fairchain.errors import DataError
 from fairchain.monitoring.bounds import GroupCounts, MonitoredProperty, advance
 from fairchain.monitoring.lines import LineSource, Place
 from fairchain.monitoring.monitor import describe
-from fairchain.monitoring.row_encoder import Encoder
-from fairchain.monitoring.row_parser import Columns, Form, ParsedLines, Parser, csv_parser, format_of, json_parser
-from fairchain.monitoring.state import START, Asked, GroupState, Read, State, Turn, Verdict
+from fairchain.monitoring.rows import Encoder, Form, ParsedLines, Parser, csv_parser, format_of, json_parser
+from fairchain.monitoring.state import START, GroupState, Read, State, StreamSpec, Turn, Verdict
 from fairchain.statistics.rules import Decision
 
 # What ends a run, unless it is to go on.
@@ -45,7 +44,7 @@ class StreamProgress:
     first: Turn | None = None
 
     def concluded(self, question: MonitoredProperty) -> str:
-        """What a gate acts on: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
+        """Return what a gate acts on: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
         return self.counts.concluded(Decision[self.now.verdict], question)
 
 
@@ -82,8 +81,8 @@ class Watch:
     ----------
     source
         Where the lines come from.
-    asked
-        The question.
+    spec
+        The columns and the property.
     state
         What an earlier run left, to go on from.
     resumable
@@ -101,7 +100,7 @@ class Watch:
     def __init__(
         self,
         source: LineSource,
-        asked: Asked,
+        spec: StreamSpec,
         state: State | None = None,
         *,
         resumable: bool = False,
@@ -110,22 +109,15 @@ class Watch:
         skip_bad: bool = False,
         allow_constant: bool = False,
     ) -> None:
-        self.question = MonitoredProperty(
-            threshold=asked.threshold,
-            kind=asked.kind,
-            delta=asked.delta,
-            groups=tuple(asked.groups),
-            allow_constant=allow_constant,
-        )
-        self._asked, self._source, self._skip_bad = asked, source, skip_bad
+        self.question = spec.monitored(allow_constant=allow_constant)
+        self._spec, self._source, self._skip_bad = spec, source, skip_bad
         self._keep_unfinished = resumable and source.regular
-        self._columns = Columns(asked.protected, asked.prediction)
         self._form, self._delimiter = form, delimiter
         self._parser: Parser | None = None
         self.progress = StreamProgress(GroupCounts.none(self.question), Place())
         if state is not None:
             self._resume(state)
-        self._encoder = Encoder(self._columns, asked.outcome, self.question, self.progress.counts.names, source.name)
+        self._encoder = Encoder(spec, self.progress.counts.names)
 
     def _resume(self, state: State) -> None:
         if (state.file is not None) != self._source.regular:
@@ -147,11 +139,13 @@ class Watch:
 
     @property
     def state(self) -> State:
-        """What is known, for a file."""
-        progress = self.progress
-        counts = progress.counts.seen(self.question)
+        """The state, for a file."""
+        progress, read = self.progress, None
+        counts, place = progress.counts.seen(self.question), progress.place
+        if self._source.regular:
+            read = Read(format=self._form if place.size else None, bytes=place.size, sha256=place.sha256)
         return State(
-            question=self._asked,
+            question=self._spec,
             groups=tuple(
                 GroupState(name=name, rows=int(rows), successes=int(successes))
                 for name, rows, successes in zip(counts.names, counts.trials, counts.successes, strict=True)
@@ -160,23 +154,16 @@ class Watch:
             skipped=progress.skipped,
             now=progress.now,
             first=progress.first,
-            file=self._read,
+            file=read,
         )
-
-    @property
-    def _read(self) -> Read | None:
-        if not self._source.regular:
-            return None
-        place = self.progress.place
-        return Read(format=self._form if place.size else None, bytes=place.size, sha256=place.sha256)
 
     def reports(
         self, *, every: int | None = None, keep_going: bool = False, after_block: Callable[[], None] = lambda: None
     ) -> Iterator[Report]:
-        """Read, and say what there is to say: every change of the decision, and a word at the end.
+        """Read the input and yield a report for every change of the decision, and one at the end.
 
-        Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. `every`
-        asks for a report after so many rows.
+        Without `keep_going` the first decision ends it, but not FAIR while all rows have the same decision. With
+        `every` there is also a report after each so many rows.
         """
         if self.progress.concluded(self.question) in ENDS and not keep_going:
             yield Report("before", self.progress, self.question)
@@ -200,19 +187,18 @@ class Watch:
         yield Report("end", self.progress, self.question)
 
     def _parser_for(self, start: bytes) -> tuple[Parser, int]:
-        """The parser, and how many bytes at the start are a header."""
+        """Return the parser, and how many bytes at the start are a header."""
         self._form = self._form or format_of(Path(self._source.name).suffix, start)
         if self._form == "jsonl":
-            return json_parser(self._columns), 0
+            return json_parser(self._spec.columns), 0
         size = start.find(b"\n") + 1 or len(start)
-        return csv_parser(start[:size], self._columns, self._delimiter, self._source.name), size
+        return csv_parser(start[:size], self._spec.columns, self._delimiter, self._source.name), size
 
     def _take(self, raw: bytes, every: int | None) -> Iterator[Report]:
-        """Count a block of lines; reports come at the very row they speak of."""
+        """Count a block of lines; a report comes at the row that it is about."""
         if not raw or self._parser is None:
             return
-        block = _Block(raw, self._parser(raw), self._encoder)
-        error = block.cut_at_trouble(self._trouble(block.parsed))
+        block = _Block(raw, self._parser(raw), self._encoder, skip_bad=self._skip_bad)
         first_line, before = self.progress.place.lines + 1, self.progress
         counts, done = before.counts.widened(self._encoder.names), 0
         while done < len(block.counted):
@@ -231,16 +217,9 @@ class Watch:
             elif every and counts.rows % every == 0:
                 yield Report("every", self.progress, self.question)
         self.progress = self._advanced(before, counts, block)
-        if error is not None:
-            line, problem = error
+        if block.error is not None:
+            line, problem = block.error
             raise DataError(f"{self._source.name}, line {first_line + line}: {problem}")
-
-    def _trouble(self, parsed: ParsedLines) -> tuple[int, str] | None:
-        """The first bad line, if such lines may not be passed over."""
-        if self._skip_bad or not parsed.bad:
-            return None
-        line, problem = parsed.bad[0]
-        return line, f"{problem}; mend it, or pass over such lines with --skip-bad"
 
     def _advanced(
         self,
@@ -250,7 +229,7 @@ class Watch:
         done: int | None = None,
         changed: Decision | None = None,
     ) -> StreamProgress:
-        """What is known after so many counted rows of a block, or after all its lines."""
+        """Return the progress after so many counted rows of a block, or after all its lines."""
         size, left_out, skipped = block.until(done)
         # Only the bytes since the last time: reports can be many in one block.
         fresh = block.raw[self.progress.place.size - before.place.size : size]
@@ -272,14 +251,14 @@ class Watch:
 
         An outcome may be rare, so that it need not have come yet. A slip of the keyboard would never come.
         """
-        outcome, labels = self._asked.outcome, self._encoder.labels
+        outcome, labels = self._spec.outcome, self._encoder.labels
         if progress.now.verdict != "FAIR" or progress.counts.successes.any() or outcome in labels:
             return
         alike = [label for label in sorted(labels) if _nearly_the_same(label, outcome)]
         if alike:
             raise DataError(
                 f'{self._source.name}: none of {progress.counts.rows:,} rows has the outcome "{outcome}" in column '
-                f'"{self._asked.prediction}", but some have "{alike[0]}"; check --outcome'
+                f'"{self._spec.prediction}", but some have "{alike[0]}"; check --outcome'
             )
 
 
@@ -298,47 +277,49 @@ def _nearly_the_same(one: str, other: str) -> bool:
 
 
 class _Block:
-    """Lines with their rows: which are counted, and what lies between them."""
+    """Lines with their rows: which are counted, and what lies between them.
 
-    def __init__(self, raw: bytes, parsed: ParsedLines, encoder: Encoder) -> None:
-        self.raw, self.parsed = raw, parsed
+    Everything from the first line that cannot be counted is left out; `error` is that line and what is wrong with it.
+    Bad lines are passed over with `skip_bad`.
+    """
+
+    def __init__(self, raw: bytes, parsed: ParsedLines, encoder: Encoder, *, skip_bad: bool) -> None:
+        self.raw, self._lines = raw, parsed.lines
         self._groups, self._hits = encoder.encode(parsed.keys)
-        self._trouble = encoder.trouble
         self._ends: Any = None
-        self._last = len(raw)
-        self._rows = len(self._groups)
+        self._last, self._rows = len(raw), len(self._groups)
         self._bad = [line for line, _ in parsed.bad]
         self.counted = np.flatnonzero(self._groups >= 0)
         self._left_out = np.flatnonzero(self._groups == Encoder.LEFT_OUT)
-
-    def cut_at_trouble(self, bad: tuple[int, str] | None) -> tuple[int, str] | None:
-        """Leave out everything from the first line that cannot be counted; which it is, and why."""
+        self.error: tuple[int, str] | None = None
+        if parsed.bad and not skip_bad:
+            line, problem = parsed.bad[0]
+            self.error = line, f"{problem}; fix it, or pass over such lines with --skip-bad"
         troubled = np.flatnonzero(self._groups == Encoder.TROUBLE)
-        if len(troubled) and (bad is None or self.parsed.lines[troubled[0]] < bad[0]):
-            bad = self.parsed.lines[troubled[0]], self._trouble
-        if bad is not None:
-            line = bad[0]
-            self._rows = bisect.bisect_left(self.parsed.lines, line)
+        if len(troubled) and (self.error is None or self._lines[troubled[0]] < self.error[0]):
+            self.error = self._lines[troubled[0]], encoder.trouble
+        if self.error is not None:
+            line = self.error[0]
+            self._rows = bisect.bisect_left(self._lines, line)
             self._last = self._end(line - 1)
             self._bad = self._bad[: bisect.bisect_left(self._bad, line)]
             self.counted = self.counted[self.counted < self._rows]
-        return bad
 
     def part(self, start: int, stop: int) -> tuple[Any, Any]:
-        """Groups and hits of some of the counted rows."""
+        """Return groups and hits of some of the counted rows."""
         rows = self.counted[start:stop]
         return self._groups[rows], self._hits[rows]
 
     def until(self, done: int | None) -> tuple[int, int, int]:
-        """Bytes, rows left out and bad lines up to the end of this many counted rows, or of everything."""
+        """Return bytes, rows left out and bad lines up to the end of this many counted rows, or of everything."""
         if done is None:
             return self._last, int(np.searchsorted(self._left_out, self._rows)), len(self._bad)
         row = int(self.counted[done - 1])
-        line = self.parsed.lines[row]
+        line = self._lines[row]
         return self._end(line), int(np.searchsorted(self._left_out, row)), bisect.bisect_left(self._bad, line)
 
     def _end(self, line: int) -> int:
-        """Where a line ends, in bytes."""
+        """Return where a line ends, in bytes."""
         if self._ends is None:
             self._ends = np.flatnonzero(np.frombuffer(self.raw, np.uint8) == ord("\n")) + 1
         if line < 0:

@@ -1,4 +1,4 @@
-"""Checking a certificate without trusting whoever wrote it, or the code that did: nothing of evidence/ is used."""
+"""Rechecking of certificates without trust in their issuer or in the code that made them: statistics/ is not used."""
 
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.files import UsedFile

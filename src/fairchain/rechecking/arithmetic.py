@@ -1,4 +1,4 @@
-"""The arithmetic of a certificate, written a second time from docs/mathematics.md and sharing nothing with evidence/.
+"""The arithmetic of a certificate, written a second time from docs/mathematics.md and sharing nothing with statistics/.
 
 Everything works on plain counts: for one outcome and an ordered pair of groups, (plus, zero, minus) is how often the
 first group alone got the outcome, both or neither did, and the second alone did. For a ratio (`relative`) the middle
@@ -26,7 +26,7 @@ TOTAL_SHARE = sum(SHARES)
 
 
 def log_evidence(cells: Triple, c: float, side: Side, relative: bool = False) -> Array:
-    """Log e-value against "gap >= c" (side "above") or "gap <= c" (side "below")."""
+    """Return the log e-value against "gap >= c" (side "above") or "gap <= c" (side "below")."""
     plus, zero, minus = cells
     result = np.full(np.shape(plus), -np.inf)
     for factors, share in log_factors(c, side, relative):
@@ -52,33 +52,25 @@ def log_factors(c: float, side: Side, relative: bool) -> Iterator[tuple[tuple[fl
 
 
 def most_lost(c: float, relative: bool) -> float:
-    """The largest loss of a bet that the gap is above c."""
+    """Return the largest loss of a bet that the gap is above c."""
     return 1.0 if relative else 1 + c
 
 
 def rounds_left(
     evidence: Array, cells: Triple, rounds: NDArray[Any], c: float, side: Side, *, bar: float, relative: bool
 ) -> float:
-    """The forecast that ends a batch early: rounds until the slowest of these pairs reaches the bar."""
+    """Return the forecast that ends a batch early: rounds until the slowest of these pairs reaches the bar."""
     plus, zero, minus = cells
-    total = np.maximum(rounds, 1)
     best = np.full(np.shape(plus), -np.inf)
-    for fraction in FRACTIONS:
-        stake = fraction / (1 - c) if side == "above" else fraction / most_lost(c, relative)
-        sign = -1 if side == "above" else 1
-        rate = (
-            plus * math.log1p(sign * stake * (1 - c))
-            + zero * math.log1p(-sign * stake * c)
-            + minus * math.log1p(-sign * stake * (1 if relative else 1 + c))
-        ) / total
-        best = np.maximum(best, rate)
+    for factors, _ in log_factors(c, side, relative):
+        best = np.maximum(best, (plus * factors[0] + zero * factors[1] + minus * factors[2]) / np.maximum(rounds, 1))
     if np.any(best <= 0):
         return math.inf
     return float(np.max(np.maximum(bar - evidence, 0) / best, initial=1.0))
 
 
 def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> float:
-    """Where a bound lies: between a value that is kept and one that is refuted."""
+    """Return where a bound lies, between a value that is kept and one that is refuted."""
     for _ in range(60):
         middle = (kept + gone) / 2
         if refuted(middle):
@@ -91,7 +83,7 @@ def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> floa
 def largest_bound(
     cells: Triple, bar: float, cleared: NDArray[np.bool_], threshold: float, relative: bool = False
 ) -> float:
-    """The largest upper bound of a gap over pairs; a pair once cleared stays below the threshold."""
+    """Return the largest upper bound of a gap over pairs; a pair once cleared stays below the threshold."""
     low, high = -1.0 + 1e-12, 1.0 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2
@@ -106,7 +98,7 @@ def largest_bound(
 
 
 def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:
-    """Bounds of a probability from the ratio of the uniform mixture to the likelihood."""
+    """Return bounds of a probability from the ratio of the uniform mixture to the likelihood."""
     failures = trials - successes
     mixture = math.lgamma(successes + 1) + math.lgamma(failures + 1) - math.lgamma(trials + 2)
 
@@ -123,19 +115,13 @@ def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, f
 
 
 def exact_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:
-    """Clopper-Pearson bounds, as the probabilities at which a tail of the binomial weighs alpha/2."""
-    from scipy.special import bdtr, bdtrc
-
-    low = high = None
-    if successes:
-        low = crossing(lambda p: bdtrc(successes - 1, trials, p) <= alpha / 2, successes / trials, 0.0)
-    if successes < trials:
-        high = crossing(lambda p: bdtr(successes, trials, p) <= alpha / 2, successes / trials, 1.0)
-    return low or 0.0, 1.0 if high is None else high
+    """Return Clopper-Pearson bounds: the probabilities at which a tail of the binomial weighs alpha/2."""
+    low, high = bounds_at(successes, trials, np.array([alpha / 2]))
+    return float(low[0]), float(high[0])
 
 
 def bounds_at(successes: int, trials: int, levels: Array) -> tuple[Array, Array]:
-    """For each level the rates at which the upper and the lower tail of the binomial weigh just that much."""
+    """Return for each level the rates at which the upper and the lower tail of the binomial weigh just that much."""
     from scipy.special import bdtr, bdtrc
 
     def search(tail: Callable[[Array], Array], rising: bool) -> Array:
@@ -152,7 +138,7 @@ def bounds_at(successes: int, trials: int, levels: Array) -> tuple[Array, Array]
 
 
 def planned_rounds(successes: NDArray[np.int64], trials: int, alpha: float, epsilon: float) -> int:
-    """Rounds that a pilot plans for exact intervals at `alpha` of half width epsilon."""
+    """Return the rounds that a pilot plans for exact intervals at `alpha` of half width epsilon."""
     z = -NormalDist().inv_cdf(alpha / 2)
     most = 0
     for count in np.ravel(successes):

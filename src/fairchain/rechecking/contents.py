@@ -8,116 +8,68 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION
+from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION, Certificate, digest
 from fairchain.errors import CertificateError
-from fairchain.rechecking.replay import BatchRecord, Count
+from fairchain.records import Record
 from fairchain.system.plain_files import open_plain
 from fairchain.system.strict_json import object_once
 
 MOST_BYTES = 200_000_000
 Kind = TypeVar("Kind")
+# The evidence before it is known whether it is that of a run or of rows.
+Raw = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Record, frozen=True):
     """One thing that a certificate says, and whether it holds."""
 
     name: str
     holds: bool
     detail: str
 
-
-class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rounds that were drawn in search of a second label, and the labels seen in them."""
-
-    rounds: Count
-    labels: list[Count]
+    @classmethod
+    def check(cls, name: str, problem: str, detail: str) -> Claim:
+        """Return a claim that holds unless there is a problem, with the problem or else the detail."""
+        return cls(name, not problem, problem or detail)
 
 
-class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The counts and how they were drawn."""
+def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw], bool]:
+    """Return the file as plain values and as a record, and whether its digest matches.
 
-    stream: str
-    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-    coupled: bool
-    outcomes: list[int]
-    look: Look | None
-    batches: list[BatchRecord]
-
-    @property
-    def labels(self) -> list[int]:
-        """All labels that the network is said to have given."""
-        batches = {label for batch in self.batches for label in batch.labels}
-        return sorted(batches.union(self.look.labels if self.look is not None else ()))
-
-
-class RowEvidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The counts of a table: for each column of people how many there are, and how many got each outcome."""
-
-    rows: Count
-    outcomes: list[int]
-    trials: list[Count]
-    successes: list[list[Count]]
-    labels: list[Count]
-
-
-class Software(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions of what made the certificate."""
-
-    fairchain: str
-    python: str
-    numpy: str
-    onnxruntime: str
-
-
-class Times(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When and in how many seconds; the only part that two runs of the same question do not share."""
-
-    created: str | None = None
-    seconds: float | None = None
-
-
-class CertificateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole certificate."""
-
-    format: str
-    version: int
-    software: Software
-    spec: dict[str, Any]
-    claims: dict[str, Any]
-    evidence: dict[str, Any]
-    digest: str
-    times: Times
-
-
-def read_certificate(path: Path) -> tuple[dict[str, Any], CertificateFile]:
-    """The file as plain values and as a record, or a CertificateError that says why it is none."""
-    raw = _parse(path, _read(path))
-    version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
-    if version[0] == FORMAT and isinstance(version[1], int) and version[1] != VERSION:
-        raise CertificateError(
-            f"{path}: a certificate of version {version[1]}, and this program reads version {VERSION}; check it with "
-            "the fairchain that made it, or issue it again"
-        )
+    Raises
+    ------
+    CertificateError
+        If it cannot be read, is not a certificate, or is one of another version.
+    """
     try:
-        file = msgspec.convert(raw, CertificateFile)
-    except (ValueError, RecursionError) as error:
-        raise _none(path, error) from None
-    if file.format != FORMAT or file.version != VERSION:
-        raise CertificateError(
-            f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} version {VERSION}"
+        raw = json.loads(
+            _read(path), object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
         )
-    return raw, file
+        kind, version = (raw.get("format"), raw.get("version")) if isinstance(raw, dict) else (None, None)
+        if kind == FORMAT and isinstance(version, int) and version != VERSION:
+            raise CertificateError(
+                f"{path}: a certificate of version {version}, and this program reads version {VERSION}; check it with "
+                "the fairchain that made it, or issue it again"
+            )
+        file = msgspec.convert(raw, Certificate[Raw])
+        if file.format != FORMAT or file.version != VERSION:
+            raise CertificateError(
+                f"{path}: format {file.format[:40]} version {file.version}; this program reads {FORMAT} version "
+                f"{VERSION}"
+            )
+        return raw, file, digest(raw) == file.digest
+    except (ValueError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise CertificateError(f"{path}: not a fairchain certificate: {why}") from None
 
 
-def evidence_of(path: Path, file: CertificateFile, kind: type[Kind]) -> Kind:
-    """The evidence as a record of this kind, or a CertificateError."""
+def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
+    """Return the evidence as a record of this kind, or raise a CertificateError."""
     try:
         return msgspec.convert(file.evidence, kind)
     except (ValueError, RecursionError) as error:
@@ -137,24 +89,7 @@ def _read(path: Path) -> str:
         raise CertificateError(f"{path}: cannot be read ({reason})") from None
     if len(content) > MOST_BYTES or sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
         raise CertificateError(f"{path}: larger than {MOST_BYTES:,} bytes or {MOST_VALUES:,} values")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise _none(path, error) from None
-
-
-def _parse(path: Path, text: str) -> Any:
-    try:
-        return json.loads(
-            text, object_pairs_hook=object_once, parse_int=_integer, parse_float=_real, parse_constant=_refused
-        )
-    except (ValueError, RecursionError) as error:
-        raise _none(path, error) from None
-
-
-def _none(path: Path, error: Exception) -> CertificateError:
-    why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return CertificateError(f"{path}: not a fairchain certificate: {why}")
+    return content.decode()
 
 
 def _integer(text: str) -> int:

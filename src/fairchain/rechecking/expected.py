@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,69 +14,132 @@ from numpy.typing import ArrayLike
 
 from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
-from fairchain.rechecking.labels import concluded
 from fairchain.rechecking.replay import Replay
-from fairchain.spec import Spec
+from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import Seed
-from fairchain.statements import scope, statement
+from fairchain.statements import conclusion, scope, statement
 
 CLOSE = 1e-8
 EDGE = 1.0 - 1e-12
 # Numbers that the spec states: nothing about them was computed, so nothing about them is rounded.
 STATED = ("threshold", "delta", "epsilon")
+# An estimate with its lower and upper bound.
+Numbers = tuple[float, float, float]
 
 
 def expected_claims(
     replay: Replay, case: Case, labels: Sequence[int], model_sha256: str, seed: Seed, stopped: str
 ) -> dict[str, Any]:
-    """Everything that the counts, and the labels seen, allow to be said, under the names that a certificate uses."""
-    question, spec = replay.question, case.spec
-    guarantee, population = spec.guarantee, str(case.population)
+    """Return everything that the counts, and the labels seen, allow to be said, under the names of a certificate."""
+    rule, spec, comparison = replay.question, case.spec, case.comparison
+    population = str(case.population)
     estimate, low, high = _gap_numbers(replay)
     decision = replay.decision
-    if question.epsilon is not None:
-        decision = "FAIR" if high <= question.threshold else "UNFAIR" if low > question.threshold else "UNDECIDED"
-    known = question.epsilon is not None and reached(replay, question.epsilon)
-    pairs = _Pairs(replay, case)
-    if question.relative:
-        estimate, low, high = 1 - estimate, 1 - high, 1 - low
-    return {
-        **concluded(decision, labels, spec.model.labels, allowed=guarantee.allow_constant),
-        "kind": kind_of(spec),
-        "inputs": spec.inputs,
-        "gap": {"estimate": estimate, "low": low, "high": high, **pairs.widest()},
-        "threshold": spec.property.threshold,
-        "delta": question.delta,
-        "epsilon": question.epsilon,
-        "property": str(spec.property),
-        "groups": _group_claims(replay, case, (estimate, low, high)),
-        "left_out": [{"name": name, "size": size} for name, size in case.left_out],
-        "violators": pairs.violators(),
-        "rounds": replay.rounds,
-        "rows": None,
-        "evaluations": evaluations(case, replay.rounds, np.diag(replay.joint)),
-        "stopped": _why_it_ended(replay, spec, decision, known, stopped),
-        "seed": seed.value,
-        "seed_origin": seed.origin,
-        "rule": guarantee.rule,
-        "sound": True,
-        "model_sha256": model_sha256,
-        "table_sha256": None,
-        "population": population,
-        "statement": statement(
+    if rule.epsilon is not None:
+        decision = "FAIR" if high <= rule.threshold else "UNFAIR" if low > rule.threshold else "UNDECIDED"
+    known = rule.epsilon is not None and reached(replay, rule.epsilon)
+    gap = (1 - estimate, 1 - high, 1 - low) if rule.relative else (estimate, low, high)
+    evidence = arithmetic.log_evidence(replay.cells(), rule.threshold, "below", rule.relative)
+    violators = np.argwhere((evidence >= _union_bar(replay)) & rule.compared)
+    trials = np.diag(replay.joint)
+    return common_claims(
+        spec,
+        decision,
+        labels,
+        gap=gap_claim(spec, comparison, gap, replay.widest()),
+        delta=rule.delta,
+        epsilon=rule.epsilon,
+        groups=group_claims(spec, comparison, _group_numbers(replay), trials.tolist(), gap),
+        left_out=[{"name": name, "size": size} for name, size in case.left_out],
+        violators=[pair_claim(spec, comparison, pair) for pair in violators.tolist()],
+        rounds=replay.rounds,
+        rows=None,
+        evaluations=evaluations(case, replay.rounds, trials),
+        stopped=_why_it_ended(replay, spec, decision, known, stopped),
+        seed=seed.value,
+        seed_origin=seed.origin,
+        rule=spec.guarantee.rule,
+        model_sha256=model_sha256,
+        table_sha256=None,
+        population=population,
+        statement=statement(
             decision,
             threshold=spec.property.threshold,
-            delta=question.delta,
+            delta=rule.delta,
             population=population,
             sound=True,
-            within=question.epsilon if known else None,
+            within=rule.epsilon if known else None,
             kind=kind_of(spec),
             inputs=spec.inputs,
             left_out=len(case.left_out),
         ),
-        "scope": scope(model_sha256, seed.value, seed.origin),
+        scope=scope(model_sha256, seed.value, seed.origin),
+    )
+
+
+def common_claims(spec: Spec, decision: str, labels: Sequence[int], **others: Any) -> dict[str, Any]:
+    """Return the claims that follow from the spec, the decision and the labels seen, together with the others."""
+    names = spec.model.labels
+    constant = names[labels[0]] if len(labels) == 1 and labels[0] < len(names) else None
+    return {
+        "verdict": conclusion(decision, constant, allowed=spec.guarantee.allow_constant),
+        "decision": decision,
+        "constant": constant,
+        "kind": kind_of(spec),
+        "inputs": spec.inputs,
+        "threshold": spec.property.threshold,
+        "property": str(spec.property),
+        "sound": True,
+        **others,
     }
+
+
+def pair_claim(spec: Spec, comparison: Comparison, pair: Sequence[int]) -> dict[str, str]:
+    """Return the names of (outcome, i, j)."""
+    outcome, i, j = pair
+    names = comparison.counted
+    return {"more": names[i], "less": names[j], "outcome": outcome_names(spec, comparison)[outcome]}
+
+
+def gap_claim(spec: Spec, comparison: Comparison, gap: Numbers, pair: Sequence[int]) -> dict[str, Any]:
+    """Return the claim about the largest gap and its pair."""
+    estimate, low, high = gap
+    return {"estimate": estimate, "low": low, "high": high, **pair_claim(spec, comparison, pair)}
+
+
+def group_claims(
+    spec: Spec,
+    comparison: Comparison,
+    numbers: Mapping[tuple[int, int], Numbers],
+    trials: Sequence[int],
+    gap: Numbers,
+) -> list[dict[str, Any]]:
+    """Return the claims about the rates, `numbers` by (outcome, subgroup), from so many `trials` of each subgroup.
+
+    Of individual discrimination the one rate is the gap itself. Of two labels the other one follows.
+    """
+    words, labels = outcome_names(spec, comparison), spec.model.labels
+    rates = [
+        (words[outcome], subgroup, each)
+        for (outcome, subgroup), each in (numbers if not comparison.individual else {(0, 0): gap}).items()
+        if comparison.compared[outcome, subgroup].any()
+    ]
+    if not comparison.individual and len(labels) == 2 and spec.property.outcome is None and len(words) == 1:
+        others = [(labels[0], subgroup, (1 - p, 1 - high, 1 - low)) for _, subgroup, (p, low, high) in rates]
+        rates = others + rates
+    names = comparison.counted
+    return [
+        {
+            "name": names[subgroup],
+            "outcome": word,
+            "probability": p,
+            "low": low,
+            "high": high,
+            "evaluations": trials[subgroup],
+        }
+        for word, subgroup, (p, low, high) in rates
+    ]
 
 
 def evaluations(case: Case, rounds: int, trials: ArrayLike) -> int:
@@ -85,7 +148,7 @@ def evaluations(case: Case, rounds: int, trials: ArrayLike) -> int:
 
 
 def differences(found: Any, expected: Any, where: str = "") -> list[str]:
-    """The places in which two nested values differ by more than rounding; whole numbers and stated ones by nothing."""
+    """Return where two nested values differ by more than rounding; whole numbers and stated ones must be equal."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = list(expected) + [key for key in found if key not in expected]
         missing = object()
@@ -109,7 +172,7 @@ def differences(found: Any, expected: Any, where: str = "") -> list[str]:
 
 
 def _why_it_ended(replay: Replay, spec: Spec, decision: str, reached: bool, said: str) -> str:
-    """An answer or a budget of rounds can be seen in the counts; of a clock or a key we only have the word."""
+    """Return why the run ended; the counts show an answer or a budget of rounds, but not a clock or a key."""
     if reached:
         return "epsilon"
     if replay.question.epsilon is None and decision != "UNDECIDED":
@@ -120,7 +183,7 @@ def _why_it_ended(replay: Replay, spec: Spec, decision: str, reached: bool, said
 
 
 def _union_bar(replay: Replay) -> float:
-    """What each pair must reach so that all may be spoken of together."""
+    """Return what each pair must reach so that all may be spoken of together."""
     return replay.question.bar + math.log(int(replay.question.compared.sum()))
 
 
@@ -141,28 +204,8 @@ def reached(replay: Replay, epsilon: float) -> bool:
     return True
 
 
-class _Pairs:
-    """Pairs by name: the widest one seen, and those above the threshold by a union bound."""
-
-    def __init__(self, replay: Replay, case: Case) -> None:
-        self._replay = replay
-        self._groups, self._labels = case.comparison.counted, outcome_names(case.spec, case.comparison)
-
-    def _named(self, cell: Any) -> dict[str, Any]:
-        outcome, i, j = (int(x) for x in cell)
-        return {"more": self._groups[i], "less": self._groups[j], "outcome": self._labels[outcome]}
-
-    def widest(self) -> dict[str, Any]:
-        return self._named(self._replay.widest())
-
-    def violators(self) -> list[dict[str, Any]]:
-        question = self._replay.question
-        evidence = arithmetic.log_evidence(self._replay.cells(), question.threshold, "below", question.relative)
-        return [self._named(cell) for cell in np.argwhere((evidence >= _union_bar(self._replay)) & question.compared)]
-
-
 def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
-    """The largest gap and its bounds: from all pairs together in estimate mode, else from leaders and pairs."""
+    """Return the largest gap and its bounds: from all pairs together in estimate mode, else from leaders and pairs."""
     question = replay.question
     plus, zero, minus = (table.astype(float) for table in replay.cells())
     off = question.compared
@@ -180,32 +223,22 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     return max(0.0, float(replay.gaps()[off].max())), max(0.0, low), high
 
 
-def _group_claims(replay: Replay, case: Case, gap: tuple[float, float, float]) -> list[dict[str, Any]]:
-    question = replay.question
-    comparison, names = case.comparison, list(case.comparison.counted)
-    trials = np.diag(replay.joint)
-    share = question.delta / (question.groups * question.outcomes)
+def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:
+    """Return the rate of every outcome and group with its bounds: exact ones where a try of estimate mode succeeded."""
+    rule = replay.question
+    cells = list(np.ndindex(rule.outcomes, rule.groups))
+    if replay.known:
+        low, high = replay.exact_bounds()
+        rates = replay.try_successes / replay.try_rounds
+        return {cell: (float(rates[cell]), float(low[cell]), float(high[cell])) for cell in cells}
+    share = rule.delta / (rule.groups * rule.outcomes)
     # In estimate mode half of delta is for the gaps, and nine tenths of the rest for tries that were not cut short.
-    alpha = share / 2 / 10 if question.epsilon is not None else share
-    exact = replay.exact_bounds() if replay.known else None
-    numbers: list[tuple[float, float, float]] = []
-    for outcome, group in np.ndindex(question.outcomes, question.groups):
-        if exact is not None:
-            rate = float(replay.fresh_got[outcome, group] / replay.fresh_asked)
-            numbers.append((rate, float(exact[0][outcome, group]), float(exact[1][outcome, group])))
-            continue
-        successes, tried = int(replay.successes[outcome, group]), int(trials[group])
-        low, high = arithmetic.any_time_bounds(successes, tried, alpha)
-        numbers.append((successes / max(tried, 1), low, high))
-    labels = list(outcome_names(case.spec, case.comparison))
-    if comparison.individual:
-        # The one rate is the gap itself.
-        numbers, names = [gap], names[:1]
-    elif len(case.spec.model.labels) == 2 and case.spec.property.outcome is None and len(labels) == 1:
-        numbers = [(1 - rate, 1 - high, 1 - low) for rate, low, high in numbers] + numbers
-        labels = list(case.spec.model.labels)
-    keys = [(name, label, int(n)) for label in labels for name, n in zip(names, trials, strict=False)]
-    return [
-        {"name": name, "outcome": label, "probability": rate, "low": low, "high": high, "evaluations": tried}
-        for (name, label, tried), (rate, low, high) in zip(keys, numbers, strict=True)
-    ]
+    alpha = share / 2 / 10 if rule.epsilon is not None else share
+    found = {}
+    for outcome, group in cells:
+        successes, trials = int(replay.successes[outcome, group]), int(replay.joint[group, group])
+        found[outcome, group] = (
+            successes / max(trials, 1),
+            *arithmetic.any_time_bounds(successes, trials, alpha),
+        )
+    return found

@@ -1,8 +1,7 @@
 """Rows of a table counted a second time, and every number that follows from the counts.
 
-Written apart from what made the certificate: people are sorted into subgroups one feature at a time, and the bounds
-come
-from the tails of the binomial distribution.
+Written apart from what made the certificate: rows are sorted into subgroups one feature at a time, and the bounds
+come from the tails of the binomial distribution.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from fairchain.errors import CertificateError
 from fairchain.models import Model
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
-from fairchain.rechecking.labels import concluded
+from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
-from fairchain.spec.properties import kind_of, limit_of, outcome_names
+from fairchain.spec.properties import kind_of, limit_of
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
 from fairchain.tables import TableRows
 
@@ -33,10 +32,9 @@ ROWS = 4096
 
 @dataclass(frozen=True)
 class RowCount:
-    """The counts: for each column of people `asked` and, for each outcome, `got`; `parts` are the columns of an
-    subgroup.
+    """The counts: for each column of rows its `trials` and, for each outcome, its `successes`.
 
-    `labels` are all labels that were seen, whether they are counted or not.
+    `parts` are the columns of each subgroup, and `labels` all labels that were seen, counted or not.
     """
 
     comparison: Comparison
@@ -48,7 +46,7 @@ class RowCount:
     labels: list[int]
 
     def rate(self, outcome: int, subgroup: int) -> Fraction:
-        """The exact rate of a subgroup, a mean over its columns."""
+        """Return the exact rate of a subgroup, a mean over its columns."""
         rates = [Fraction(self.successes[outcome][part], self.trials[part]) for part in self.parts[subgroup]]
         return sum(rates, start=Fraction(0)) / len(rates)
 
@@ -70,78 +68,75 @@ class RowCount:
 
 
 def count_rows(
-    people: TableRows, spec: Spec, model: Model | None, progress: Callable[[int, int], None] | None = None
+    rows: TableRows, spec: Spec, model: Model | None, progress: Callable[[int, int], None] | None = None
 ) -> RowCount:
-    """Sort everybody into subgroups, ask the network about each, and count."""
+    """Sort all rows into subgroups, evaluate the network on each, and count."""
     predicate = predicate_of(spec)
-    concerned = np.ones(len(people.values), bool) if predicate is None else predicate.holds(people.values)
-    inside = {group.name: concerned & _in_group(people, spec, group) for group in groups_of(spec)}
-    groups, left_out = _kept(people, spec, inside)
+    concerned = np.ones(len(rows.values), bool) if predicate is None else predicate.holds(rows.values)
+    inside = {group.name: concerned & _in_group(rows, spec, group) for group in groups_of(spec)}
+    groups, left_out = _large_enough(rows, spec, inside)
     if not concerned.any() or len(groups) < 2:
-        raise CertificateError(f"{people.source}: these rows cannot answer the question inside the certificate")
+        raise CertificateError(f"{rows.source}: these rows cannot answer the question inside the certificate")
     comparison = comparison_of(spec, groups)
     if comparison.individual:
         assert model is not None
-        return _count_changes(people, spec, model, comparison, concerned, left_out, progress)
+        return _count_changes(rows, spec, model, comparison, concerned, left_out, progress)
     columns: list[NDArray[np.bool_]] = []
     parts = []
     for subgroup in comparison.subgroups:
-        of_truth = (
-            concerned
-            if subgroup.truth is None or people.truth is None
-            else concerned & (people.truth == subgroup.truth)
-        )
-        masks = [inside[group.name] & of_truth for group in subgroup.mixed]
-        masks = masks or [of_truth if subgroup.group is None else inside[subgroup.group.name] & of_truth]
+        truth = subgroup.truth
+        mask = concerned if truth is None or rows.truth is None else concerned & (rows.truth == truth)
+        masks = [inside[group.name] & mask for group in subgroup.mixed]
+        masks = masks or [mask if subgroup.group is None else inside[subgroup.group.name] & mask]
         parts.append(list(range(len(columns), len(columns) + len(masks))))
         columns += masks
     if not all(mask.any() for mask in columns):
-        raise CertificateError(f"{people.source}: a group that the certificate speaks of has no rows")
+        raise CertificateError(f"{rows.source}: a group that the certificate is about has no rows")
     needed = np.logical_or.reduce(columns)
-    if people.recorded is not None:
-        labels = people.recorded.astype(np.int64)
+    if rows.recorded is not None:
+        labels = rows.recorded.astype(np.int64)
     else:
         assert model is not None
-        labels = np.full(len(people.values), -1, np.int64)
-        labels[needed] = _ask(model, people.values[needed], progress)
+        labels = np.full(len(rows.values), -1, np.int64)
+        labels[needed] = _evaluate(model, rows.values[needed], progress)
     return RowCount(
         comparison,
         [int(mask.sum()) for mask in columns],
         [[int((labels[mask] == outcome).sum()) for mask in columns] for outcome in comparison.outcomes],
         parts,
         left_out,
-        0 if people.recorded is not None else int(needed.sum()),
+        0 if rows.recorded is not None else int(needed.sum()),
         np.unique(labels[needed]).tolist(),
     )
 
 
-def _in_group(people: TableRows, spec: Spec, group: Group) -> NDArray[np.bool_]:
+def _in_group(rows: TableRows, spec: Spec, group: Group) -> NDArray[np.bool_]:
     names = [feature.name for feature in spec.features]
-    inside = np.ones(len(people.values), bool)
+    inside = np.ones(len(rows.values), bool)
     for protected, domain in zip(spec.property.protected, group.domains, strict=True):
-        values, place = np.unique(people.values[:, names.index(protected)], return_inverse=True)
+        values, place = np.unique(rows.values[:, names.index(protected)], return_inverse=True)
         inside &= np.array([domain.contains(value) for value in values.tolist()])[place]
     return inside
 
 
-def _kept(
-    people: TableRows, spec: Spec, inside: dict[str, NDArray[np.bool_]]
+def _large_enough(
+    rows: TableRows, spec: Spec, inside: dict[str, NDArray[np.bool_]]
 ) -> tuple[tuple[Group, ...], list[tuple[str, int]]]:
     groups, least = groups_of(spec), spec.property.min_size
     if least is None:
         return groups, []
     truths = {subgroup.truth for subgroup in comparison_of(spec).subgroups if subgroup.truth is not None}
-    wanted = least if least >= 1 else least * len(people.values)
+    wanted = least if least >= 1 else least * len(rows.values)
     sizes = {}
     for group in groups:
         mask = inside[group.name]
-        sizes[group.name] = min((int((mask & (people.truth == t)).sum()) for t in truths), default=int(mask.sum()))
+        sizes[group.name] = min((int((mask & (rows.truth == t)).sum()) for t in truths), default=int(mask.sum()))
     kept = tuple(group for group in groups if sizes[group.name] >= wanted)
     return kept, [(name, size) for name, size in sizes.items() if size < wanted]
 
 
 def _count_changes(
-    people: TableRows,
+    rows: TableRows,
     spec: Spec,
     model: Model,
     comparison: Comparison,
@@ -150,34 +145,33 @@ def _count_changes(
     progress: Callable[[int, int], None] | None,
 ) -> RowCount:
     names = [feature.name for feature in spec.features]
-    everybody = people.values[concerned]
+    values = rows.values[concerned]
     seen = []
     given: set[int] = set()
     for subgroup in comparison.subgroups:
-        shown = everybody.copy()
+        shown = values.copy()
         if subgroup.group is None or any(domain.size != 1 for domain in subgroup.group.domains):
-            raise CertificateError(
-                f'{people.source}: nobody can be shown as "{subgroup.name}", which has several values'
-            )
+            raise CertificateError(f'{rows.source}: no row can be shown as "{subgroup.name}", which has several values')
         for protected, domain in zip(spec.property.protected, subgroup.group.domains, strict=True):
             shown[:, names.index(protected)] = domain.low
-        labels = _ask(model, shown, progress)
+        labels = _evaluate(model, shown, progress)
         given |= set(labels.tolist())
         seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
     changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
-    people_count = len(everybody)
     return RowCount(
         comparison,
-        [people_count, people_count],
+        [len(values), len(values)],
         [[changed, 0]],
         [[0], [1]],
         left_out,
-        people_count * len(comparison.subgroups),
+        len(values) * len(comparison.subgroups),
         sorted(given),
     )
 
 
-def _ask(model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None) -> NDArray[np.integer]:
+def _evaluate(
+    model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None
+) -> NDArray[np.integer]:
     answers = []
     for start in range(0, len(values), ROWS):
         part = values[start : start + ROWS].astype(model.dtype)
@@ -188,84 +182,61 @@ def _ask(model: Model, values: NDArray[np.float64], progress: Callable[[int, int
     return np.concatenate(answers) if answers else np.empty(0, np.int64)
 
 
-def expected_row_claims(count: RowCount, spec: Spec, people: TableRows, model_sha256: str) -> dict[str, Any]:
-    """Everything that the rows allow to be said, under the names that a certificate uses."""
-    population = spec.population
+def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha256: str) -> dict[str, Any]:
+    """Return everything that the rows allow to be said, under the names of a certificate."""
+    population, comparison, kind = spec.population, count.comparison, kind_of(spec)
     assert isinstance(population, Table)
     exact = population.reading == "population"
     delta = 0.0 if exact else spec.guarantee.delta
-    gaps = _Gaps(count, delta)
-    decision = gaps.decision(limit_of(spec))
-    phrase = rows_phrase(
-        len(people.values), population.path, exact=exact, given=spec.property.given, dropped=people.dropped
-    )
-    network = "" if people.recorded is not None else model_sha256
-    return {
-        **concluded(decision, count.labels, spec.model.labels, allowed=spec.guarantee.allow_constant),
-        "kind": kind_of(spec),
-        "inputs": spec.inputs,
-        "gap": _gap_claim(count, spec, gaps),
-        "threshold": spec.property.threshold,
-        "delta": delta,
-        "epsilon": None,
-        "property": str(spec.property),
-        "groups": _group_claims(count, spec, gaps),
-        "left_out": [{"name": name, "size": size} for name, size in count.left_out],
-        "violators": [_pair(count, spec, *pair) for pair in gaps.violators(limit_of(spec))],
-        "rounds": 0,
-        "rows": len(people.values),
-        "evaluations": count.evaluations,
-        "stopped": "rows" if decision == "UNDECIDED" else "decided",
-        "seed": None,
-        "seed_origin": None,
-        "rule": "exact" if exact else "fixed sample",
-        "sound": True,
-        "model_sha256": network,
-        "table_sha256": people.sha256,
-        "population": phrase,
-        "statement": _statement(count, spec, gaps, phrase),
-        "scope": rows_scope(network, people.sha256, exact=exact, recorded=population.prediction),
-    }
-
-
-def _gap_claim(count: RowCount, spec: Spec, gaps: _Gaps) -> dict[str, Any]:
-    """The widest gap; of a ratio it is told as a ratio."""
-    found = gaps.largest()
-    outcome, more, less = gaps.widest()
-    if kind_of(spec) == "ratio":
+    gaps, limit = _Gaps(count, delta), limit_of(spec)
+    decision, gap, pair = gaps.decision(limit), gaps.largest(), gaps.widest()
+    if kind == "ratio":
+        outcome, more, less = pair
         rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
         ratio = rates[0] / rates[1] if rates[1] else 1.0
-        found = (ratio, 1 - found[2], 1 - found[1]) if gaps.delta else (ratio, ratio, ratio)
-    return {**dict(zip(("estimate", "low", "high"), found, strict=True)), **_pair(count, spec, outcome, more, less)}
-
-
-def _pair(count: RowCount, spec: Spec, outcome: int, more: int, less: int) -> dict[str, str]:
-    """Who gets what more often than whom."""
-    names = count.comparison.counted
-    return {"more": names[more], "less": names[less], "outcome": outcome_names(spec, count.comparison)[outcome]}
-
-
-def _statement(count: RowCount, spec: Spec, gaps: _Gaps, phrase: str) -> str:
-    """The sentence that the counts carry; without a delta they are exact."""
-    decision, kind = gaps.decision(limit_of(spec)), kind_of(spec)
-    if not gaps.delta:
-        return exact_statement(
-            decision,
-            kind=kind,
-            measured=float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest()),
-            threshold=spec.property.threshold,
-            population=phrase,
-            left_out=len(count.left_out),
-        )
-    return statement(
+        gap = (ratio, 1 - gap[2], 1 - gap[1]) if delta else (ratio, ratio, ratio)
+    phrase = rows_phrase(
+        len(rows.values), population.path, exact=exact, given=spec.property.given, dropped=rows.dropped
+    )
+    words: dict[str, Any] = {
+        "threshold": spec.property.threshold,
+        "population": phrase,
+        "left_out": len(count.left_out),
+    }
+    if exact:
+        measured = float(1 - gaps.exact_largest() if kind == "ratio" else gaps.exact_largest())
+        sentence = exact_statement(decision, kind=kind, measured=measured, **words)
+    else:
+        sentence = statement(decision, delta=delta, sound=True, kind=kind, run="sample", **words)
+    bounds = _together(count, delta) if delta and not comparison.individual else {}
+    numbers = {}
+    for outcome, subgroup in np.ndindex(len(count.successes), len(count.parts)):
+        rate = float(count.rate(outcome, subgroup))
+        numbers[outcome, subgroup] = (rate, *bounds.get((outcome, subgroup), (rate, rate)))
+    trials = [sum(count.trials[part] for part in parts) for parts in count.parts]
+    network = "" if rows.recorded is not None else model_sha256
+    return common_claims(
+        spec,
         decision,
-        threshold=spec.property.threshold,
-        delta=gaps.delta,
+        count.labels,
+        gap=gap_claim(spec, comparison, gap, pair),
+        delta=delta,
+        epsilon=None,
+        groups=group_claims(spec, comparison, numbers, trials, gap),
+        left_out=[{"name": name, "size": size} for name, size in count.left_out],
+        violators=[pair_claim(spec, comparison, pair) for pair in gaps.violators(limit)],
+        rounds=0,
+        rows=len(rows.values),
+        evaluations=count.evaluations,
+        stopped="rows" if decision == "UNDECIDED" else "decided",
+        seed=None,
+        seed_origin=None,
+        rule="exact" if exact else "fixed sample",
+        model_sha256=network,
+        table_sha256=rows.sha256,
         population=phrase,
-        sound=True,
-        kind=kind,
-        run="sample",
-        left_out=len(count.left_out),
+        statement=sentence,
+        scope=rows_scope(network, rows.sha256, exact=exact, recorded=population.prediction),
     )
 
 
@@ -281,7 +252,7 @@ class _Gaps:
         self.below: dict[tuple[int, int, int], float] = {}
         if delta:
             if count.comparison.individual:
-                # One share of people: each side of its exact interval fails at delta/2.
+                # One share of rows: each side of its exact interval fails at delta/2.
                 low, high = exact_bounds(count.successes[0][0], count.trials[0], delta)
                 self.above = {(0, 0, 1): high, (0, 1, 0): -low}
                 self.below = {(0, 0, 1): low, (0, 1, 0): -high}
@@ -306,10 +277,10 @@ class _Gaps:
             self.above[o, i, j] = float(self._gaps(alone[o, i][1][:-1], alone[o, j][0][-2::-1], 0.0).max())
             self.below[o, i, j] = float(self._gaps(together[o, i][0][:-1], together[o, j][1][-2::-1], -np.inf).min())
 
-    def _gaps(self, more: Array, less: Array, of_nobody: float) -> Array:
+    def _gaps(self, more: Array, less: Array, at_zero: float) -> Array:
         if not self._relative:
             return more - less
-        return np.array([1 - b / a if a > 0 else of_nobody for a, b in zip(more, less, strict=True)])
+        return np.array([1 - b / a if a > 0 else at_zero for a, b in zip(more, less, strict=True)])
 
     def _gap(self, more: Any, less: Any) -> Any:
         if not self._relative:
@@ -341,7 +312,7 @@ class _Gaps:
 
 
 def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array, Array]]:
-    """Bounds of every rate at the levels F = a_0 < ... < a_256 = 1, where F (1 - ln F) = alpha."""
+    """Return bounds of every rate at the levels F = a_0 < ... < a_256 = 1, where F (1 - ln F) = alpha."""
     exponent = crossing(lambda x: x - math.log1p(x) >= -math.log(alpha), 0.0, 100 - 2 * math.log(alpha))
     levels = np.exp(np.linspace(-exponent, 0.0, 257))
     return {
@@ -361,7 +332,7 @@ def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
 
 
 def _together(count: RowCount, spend: float) -> Bounds:
-    """Bounds of all compared rates that together fail with probability at most `spend`.
+    """Return bounds of all compared rates that together fail with probability at most `spend`.
 
     Half of it is for the rates of all rows together, if there are any, and half for the others: the level of neither
     depends on how many of the other kind there are.
@@ -370,31 +341,3 @@ def _together(count: RowCount, spend: float) -> Bounds:
     own = int(count.comparison.compared.any(axis=2).sum()) - len(shared)
     part = spend / 2 if shared else spend
     return count.bounds(part / 2 / own, part / 2 / max(len(shared), 1), shared)
-
-
-def _group_claims(count: RowCount, spec: Spec, gaps: _Gaps) -> list[dict[str, Any]]:
-    comparison, names = count.comparison, list(count.comparison.counted)
-    bounds = _together(count, gaps.delta) if gaps.delta and not comparison.individual else None
-    words = list(outcome_names(spec, comparison))
-    subgroups = names[:1] if comparison.individual else names
-    claims: list[dict[str, Any]] = []
-    for outcome, word in enumerate(words):
-        for subgroup, name in enumerate(subgroups):
-            if not comparison.compared[outcome, subgroup].any():
-                continue
-            rate = float(count.rate(outcome, subgroup))
-            low, high = (
-                bounds[outcome, subgroup] if bounds else gaps.largest()[1:] if comparison.individual else (rate, rate)
-            )
-            tried = sum(count.trials[part] for part in count.parts[subgroup])
-            claims.append(
-                {"name": name, "outcome": word, "probability": rate, "low": low, "high": high, "evaluations": tried}
-            )
-    if not comparison.individual and len(spec.model.labels) == 2 and len(words) == 1 and not spec.property.outcome:
-        other = spec.model.labels[0]
-        flipped = [
-            {**c, "outcome": other, "probability": 1 - c["probability"], "low": 1 - c["high"], "high": 1 - c["low"]}
-            for c in claims
-        ]
-        claims = flipped + claims
-    return claims

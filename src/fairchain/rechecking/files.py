@@ -8,14 +8,13 @@ beside the certificate would be the issuer's choice.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from fairchain.errors import CertificateError
+from fairchain.records import Record
 from fairchain.spec import Marginals, Spec, Table
 from fairchain.spec.files import files_of
 from fairchain.spec.schema import Texts
@@ -24,61 +23,51 @@ WORDNET = Path("/usr/share/wordnet")
 BLOCK = 2**20
 
 
-@dataclass(frozen=True)
-class UsedFile:
-    """A file that a recheck opened: what it is, where it lies, and the hash of its bytes."""
+class UsedFile(Record, frozen=True):
+    """A file that a recheck opened: its role, its path, and the hash of its bytes."""
 
     role: str
     path: str
     sha256: str
 
 
-@dataclass(frozen=True)
-class Given:
-    """What a checker has: a network, a table or corpus, and a spec; None for what was not given."""
+def locate_files(
+    certificate: Path, inside: Spec, *, model: str | Path | None, table: Any, own: Spec | None
+) -> tuple[Spec, str | Path | None, Any]:
+    """Return the spec with files that can be opened, the network's file, and the table.
 
-    model: str | Path | None
-    table: Any
-    spec: Spec | None
+    `inside` is the certificate's spec. With a spec of the checker's `own` that one is answered, with the seed and the
+    budget of the certificate; names of tables in sentences stay those of the certificate.
+    """
+    if own is None:
+        return _beside(certificate, inside, model, table), model, table
+    guarantee = replace(own.guarantee, seed=inside.guarantee.seed, budget=inside.guarantee.budget)
+    model = model if model is not None else own.model.path
+    if isinstance(own.population, Table | Marginals):
+        table = table if table is not None else own.population.path
+        own = replace(own, population=replace(own.population, path=getattr(inside.population, "path", None)))
+    elif isinstance(own.population, Texts) and own.population.path is not None:
+        table = table if table is not None else own.population.path
+        _check_corpus(certificate, inside, table)
+        own = replace(own, population=replace(own.population, path=str(table)))
+    return replace(own, guarantee=guarantee), model, table
 
-    def located(self, certificate: Path, inside: Spec) -> tuple[Spec, str | Path | None, Any]:
-        """Return the question with files that can be opened, the network's file, and the table's.
 
-        With a spec of the checker's own it is that spec which is asked, with the seed and the budget of the
-        certificate; names of tables in sentences stay those of the certificate.
-        """
-        if self.spec is None:
-            return self._beside(certificate, inside), self.model, self.table
-        own = self.spec
-        guarantee = replace(own.guarantee, seed=inside.guarantee.seed, budget=inside.guarantee.budget)
-        model = self.model if self.model is not None else own.model.path
-        table = self.table
-        if isinstance(own.population, Table | Marginals):
-            table = table if table is not None else own.population.path
-            path = getattr(inside.population, "path", None)
-            own = replace(own, population=replace(own.population, path=path))
-        elif isinstance(own.population, Texts) and own.population.path is not None:
-            table = table if table is not None else own.population.path
-            _check_corpus(certificate, inside, table)
-            own = replace(own, population=replace(own.population, path=str(table)))
-        return replace(own, guarantee=guarantee), model, table
-
-    def _beside(self, certificate: Path, spec: Spec) -> Spec:
-        """The certificate's spec, with the files of its texts beside the network or the corpus that were named."""
-        population = spec.population
-        if not isinstance(population, Texts):
-            return spec
-        _check_corpus(certificate, spec, self.table)
-        given = [path for path in (self.model, self.table) if isinstance(path, str | Path)]
-        folders = [Path(path).parent for path in given]
-        changes = {} if population.path is None else {"path": str(self.table)}
-        if population.wordnet is not None:
-            changes["wordnet"] = _found(certificate, population.wordnet, [*folders, WORDNET.parent])
-        described = []
-        for feature in spec.described:
-            files = {key: _found(certificate, name, folders) for key, name in files_of(feature).items()}
-            described.append(replace(feature, **files))
-        return replace(spec, population=replace(population, **changes), described=tuple(described))
+def _beside(certificate: Path, spec: Spec, model: str | Path | None, table: Any) -> Spec:
+    """Return the certificate's spec, with the files of its texts beside the network or the corpus that were named."""
+    population = spec.population
+    if not isinstance(population, Texts):
+        return spec
+    _check_corpus(certificate, spec, table)
+    folders = [Path(path).parent for path in (model, table) if isinstance(path, str | Path)]
+    changes = {} if population.path is None else {"path": str(table)}
+    if population.wordnet is not None:
+        changes["wordnet"] = _found(certificate, population.wordnet, [*folders, WORDNET.parent])
+    described = []
+    for feature in spec.described:
+        files = {key: _found(certificate, name, folders) for key, name in files_of(feature).items()}
+        described.append(replace(feature, **files))
+    return replace(spec, population=replace(population, **changes), described=tuple(described))
 
 
 def used_files(spec: Spec, model: str | Path | None, table: Any) -> tuple[UsedFile, ...]:
@@ -118,21 +107,16 @@ def _found(certificate: Path, name: str, folders: list[Path]) -> str:
 
 
 def _sha256(path: Path) -> str:
-    """The hash of a file, or of the files in a folder by their names; empty where there is nothing to read."""
+    """Return the hash of a file, or of the files in a folder by their names; empty if it cannot be read."""
     digest = hashlib.sha256()
     try:
         for each in sorted(path.iterdir()) if path.is_dir() else [path]:
             if path.is_dir():
                 digest.update(each.name.encode() + b"\0")
             if each.is_file():
-                for block in _blocks(each):
-                    digest.update(block)
+                with each.open("rb") as file:
+                    while block := file.read(BLOCK):
+                        digest.update(block)
     except OSError:
         return ""
     return digest.hexdigest()
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            yield block

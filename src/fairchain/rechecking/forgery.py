@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import BatchEvidence
 from fairchain.rechecking import arithmetic
 from fairchain.rechecking.arithmetic import Side
-from fairchain.rechecking.replay import BatchRecord, ReplayedRule
+from fairchain.rechecking.replay import ReplayedRule
 
 # Numbers held at once: pairs are taken in blocks.
 AT_ONCE = 5_000_000
@@ -30,7 +31,7 @@ def escape_probability(chunks: int, sampled: int, forged: int) -> float:
     return math.prod((chunks - sampled - each) / (chunks - each) for each in range(forged))
 
 
-def smallest_forgery(batches: Sequence[BatchRecord], question: ReplayedRule, verdict: str) -> int | None:
+def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, verdict: str) -> int | None:
     """Return how many chunks a verdict rests on: without so many, the others alone hold no evidence for it.
 
     It is a lower bound, at least 1; None where there is no verdict. For FAIR it is the least over all pairs, since
@@ -69,23 +70,24 @@ def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDA
     return most
 
 
-def _cells(batches: Sequence[BatchRecord], question: ReplayedRule, pairs: NDArray[np.intp]) -> NDArray[np.int64]:
-    """(only the first, middle, only the second) of every chunk for these (outcome, i, j)."""
+def _cells(batches: Sequence[BatchEvidence], question: ReplayedRule, pairs: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return (only the first, middle, only the second) of every chunk for these (outcome, i, j)."""
     outcome, first, second = pairs.T
     found = []
     for batch in batches:
         place = np.full(question.groups, -1)
         place[batch.groups] = np.arange(len(batch.groups))
         a, b = place[first], place[second]
-        asked = (a >= 0) & (b >= 0)
+        drawn = (a >= 0) & (b >= 0)
         for chunk in range(batch.chunks):
-            tables = np.stack(batch.tables(chunk))
-            found.append(_triples(tables, outcome, a, b, batch.size(chunk), question.relative) * asked[:, None])
+            found.append(
+                _triples(batch.tables(chunk), outcome, a, b, batch.size(chunk), question.relative) * drawn[:, None]
+            )
     return np.stack(found)
 
 
-def _leaders(batches: Sequence[BatchRecord], question: ReplayedRule) -> NDArray[np.int64]:
-    """The same of each batch's leader, as one pair."""
+def _leaders(batches: Sequence[BatchEvidence], question: ReplayedRule) -> NDArray[np.int64]:
+    """Return the same of each batch's leader, as one pair."""
     found = [np.zeros((1, 3), np.int64)]
     for batch in batches:
         if batch.leader is None or not set(batch.leader[:2]) <= set(batch.groups):
@@ -93,8 +95,7 @@ def _leaders(batches: Sequence[BatchRecord], question: ReplayedRule) -> NDArray[
         i, j, outcome = batch.leader
         a, b = (np.array([batch.groups.index(each)]) for each in (i, j))
         for chunk in range(batch.chunks):
-            tables = np.stack(batch.tables(chunk))
-            found.append(_triples(tables, np.array([outcome]), a, b, batch.size(chunk), question.relative))
+            found.append(_triples(batch.tables(chunk), np.array([outcome]), a, b, batch.size(chunk), question.relative))
     return np.stack(found)
 
 

@@ -1,6 +1,6 @@
-"""The whole question asked again with a seed of the checker's own, by the checker's arithmetic.
+"""A fresh run: the whole verification repeated with a seed of the checker's own, by the checker's arithmetic.
 
-Whatever an issuer did to suit one seed, a network, a count or the seed itself, this run knows nothing of it.
+Whatever an issuer did to suit one seed, a network, a count or the seed itself, has no effect on this run.
 """
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from fairchain.certificate_format import BatchEvidence, upper_triangle
 from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.expected import evaluations, expected_claims, reached
-from fairchain.rechecking.replay import BatchRecord, Replay, ReplayedRule, chunk_rounds
+from fairchain.rechecking.replay import Replay, ReplayedRule, chunk_rounds
 from fairchain.rechecking.rerun import Counter
+from fairchain.records import Record
 from fairchain.spec.seeds import Seed
 
 
-@dataclass(frozen=True)
-class Fresh:
+class Fresh(Record, frozen=True):
     """The verdict of a run of the checker's own.
 
     `agrees` is True or False where both this run and the certificate decided, and None where one did not.
@@ -38,17 +38,11 @@ class Fresh:
     agrees: bool | None
 
     def claim(self, claimed: str) -> Claim:
-        """Return the claim that this run does not contradict the certificate's verdict."""
+        """Return the claim that this run does not contradict the certificate's decision."""
+        relation = {True: "agrees with", False: "contradicts", None: "neither supports nor contradicts"}[self.agrees]
         found = f"{self.verdict}, {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}], with seed {self.seed}"
-        effort = f"{self.evaluations:,} evaluations"
-        if self.agrees is False:
-            return Claim("fresh run", False, f"{found} ({effort}): contradicts {claimed}")
-        relation = f"agrees with {claimed}" if self.agrees else f"neither supports nor contradicts {claimed}"
-        return Claim("fresh run", True, f"{found} ({effort}): {relation}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return asdict(self)
+        detail = f"{found} ({self.evaluations:,} evaluations): {relation} {claimed}"
+        return Claim("fresh run", self.agrees is not False, detail)
 
 
 def fresh_run(
@@ -63,10 +57,10 @@ def fresh_run(
 ) -> Fresh:
     """Sample until the rule decides or the seconds are spent; without a seed the system's entropy gives one.
 
-    The certificate's own budget is not asked: it is the issuer's.
+    The certificate's own budget is not used: it is the issuer's.
     """
     chosen = secrets.randbits(63) if seed is None else seed
-    counter = Counter(model, case, chosen)
+    counter, asks = Counter(model, case, chosen), case.comparison.asks
     replay = Replay(question)
     chunk = number = 0
     deadline = time.perf_counter() + seconds
@@ -74,43 +68,29 @@ def fresh_run(
         if number and time.perf_counter() > deadline:
             break
         leader, groups, rounds, _ = replay.next_batch()
-        batch = _sampled(counter, chunk, leader, groups, rounds, replay.phase, deadline)
+        size, done = chunk_rounds(rounds), 0
+        together: list[list[list[list[int]]]] = []
+        # A batch that outlasts the deadline keeps the chunks that are done.
+        while done < rounds and not (done and time.perf_counter() > deadline):
+            count = min(size, rounds - done)
+            tables = counter.tables(counter.labels(chunk + len(together), count, asks(groups)))
+            together.append([upper_triangle(table) for table in tables])
+            done += count
+        batch = BatchEvidence(chunk, size, done, groups, leader, replay.phase, [], together)
         replay.take(number, batch, last=False)
         chunk, number = chunk + batch.chunks, number + 1
         if progress is not None:
             progress(evaluations(case, replay.rounds, np.diag(replay.joint)), 0)
     # Which labels were given does not matter here: the decision alone is compared.
     found = expected_claims(replay, case, [], "", Seed(chosen, "chosen"), "seconds")
-    gap, verdict = found["gap"], found["decision"]
-    both = {verdict, claimed} <= {"FAIR", "UNFAIR"}
+    gap, decision = found["gap"], found["decision"]
     return Fresh(
-        chosen,
-        verdict,
-        gap["estimate"],
-        gap["low"],
-        gap["high"],
-        replay.rounds,
-        found["evaluations"],
-        verdict == claimed if both else None,
+        seed=chosen,
+        verdict=decision,
+        estimate=gap["estimate"],
+        low=gap["low"],
+        high=gap["high"],
+        rounds=replay.rounds,
+        evaluations=found["evaluations"],
+        agrees=decision == claimed if {decision, claimed} <= {"FAIR", "UNFAIR"} else None,
     )
-
-
-def _sampled(
-    counter: Counter,
-    first: int,
-    leader: tuple[int, int, int] | None,
-    groups: list[int],
-    rounds: int,
-    phase: int,
-    deadline: float,
-) -> BatchRecord:
-    """Count a batch; one that outlasts the deadline keeps the chunks that are done."""
-    size = chunk_rounds(rounds)
-    together: list[list[list[list[int]]]] = []
-    done = 0
-    while done < rounds and not (done and time.perf_counter() > deadline):
-        count = min(size, rounds - done)
-        tables = counter.count(first + len(together), count, groups)
-        together.append([[row[i:].tolist() for i, row in enumerate(table)] for table in tables])
-        done += count
-    return BatchRecord(first, size, done, groups, leader, phase, [], together)

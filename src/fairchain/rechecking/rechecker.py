@@ -6,32 +6,33 @@ of it where that is affordable, else a random sample that the forger of a certif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fairchain.certificate_format import STREAM, digest
+from msgspec.structs import replace
+
+from fairchain.certificate_format import STREAM, Certificate, RowEvidence, RunEvidence
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.models import Limits, Model, load_model
 from fairchain.prepare import Case, case_of, read_question, read_rows
-from fairchain.rechecking.contents import CertificateFile, Claim, Evidence, RowEvidence, evidence_of, read_certificate
+from fairchain.rechecking.contents import Claim, Raw, evidence_of, read_certificate
 from fairchain.rechecking.expected import differences, expected_claims
 from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
-from fairchain.rechecking.files import Given, UsedFile, used_files
+from fairchain.rechecking.files import UsedFile, locate_files, used_files
 from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
-from fairchain.rechecking.labels import contradiction
-from fairchain.rechecking.replay import Replay, ReplayedRule, impossible
-from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample, worth_of
+from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible
+from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
+from fairchain.records import Record
 from fairchain.spec import BayesNetwork, Marginals, Spec, Table, Texts, parse_spec
-from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, meaning_of, seed_of
 from fairchain.statements import seed_phrase
 from fairchain.tables import TableRows
 
-# A re-run whose forecast is longer is replaced by a sample, unless everything is asked for.
+# A re-run whose forecast is longer is replaced by a sample, unless a full one is requested.
 SECONDS = 60.0
 # A certificate with so many choices that do not follow from the past is not read to its end.
 MOST_FAULTS = 10
@@ -43,25 +44,24 @@ VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "st
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
 
 
-@dataclass(frozen=True)
-class Recheck:
+class Recheck(Record, frozen=True, kw_only=True):
     """All claims of a certificate, and what was done to check them.
 
     `holds` only if every claim does; `fraction` of its evaluations were run again. `seed_origin` is "derived" or
     "chosen", None for rows, which are not drawn. `sample` says what a sample of chunks is worth, if only a sample was
-    run; `fresh` is the checker's own run, if one was asked for; `files` are those that were opened. `constant` is the
+    run; `fresh` is the checker's own run, if one was requested; `files` are those that were opened. `constant` is the
     one decision that the model is claimed to give, if the certificate is about a constant model.
     """
 
     verdict: str
-    claims: tuple[Claim, ...]
+    constant: str | None = None
     evaluations: int = 0
     fraction: float = 0.0
     seed_origin: str | None = None
     sample: Sample | None = None
     fresh: Fresh | None = None
     files: tuple[UsedFile, ...] = ()
-    constant: str | None = None
+    claims: tuple[Claim, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -90,53 +90,25 @@ class Recheck:
         if self.seed_origin == "chosen":
             remarks.append(
                 "The seed was chosen, so the network could have been built, or the seed searched, to pass with it; "
-                "--fresh asks again with a seed of your own."
+                "--fresh repeats the run with a seed of your own."
             )
         if self.sample is not None:
-            sample = self.sample
+            sample, rests_on = self.sample, ""
+            if sample.needed is not None and sample.needed_escape is not None:
+                rests_on = (
+                    f"; the verdict rests on at least {sample.needed:,} chunks, and forgeries in so many escape with "
+                    f"probability {sample.needed_escape:.2g}"
+                )
             remarks.append(
                 f"{sample.sampled:,} of {sample.chunks:,} chunks were run again: one forged chunk escapes with "
-                f"probability {sample.one_escapes:.2g}{_rests_on(sample)}; --full runs everything."
+                f"probability {sample.one_escapes:.2g}{rests_on}; --full runs everything."
             )
         return tuple(remarks)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {
-            "conclusion": self.conclusion,
-            "holds": self.holds,
-            "verdict": self.verdict,
-            "constant": self.constant,
-            "evaluations": self.evaluations,
-            "fraction": self.fraction,
-            "seed_origin": self.seed_origin,
-            "sample": None if self.sample is None else asdict(self.sample),
-            "fresh": None if self.fresh is None else self.fresh.to_dict(),
-            "files": [asdict(file) for file in self.files],
-            "claims": [{"name": c.name, "holds": c.holds, "detail": c.detail} for c in self.claims],
-            "remarks": list(self.remarks),
-        }
-
-
-def _rests_on(sample: Sample) -> str:
-    if sample.needed is None or sample.needed_escape is None:
-        return ""
-    return (
-        f"; the verdict rests on at least {sample.needed:,} chunks, and forgeries in so many escape with probability "
-        f"{sample.needed_escape:.2g}"
-    )
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much a checker is willing to run, and whom to tell."""
-
-    full: bool
-    fresh: bool
-    seconds: float
-    seed: int | None
-    progress: Callable[[int, int], None] | None
-    report: Callable[[Cost], None] | None
+        """Return plain JSON values."""
+        first = {"conclusion": self.conclusion, "holds": self.holds}
+        return {**first, **super().to_dict(), "remarks": list(self.remarks)}
 
 
 def recheck(
@@ -153,28 +125,28 @@ def recheck(
     progress: Callable[[int, int], None] | None = None,
     report: Callable[[Cost], None] | None = None,
 ) -> Recheck:
-    """Check a certificate against a network, without trusting whoever wrote it.
+    """Check a certificate against a network, without trusting its issuer.
 
     Parameters
     ----------
     certificate, model
         The two files; no model for a certificate about recorded decisions, or if the spec names it.
     table
-        The rows that the certificate speaks of, if it speaks of any: a file or a frame.
+        The rows that the certificate is about, if it is about rows: a file or a frame.
     spec
-        The question that the certificate ought to answer, if the checker has it from elsewhere. Its own files are
-        opened, and none that the certificate brings.
+        The spec that the certificate should answer, if the checker has it from elsewhere. The files that it names are
+        opened, and none that the certificate names.
     full
         Run every round again, whatever it takes.
     fresh
-        Ask the whole question again, with a seed of the checker's own.
+        Repeat the whole verification with a seed of the checker's own.
     seconds
         Run every round again if that is forecast to take at most so long, else a sample of chunks; also the budget of
         a fresh run.
     seed
         For a fresh run, or for choosing the sample; by default neither can be foreseen.
     limits
-        What an untrusted network may ask for.
+        Limits on an untrusted network.
     progress
         Called with evaluations done and wanted.
     report
@@ -183,42 +155,60 @@ def recheck(
     if not seconds >= 0 or (seed is not None and not 0 <= seed < 2**63):
         raise CertificateError("seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1")
     path = Path(certificate)
-    raw, file = read_certificate(path)
-    inside = _asked(path, file)
-    claims = [_file_claim(path, raw, file)]
+    _, file, intact = read_certificate(path)
+    inside = _spec_inside(path, file)
+    claims = [Claim("file", intact, "digest matches" if intact else "the digest does not match: the file was changed")]
+    verdict = str(file.claims.get("verdict"))
     own = None if spec is None else read_question(spec)
-    if own is not None:
-        differs = _differences(own, inside, table)
-        if differs:
-            claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
-            return Recheck(str(file.claims.get("verdict")), tuple(claims))
+    if own is not None and (differs := _differing_keys(own, inside, table)):
+        claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
+        return Recheck(verdict=verdict, claims=tuple(claims))
     recorded = isinstance(inside.population, Table) and inside.population.prediction is not None
     if recorded and model is not None:
         raise CertificateError(f"{path}: about recorded decisions, not about a model; leave --model (model=...) out")
-    spec, model, table = Given(model, table, own).located(path, inside)
+    spec, model, table = locate_files(path, inside, model=model, table=table, own=own)
     if fresh and isinstance(spec.population, Table):
-        raise CertificateError(f"{path}: speaks of rows, and nothing is drawn from rows; leave --fresh out")
-    people = _people(path, file, spec, table)
+        raise CertificateError(f"{path}: is about rows, and no inputs are drawn from rows; leave --fresh out")
+    rows = _rows(path, file, spec, table)
     loaded = None
     if recorded:
         model = None
     else:
-        loaded, claim = _model_claim(path, model, spec, file, limits)
-        claims.append(claim)
-    if people is not None:
-        claims.append(_table_claim(people, file))
-    checker = _Checker(path, file, spec, own is not None, loaded, people)
-    effort = Effort(full, fresh, seconds, seed, progress, report)
-    result = (
-        checker.by_rows(claims, effort) if isinstance(spec.population, Table) else checker.by_rounds(claims, effort)
-    )
-    constant = file.claims.get("constant")
-    used = used_files(spec, model, table)
-    return replace(result, files=used, constant=None if constant is None else str(constant))
+        loaded, problem = _load(path, model, spec, file, limits)
+        claims.append(Claim.check("model", problem, f"sha256 {str(file.claims.get('model_sha256'))[:16]}..."))
+    if rows is not None:
+        claimed = str(file.claims.get("table_sha256"))
+        problem = (
+            f"{rows.source} has rows with sha256 {rows.sha256[:16]}..., the certificate is about {claimed[:16]}..."
+        )
+        detail = f"{len(rows.values):,} rows with sha256 {claimed[:16]}..."
+        claims.append(Claim.check("table", problem if rows.sha256 != claimed else "", detail))
+    check = _Check(path, file, spec, own is not None, loaded, full, fresh, seconds, seed, progress, report)
+    result = Recheck(verdict=verdict, files=used_files(spec, model, table))
+    if (constant := file.claims.get("constant")) is not None:
+        result = replace(result, constant=str(constant))
+    if isinstance(spec.population, Table):
+        assert rows is not None
+        result = check.by_rows(rows, claims, result)
+    else:
+        result = check.by_rounds(case_of(spec, loaded, rows), claims, result)
+    return replace(result, claims=tuple(claims))
 
 
-def _differences(own: Spec, inside: Spec, table: Any) -> list[str]:
-    """The tables of two specs that ask different questions.
+def _spec_inside(path: Path, file: Certificate[Raw]) -> Spec:
+    try:
+        spec = parse_spec(file.spec)
+    except SpecError as error:
+        raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None
+    if isinstance(spec.population, CallablePopulation):
+        raise CertificateError(f"{path}: its inputs were drawn by a Python function, which others cannot check")
+    if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
+        raise CertificateError(f"{path}: the nodes of its Bayesian network are missing")
+    return spec
+
+
+def _differing_keys(own: Spec, inside: Spec, table: Any) -> list[str]:
+    """Return the keys in which two specs differ in meaning.
 
     A file's name changes no meaning, but frequencies of rows are not those of a spec without rows.
     """
@@ -231,19 +221,7 @@ def _differences(own: Spec, inside: Spec, table: Any) -> list[str]:
     return differs
 
 
-def _asked(path: Path, file: CertificateFile) -> Spec:
-    try:
-        spec = parse_spec(file.spec)
-    except SpecError as error:
-        raise CertificateError(f"{path}: the spec inside is not valid: {error}") from None
-    if isinstance(spec.population, CallablePopulation):
-        raise CertificateError(f"{path}: speaks of people whom a Python function drew, which nobody else can check")
-    if isinstance(spec.population, BayesNetwork) and spec.population.path is not None:
-        raise CertificateError(f"{path}: the nodes of its Bayesian network are missing")
-    return spec
-
-
-def _people(path: Path, file: CertificateFile, spec: Spec, table: Any) -> TableRows | None:
+def _rows(path: Path, file: Certificate[Raw], spec: Spec, table: Any) -> TableRows | None:
     needs = isinstance(spec.population, Table) or (
         isinstance(spec.population, Marginals)
         and (spec.population.path is not None or file.claims.get("table_sha256") is not None)
@@ -257,205 +235,10 @@ def _people(path: Path, file: CertificateFile, spec: Spec, table: Any) -> TableR
     return read_rows(spec, table)
 
 
-@dataclass(frozen=True)
-class _Checker:
-    """A certificate and everything that a checker has; `compared` if the question is that of the checker's own spec."""
-
-    path: Path
-    file: CertificateFile
-    spec: Spec
-    compared: bool
-    model: Model | None
-    people: TableRows | None
-
-    @property
-    def verdict(self) -> str:
-        """What the certificate says."""
-        return str(self.file.claims.get("verdict"))
-
-    @property
-    def decision(self) -> str:
-        """The answer to the question alone, as the certificate says it."""
-        return str(self.file.claims.get("decision"))
-
-    def by_rounds(self, claims: list[Claim], effort: Effort) -> Recheck:
-        """Replay the bets from the counts, and run the rounds again."""
-        evidence = evidence_of(self.path, self.file, Evidence)
-        case = case_of(self.spec, self.model, self.people)
-        data_sha256 = case.data_sha256
-        if isinstance(self.spec.population, Texts):
-            claims.append(_texts_claim(data_sha256, self.file))
-        # From the claimed hash: there is no model here if the one that was given is another.
-        seed = seed_of(self.spec, str(self.file.claims.get("model_sha256")), data_sha256)
-        claims.append(_seed_claim(seed, evidence))
-        question = _question(case)
-        replay, layout = _replay(evidence, question, list(case.comparison.rows))
-        detail = f"{len(evidence.batches)} batches, each possible and in its place"
-        if not layout:
-            layout = contradiction(evidence, case.comparison, self.spec.model.labels)
-        claims.append(Claim("layout", not layout, layout or detail))
-        result = Recheck(self.verdict, (), seed_origin=seed.origin)
-        if not layout:
-            claims += self._claims_from_counts(replay, case, evidence.labels, seed, data_sha256)
-            if self.model is not None:
-                result = self._run_again(self.model, claims, evidence, replay, case, effort, result)
-        return replace(result, claims=tuple(claims))
-
-    def _run_again(
-        self,
-        model: Model,
-        claims: list[Claim],
-        evidence: Evidence,
-        replay: Replay,
-        case: Case,
-        effort: Effort,
-        result: Recheck,
-    ) -> Recheck:
-        """The re-run, and the fresh run if one is wanted."""
-        question = replay.question
-        # Inputs are drawn from the seed that the counts claim: whether that is the right one is a claim of its own.
-        counter = Counter(model, case, evidence.seed, coupled=not question.paper)
-        rerun = Rerun(counter, evidence.batches, full=effort.full, seconds=effort.seconds, seed=effort.seed)
-        claim, cost = rerun.check(effort.report, effort.progress)
-        claims.append(claim)
-        if evidence.look is not None:
-            claims.append(rerun.look(evidence.look))
-        sample = None
-        if claim.holds and not cost.whole:
-            sample = worth_of(cost, smallest_forgery(evidence.batches, question, self.decision))
-        fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
-        result = replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample)
-        if not effort.fresh or question.paper:
-            return result
-        fresh = fresh_run(
-            model,
-            case,
-            question,
-            claimed=self.decision,
-            seed=effort.seed,
-            seconds=effort.seconds,
-            progress=effort.progress,
-        )
-        claims.append(fresh.claim(self.decision))
-        return replace(result, fresh=fresh)
-
-    def _claims_from_counts(
-        self, replay: Replay, case: Case, labels: Sequence[int], seed: Seed, data_sha256: str | None
-    ) -> list[Claim]:
-        """The question, the choices, the verdict and the intervals: what the counts, if true, allow to be said."""
-        if replay.question.paper:
-            return [
-                Claim("verdict", False, "rule = paper carries no valid guarantee, so there is nothing that could hold"),
-                Claim("intervals", False, "rule = paper gives no valid intervals"),
-            ]
-        said = self.file.claims
-        expected = expected_claims(replay, case, labels, str(said.get("model_sha256")), seed, str(said.get("stopped")))
-        expected["table_sha256"] = data_sha256
-        wrong = differences(said, expected)
-        question, verdict, intervals = self._sorted(wrong, expected, "the e-values computed again give")
-        return [question, _choices_claim(replay), verdict, intervals]
-
-    def by_rows(self, claims: list[Claim], effort: Effort) -> Recheck:
-        """Ask about every row again, count in our own way, and compute every number from that."""
-        evidence = evidence_of(self.path, self.file, RowEvidence)
-        said = self.file.claims
-        assert self.people is not None
-        if self.model is None and self.people.recorded is None:
-            return Recheck(self.verdict, tuple(claims))
-        try:
-            count = count_rows(self.people, self.spec, self.model, effort.progress)
-        except (ModelError, CertificateError) as error:
-            return Recheck(self.verdict, (*claims, Claim("re-run", False, str(error))))
-        found = [evidence.trials, evidence.successes, evidence.labels, evidence.outcomes, evidence.rows]
-        same = found == [
-            count.trials,
-            count.successes,
-            count.labels,
-            list(count.comparison.rows),
-            len(self.people.values),
-        ]
-        detail = f"everything: {count.evaluations:,} evaluations, every count the same"
-        claims.append(Claim("re-run", same, detail if same else "the rows give other counts than the certificate says"))
-        expected = expected_row_claims(count, self.spec, self.people, str(said.get("model_sha256")))
-        claims += self._sorted(differences(said, expected), expected, "every row counted again gives")
-        return Recheck(self.verdict, tuple(claims), count.evaluations, 1.0)
-
-    def _sorted(self, wrong: list[str], expected: dict[str, Any], how: str) -> list[Claim]:
-        """Differences between what is said and what should be said, as claims about question, verdict, intervals."""
-        of_question = [place for place in wrong if place.startswith(QUESTION)]
-        of_verdict = [place for place in wrong if place.startswith(VERDICT)]
-        others = [place for place in wrong if place not in of_question + of_verdict]
-        verdict = f"{self.file.claims.get('verdict')}: {how} the same answer"
-        if of_verdict:
-            verdict = f"not what the counts give, which is {expected['verdict']}: {', '.join(of_verdict)}"
-        intervals = f"not what the counts give: {', '.join(others[:5])}" if others else "every number computed again"
-        return [
-            _question_claim(self.spec, self.compared, of_question),
-            Claim("verdict", not of_verdict, verdict),
-            Claim("intervals", not others, intervals),
-        ]
-
-
-def _question(case: Case) -> ReplayedRule:
-    guarantee, comparison = case.spec.guarantee, case.comparison
-    return ReplayedRule(
-        groups=len(comparison.counted),
-        outcomes=len(comparison.rows),
-        threshold=float(limit_of(case.spec)),
-        delta=guarantee.delta,
-        epsilon=guarantee.epsilon,
-        paper=guarantee.rule == "paper",
-        compared=comparison.compared,
-        relative=comparison.measure == "ratio",
-    )
-
-
-def _replay(evidence: Evidence, question: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:
-    """Go through all batches; the second part says why the layout is impossible, or is empty."""
-    replay = Replay(question)
-    if evidence.stream != STREAM or evidence.coupled == question.paper:
-        return replay, "the random stream, or the coupling of groups, is not that of this rule"
-    if evidence.outcomes != outcomes:
-        return replay, f"labels {evidence.outcomes} were counted, the question is about {outcomes}"
-    chunk = 0
-    for number, batch in enumerate(evidence.batches):
-        if batch.chunk != chunk:
-            return replay, f"batch {number} starts at chunk {batch.chunk}, after chunk {chunk - 1}"
-        why = impossible(batch, question)
-        if why:
-            return replay, f"batch {number} has {why}"
-        chunk += -(-batch.rounds // batch.chunk_rounds)
-        replay.take(number, batch, last=number == len(evidence.batches) - 1)
-        if len(replay.faults) >= MOST_FAULTS:
-            break
-    return replay, ""
-
-
-def _file_claim(path: Path, raw: dict[str, Any], file: CertificateFile) -> Claim:
-    try:
-        same = digest(raw) == file.digest
-    except RecursionError:
-        raise CertificateError(f"{path}: not a fairchain certificate: nested too deeply") from None
-    return Claim("file", same, "digest matches" if same else "the digest does not match: the file was changed")
-
-
-def _seed_claim(seed: Seed, evidence: Evidence) -> Claim:
-    """The rounds were drawn with the seed that the spec states, or that follows from what is asked."""
-    if evidence.seed == seed.value:
-        return Claim("seed", True, seed_phrase(seed.value, seed.origin).removeprefix("seed "))
-    if seed.origin == "chosen":
-        return Claim("seed", False, f"{evidence.seed} was drawn with, the spec inside says {seed.value}")
-    return Claim(
-        "seed",
-        False,
-        f"{evidence.seed} was drawn with, and network, spec and data give {seed.value}; a seed that was chosen must be "
-        "stated in the spec inside",
-    )
-
-
-def _model_claim(
-    path: Path, model: str | Path | None, spec: Spec, file: CertificateFile, limits: Limits | None
-) -> tuple[Model | None, Claim]:
+def _load(
+    path: Path, model: str | Path | None, spec: Spec, file: Certificate[Raw], limits: Limits | None
+) -> tuple[Model | None, str]:
+    """Return the model, if it is the one that the certificate is about, or else what is wrong with it."""
     if model is None:
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
     model = Path(model)
@@ -465,42 +248,170 @@ def _model_claim(
     try:
         loaded = load_model(model, spec, limits)
     except ModelError as error:
-        return None, Claim("model", False, str(error))
+        return None, str(error)
     if loaded.sha256 != claimed:
-        return None, Claim(
-            "model", False, f"{model} has sha256 {loaded.sha256[:16]}..., the certificate is about {claimed[:16]}..."
+        return None, f"{model} has sha256 {loaded.sha256[:16]}..., the certificate is about {claimed[:16]}..."
+    return loaded, ""
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A certificate, the checker's own spec and model, and how much may be run again.
+
+    `compared` says whether the spec was compared with one of the checker's own. The other options are those of
+    `recheck`.
+    """
+
+    path: Path
+    file: Certificate[Raw]
+    spec: Spec
+    compared: bool
+    model: Model | None
+    full: bool
+    fresh: bool
+    seconds: float
+    seed: int | None
+    progress: Callable[[int, int], None] | None
+    report: Callable[[Cost], None] | None
+
+    @property
+    def decision(self) -> str:
+        """FAIR, UNFAIR or UNDECIDED, as the certificate says."""
+        return str(self.file.claims.get("decision"))
+
+    def by_rounds(self, case: Case, claims: list[Claim], result: Recheck) -> Recheck:
+        """Replay the bets from the counts, and run the rounds again."""
+        evidence, said = evidence_of(self.path, self.file, RunEvidence), self.file.claims
+        if isinstance(self.spec.population, Texts):
+            found, claimed = str(case.data_sha256), str(said.get("table_sha256"))
+            problem = (
+                "the corpus, the words, the terms or the synonyms are not those that the certificate is about "
+                f"({found[:16]}..., not {claimed[:16]}...)"
+            )
+            detail = f"corpus, words, terms and synonyms with sha256 {claimed[:16]}..."
+            same = case.data_sha256 == said.get("table_sha256")
+            claims.append(Claim.check("texts", "" if same else problem, detail))
+        # From the claimed hash: there is no model here if the one that was given is another.
+        seed = seed_of(self.spec, str(said.get("model_sha256")), case.data_sha256)
+        claims.append(_seed_claim(seed, evidence))
+        rule = ReplayedRule.of(case)
+        replay, layout = _replay(evidence, rule, list(case.comparison.rows))
+        layout = layout or contradiction(evidence, case.comparison, self.spec.model.labels)
+        claims.append(Claim.check("layout", layout, f"{len(evidence.batches)} batches, each possible and in its place"))
+        result = replace(result, seed_origin=seed.origin)
+        if layout:
+            return result
+        if rule.paper:
+            problem = "rule = paper carries no valid guarantee, so there is nothing that could hold"
+            claims.append(Claim("verdict", False, problem))
+            claims.append(Claim("intervals", False, "rule = paper gives no valid intervals"))
+        else:
+            expected = expected_claims(
+                replay, case, evidence.labels, str(said.get("model_sha256")), seed, str(said.get("stopped"))
+            )
+            expected["table_sha256"] = case.data_sha256
+            question, verdict, intervals = self._compare(expected, "the e-values computed again give")
+            faults = replay.faults
+            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+            detail = "leaders, groups and batch sizes follow from earlier counts alone"
+            choices = Claim.check("choices", faults[0] + more if faults else "", detail)
+            claims += [question, choices, verdict, intervals]
+        return self._run_again(self.model, claims, evidence, rule, case, result) if self.model is not None else result
+
+    def _run_again(
+        self,
+        model: Model,
+        claims: list[Claim],
+        evidence: RunEvidence,
+        rule: ReplayedRule,
+        case: Case,
+        result: Recheck,
+    ) -> Recheck:
+        """Run the rounds again, and a fresh run if it is requested."""
+        # Inputs are drawn from the seed that the counts claim: whether that is the right one is a claim of its own.
+        counter = Counter(model, case, evidence.seed, coupled=not rule.paper)
+        rerun = Rerun(counter, evidence.batches, full=self.full, seconds=self.seconds, seed=self.seed)
+        claim, cost = rerun.check(self.report, self.progress)
+        claims.append(claim)
+        if evidence.look is not None:
+            claims.append(rerun.look(evidence.look))
+        sample = None
+        if claim.holds and not cost.whole:
+            sample = Sample.of(cost, smallest_forgery(evidence.batches, rule, self.decision))
+        fraction = rerun.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
+        fresh = None
+        if self.fresh and not rule.paper:
+            options: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "progress": self.progress}
+            fresh = fresh_run(model, case, rule, claimed=self.decision, **options)
+            claims.append(fresh.claim(self.decision))
+        return replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample, fresh=fresh)
+
+    def by_rows(self, rows: TableRows, claims: list[Claim], result: Recheck) -> Recheck:
+        """Evaluate every row again, and compute every number from the counts."""
+        evidence = evidence_of(self.path, self.file, RowEvidence)
+        if self.model is None and rows.recorded is None:
+            return result
+        try:
+            count = count_rows(rows, self.spec, self.model, self.progress)
+        except (ModelError, CertificateError) as error:
+            claims.append(Claim("re-run", False, str(error)))
+            return result
+        outcomes = list(count.comparison.rows)
+        again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels)
+        problem = "" if evidence == again else "the rows give other counts than the certificate says"
+        detail = f"everything: {count.evaluations:,} evaluations, every count the same"
+        claims.append(Claim.check("re-run", problem, detail))
+        expected = expected_row_claims(count, self.spec, rows, str(self.file.claims.get("model_sha256")))
+        claims += self._compare(expected, "every row counted again gives")
+        return replace(result, evaluations=count.evaluations, fraction=1.0)
+
+    def _compare(self, expected: dict[str, Any], how: str) -> list[Claim]:
+        """Compare what the certificate says with what the counts give: the question, the verdict and the intervals."""
+        said = self.file.claims
+        wrong = differences(said, expected)
+        of_question = [place for place in wrong if place.startswith(QUESTION)]
+        of_verdict = [place for place in wrong if place.startswith(VERDICT)]
+        others = [place for place in wrong if place not in of_question + of_verdict]
+        origin = ", as in the given spec" if self.compared else " (the certificate's own; compare with yours by --spec)"
+        question = f"the claims speak of another {', '.join(of_question)} than the spec inside" if of_question else ""
+        verdict = f"not what the counts give, which is {expected['verdict']}: {', '.join(of_verdict)}"
+        intervals = f"not what the counts give: {', '.join(others[:5])}" if others else ""
+        return [
+            Claim.check("question", question, f"{self.spec.property}{origin}"),
+            Claim.check("verdict", verdict if of_verdict else "", f"{said.get('verdict')}: {how} the same answer"),
+            Claim.check("intervals", intervals, "every number computed again"),
+        ]
+
+
+def _replay(evidence: RunEvidence, rule: ReplayedRule, outcomes: list[int]) -> tuple[Replay, str]:
+    """Go through all batches; the second part says why the layout is impossible, or is empty."""
+    replay = Replay(rule)
+    if evidence.stream != STREAM or evidence.coupled == rule.paper:
+        return replay, "the random stream, or the coupling of groups, is not that of this rule"
+    if evidence.outcomes != outcomes:
+        return replay, f"labels {evidence.outcomes} were counted, the question is about {outcomes}"
+    chunk = 0
+    for number, batch in enumerate(evidence.batches):
+        if batch.chunk != chunk:
+            return replay, f"batch {number} starts at chunk {batch.chunk}, after chunk {chunk - 1}"
+        why = impossible(batch, rule)
+        if why:
+            return replay, f"batch {number} has {why}"
+        chunk += batch.chunks
+        replay.take(number, batch, last=number == len(evidence.batches) - 1)
+        if len(replay.faults) >= MOST_FAULTS:
+            break
+    return replay, ""
+
+
+def _seed_claim(seed: Seed, evidence: RunEvidence) -> Claim:
+    """Return the claim that the rounds were drawn with the seed that the spec states, or that is derived from it."""
+    problem = ""
+    if evidence.seed != seed.value and seed.origin == "chosen":
+        problem = f"{evidence.seed} was drawn with, the spec inside says {seed.value}"
+    elif evidence.seed != seed.value:
+        problem = (
+            f"{evidence.seed} was drawn with, and network, spec and data give {seed.value}; a seed that was chosen "
+            "must be stated in the spec inside"
         )
-    return loaded, Claim("model", True, f"sha256 {claimed[:16]}...")
-
-
-def _table_claim(people: TableRows, file: CertificateFile) -> Claim:
-    claimed = str(file.claims.get("table_sha256"))
-    if people.sha256 != claimed:
-        found = f"{people.source} has rows with sha256 {people.sha256[:16]}..."
-        return Claim("table", False, f"{found}, the certificate is about {claimed[:16]}...")
-    return Claim("table", True, f"{len(people.values):,} rows with sha256 {claimed[:16]}...")
-
-
-def _texts_claim(found: str | None, file: CertificateFile) -> Claim:
-    claimed = file.claims.get("table_sha256")
-    if found != claimed:
-        differ = "the corpus, the words, the terms or the synonyms are not those that the certificate is about"
-        return Claim("texts", False, f"{differ} ({str(found)[:16]}..., not {str(claimed)[:16]}...)")
-    return Claim("texts", True, f"corpus, words, terms and synonyms with sha256 {str(claimed)[:16]}...")
-
-
-def _question_claim(spec: Spec, compared: bool, wrong: list[str]) -> Claim:
-    """The claims speak of the spec inside, and that is the question somebody wanted answered."""
-    if wrong:
-        return Claim("question", False, f"the claims speak of another {', '.join(wrong)} than the spec inside")
-    if not compared:
-        return Claim("question", True, f"{spec.property} (the certificate's own; compare with yours by --spec)")
-    return Claim("question", True, f"{spec.property}, as in the given spec")
-
-
-def _choices_claim(replay: Replay) -> Claim:
-    """Every choice was made from the past alone."""
-    if replay.faults:
-        more = f" (and {len(replay.faults) - 1} more)" if len(replay.faults) > 1 else ""
-        return Claim("choices", False, replay.faults[0] + more)
-    return Claim("choices", True, "leaders, groups and batch sizes follow from earlier counts alone")
+    return Claim.check("seed", problem, seed_phrase(seed.value, seed.origin).removeprefix("seed "))

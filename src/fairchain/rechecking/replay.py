@@ -8,64 +8,27 @@ really gives them is for the re-run to say.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import LOOKED, BatchEvidence, RunEvidence, Table, full_table
+from fairchain.prepare import Case
 from fairchain.rechecking import arithmetic
+from fairchain.spec import Comparison
+from fairchain.spec.properties import limit_of
 
-Table = NDArray[np.int64]
 PILOT = 1024
 # By how much a forecast of rounds may differ between two computers, as a share of it.
 ROUNDING = 1e-6
 
 
-# A count in a certificate: no more than fits into exact arithmetic.
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-class BatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch as it stands in a certificate; `together` has a table for every chunk and every outcome.
-
-    `labels` are all labels that the network gave in it, whether they are counted or not.
-    """
-
-    chunk: Count
-    chunk_rounds: Count
-    rounds: Count
-    groups: list[Count]
-    leader: tuple[Count, Count, Count] | None
-    phase: Count
-    labels: list[Count]
-    together: list[list[list[list[Count]]]]
-
-    @property
-    def chunks(self) -> int:
-        """How many chunks its rounds make."""
-        return -(-self.rounds // self.chunk_rounds)
-
-    def size(self, place: int) -> int:
-        """Rounds in one of its chunks."""
-        return min(self.chunk_rounds, self.rounds - place * self.chunk_rounds)
-
-    def tables(self, place: int) -> list[Table]:
-        """The counts of a chunk, a full symmetric table for each outcome."""
-        return [_symmetric(rows, len(self.groups)) for rows in self.together[place]]
-
-    def totals(self) -> list[Table]:
-        """The counts of the whole batch."""
-        total = np.zeros((len(self.together[0]), len(self.groups), len(self.groups)), np.int64)
-        for place in range(len(self.together)):
-            total += self.tables(place)
-        return list(total)
-
-
 @dataclass(frozen=True)
 class ReplayedRule:
-    """What was asked, in numbers.
+    """The stopping rule of a spec, in numbers.
 
     `compared` says which ordered pairs must be alike in which outcome; `threshold` is the largest fair gap, which for
     a ratio (`relative`) is what may be missing to 1.
@@ -79,6 +42,21 @@ class ReplayedRule:
     paper: bool
     compared: NDArray[np.bool_]
     relative: bool = False
+
+    @classmethod
+    def of(cls, case: Case) -> ReplayedRule:
+        """Return the rule of a case."""
+        guarantee, comparison = case.spec.guarantee, case.comparison
+        return cls(
+            groups=len(comparison.counted),
+            outcomes=len(comparison.rows),
+            threshold=float(limit_of(case.spec)),
+            delta=guarantee.delta,
+            epsilon=guarantee.epsilon,
+            paper=guarantee.rule == "paper",
+            compared=comparison.compared,
+            relative=comparison.measure == "ratio",
+        )
 
     @property
     def bar(self) -> float:
@@ -115,19 +93,19 @@ class Replay:
         self.lead: Table = np.zeros(3, np.int64)
         self.both: Table = np.zeros((m, k, k), np.int64)
         self.cleared = np.logical_not(self.question.compared)
-        self.fresh_got, self.fresh_asked = np.zeros((m, k), np.int64), 0
+        self.try_successes, self.try_rounds = np.zeros((m, k), np.int64), 0
 
     def cells(self) -> tuple[Table, Table, Table]:
-        """Counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
+        """Return counts of "only i", of the middle cell and of "only j" for each outcome and ordered pair."""
         minus = np.transpose(self.only, (0, 2, 1))
         return self.only, self.both if self.question.relative else self.joint[None] - self.only - minus, minus
 
     def lead_cells(self) -> tuple[Table, Table, Table]:
-        """The same counts for the leaders' batches together."""
+        """Return the same counts for the leaders' batches together."""
         return self.lead[:1], self.lead[1:2], self.lead[2:]
 
     def gaps(self) -> NDArray[np.float64]:
-        """Estimated gaps of all ordered pairs."""
+        """Return estimated gaps of all ordered pairs."""
         plus, _, minus = self.cells()
         gaps: NDArray[np.float64] = (plus - minus) / np.maximum(self._base(), 1)
         return gaps
@@ -137,12 +115,12 @@ class Replay:
         return self.only + self.both if self.question.relative else np.broadcast_to(self.joint, self.only.shape)
 
     def widest(self) -> tuple[int, int, int]:
-        """(outcome, i, j) of the largest gap among the pairs that are compared."""
+        """Return (outcome, i, j) of the largest gap among the pairs that are compared."""
         gaps = np.where(self.question.compared, self.gaps(), -np.inf)
         outcome, i, j = np.unravel_index(np.argmax(gaps), gaps.shape)
         return int(outcome), int(i), int(j)
 
-    def take(self, number: int, batch: BatchRecord, last: bool) -> None:
+    def take(self, number: int, batch: BatchEvidence, last: bool) -> None:
         """Check the choices of one batch, then count it."""
         if not self.question.paper:
             self._check_choices(number, batch, last)
@@ -156,7 +134,7 @@ class Replay:
             self.both[outcome][index] += table
             self.successes[outcome, batch.groups] += own
             if not self.known:
-                self.fresh_got[outcome, batch.groups] += own
+                self.try_successes[outcome, batch.groups] += own
         if batch.leader is not None:
             i, j, outcome = batch.leader
             place = {group: at for at, group in enumerate(batch.groups)}
@@ -170,7 +148,7 @@ class Replay:
             self._end_of_try(batch)
 
     def _judge(self) -> None:
-        """FAIR and UNFAIR by the e-values after this batch; the first answer stays."""
+        """Decide by the e-values after this batch; the first answer stays."""
         q = self.question
         if self.decision != "UNDECIDED" or q.paper or q.epsilon is not None:
             return
@@ -180,12 +158,12 @@ class Replay:
         elif self.cleared.all():
             self.decision = "FAIR"
 
-    def _check_choices(self, number: int, batch: BatchRecord, last: bool) -> None:
+    def _check_choices(self, number: int, batch: BatchEvidence, last: bool) -> None:
         leader, groups, rounds, sizes = self.next_batch()
         if batch.leader != leader:
             self.faults.append(f"batch {number}: the leader is {batch.leader}, the counts before it say {leader}")
         if batch.groups != groups:
-            self.faults.append(f"batch {number}: groups {batch.groups} were asked, the rule says {groups}")
+            self.faults.append(f"batch {number}: groups {batch.groups} were drawn, the rule says {groups}")
         if batch.phase != self.phase:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule says {self.phase}")
         if self.decision != "UNDECIDED":
@@ -197,17 +175,17 @@ class Replay:
             self.faults.append(f"batch {number}: has chunks of {batch.chunk_rounds} rounds")
 
     def next_batch(self) -> NextBatch:
-        """Leader, groups and rounds of the next batch, from the counts so far."""
+        """Return leader, groups and rounds of the next batch, from the counts so far."""
         q = self.question
-        everybody = list(range(q.groups))
+        all_groups = list(range(q.groups))
         least = max(16, min(q.groups * q.groups * q.outcomes // 64, 2048))
         if q.epsilon is not None:
             rounds = _whole_shares(max(least, self.rounds // 10))
             if not self.known:
-                rounds = min(max(rounds, 64), self.wanted - self.fresh_asked)
-            return NextBatch(None, everybody, rounds, frozenset([rounds]))
+                rounds = min(max(rounds, 64), self.wanted - self.try_rounds)
+            return NextBatch(None, all_groups, rounds, frozenset([rounds]))
         if not self.rounds:
-            return NextBatch(None, everybody, least, frozenset([least]))
+            return NextBatch(None, all_groups, least, frozenset([least]))
         gaps = self.gaps()
         outcome, i, j = self.widest()
         plus, zero, minus = self.cells()
@@ -234,7 +212,7 @@ class Replay:
         return NextBatch((i, j, outcome), groups, rounds, frozenset([rounds, *others]))
 
     def _maybe_largest(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> NDArray[np.bool_]:
-        """Pairs whose gap plus half a standard error reaches the leader's."""
+        """Return pairs whose gap plus half a standard error reaches the leader's."""
         plus, both, minus = self.cells()
         joint = np.maximum(self.joint, 1)
         variance = np.maximum((plus + minus) / joint - gaps**2, 0) / joint
@@ -246,41 +224,41 @@ class Replay:
         maybe: NDArray[np.bool_] = gaps + 0.5 * error >= gaps[leader]
         return maybe
 
-    def _end_of_try(self, batch: BatchRecord) -> None:
+    def _end_of_try(self, batch: BatchEvidence) -> None:
         """Estimate mode: at the end of a try, is it enough, and if not how long is the next."""
         q = self.question
         if self.known or q.epsilon is None:
             return
-        self.fresh_asked += batch.rounds
-        if self.fresh_asked < self.wanted:
+        self.try_rounds += batch.rounds
+        if self.try_rounds < self.wanted:
             return
         if self.phase == 0:
             share = q.delta / 2 / (q.groups * q.outcomes)
-            self.wanted = arithmetic.planned_rounds(self.fresh_got, self.fresh_asked, 0.8 * share, q.epsilon)
+            self.wanted = arithmetic.planned_rounds(self.try_successes, self.try_rounds, 0.8 * share, q.epsilon)
         else:
             low, high = self.exact_bounds()
-            centre = self.fresh_got / self.fresh_asked
+            centre = self.try_successes / self.try_rounds
             if np.maximum(centre - low, high - centre).max() <= q.epsilon:
                 self.known = True
                 return
             self.wanted = math.ceil(1.7 * self.wanted)
         self.phase += 1
-        self.fresh_got, self.fresh_asked = np.zeros_like(self.fresh_got), 0
+        self.try_successes, self.try_rounds = np.zeros_like(self.try_successes), 0
 
     def exact_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Clopper-Pearson bounds of the present try, at what it may spend."""
+        """Return Clopper-Pearson bounds of the present try, at what it may spend."""
         q = self.question
         spend = 0.8 if self.phase == 1 else 0.1 / 2 ** (self.phase - 1)
         alpha = q.delta / 2 / (q.groups * q.outcomes) * spend
         bounds = [
-            [arithmetic.exact_bounds(int(count), self.fresh_asked, alpha) for count in row] for row in self.fresh_got
+            [arithmetic.exact_bounds(int(count), self.try_rounds, alpha) for count in row] for row in self.try_successes
         ]
         both = np.array(bounds)
         return both[..., 0], both[..., 1]
 
 
-def impossible(batch: BatchRecord, question: ReplayedRule) -> str | None:
-    """Why no network could have given these counts, or None."""
+def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:
+    """Return why no network could have given these counts, or None."""
     size = len(batch.groups)
     if not batch.rounds or batch.chunk_rounds not in (1024, 2048, 4096, 8192):
         return "no rounds, or chunks of a size that does not exist"
@@ -298,7 +276,7 @@ def impossible(batch: BatchRecord, question: ReplayedRule) -> str | None:
         for rows in tables:
             if [len(row) for row in rows] != list(range(size, 0, -1)):
                 return "tables of the wrong size"
-            if _contradictory(_symmetric(rows, size), batch.size(place)):
+            if _contradictory(full_table(rows), batch.size(place)):
                 return "counts that contradict each other"
     return None
 
@@ -312,17 +290,50 @@ def _contradictory(table: Table, rounds: int) -> bool:
 
 
 def chunk_rounds(rounds: int) -> int:
-    """Rounds in each chunk of a batch of so many rounds."""
+    """Return rounds in each chunk of a batch of so many rounds."""
     return max([1024, *(each for each in (2048, 4096, 8192) if 2 * each <= rounds)])
 
 
 def _whole_shares(rounds: int) -> int:
-    """Long batches come in multiples of 32768 rounds."""
+    """Return the rounds of a batch: long ones come in multiples of 32768."""
     return rounds if rounds <= 32768 else rounds // 32768 * 32768
 
 
-def _symmetric(rows: list[list[int]], size: int) -> Table:
-    table = np.zeros((size, size), np.int64)
-    for i, row in enumerate(rows):
-        table[i, i:] = table[i:, i] = row
-    return table
+def contradiction(evidence: RunEvidence, comparison: Comparison, names: Sequence[str]) -> str:
+    """Return why no network could have given these labels with these counts, or an empty text.
+
+    Counts show it for the labels that are counted. Of other labels, and of decisions that change, a certificate only
+    has its lists of labels, so the batches that show two different ones are always run again (`rerun`).
+    """
+    batches = {label for batch in evidence.batches for label in batch.labels}
+    for number, batch in enumerate(evidence.batches):
+        if why := _label_problem(batch, comparison, len(names)):
+            return f"batch {number}: {why}"
+    look = evidence.look
+    if (look is not None) != (len(batches) == 1):
+        return "further inputs are tried where the batches have one label, and only there"
+    if look is not None and not (_are_labels(look.labels, len(names)) and batches <= set(look.labels)):
+        return "the labels of further inputs are none, or lack one that was seen before"
+    if look is not None and look.rounds > -(-LOOKED // len(comparison.subgroups)):
+        return f"{look.rounds} further rounds are more than are ever tried"
+    return ""
+
+
+def _are_labels(labels: Sequence[int], count: int) -> bool:
+    return bool(labels) and list(labels) == sorted(set(labels)) and labels[-1] < count
+
+
+def _label_problem(batch: BatchEvidence, comparison: Comparison, labels: int) -> str:
+    if not _are_labels(batch.labels, labels):
+        return f"{batch.labels} are not labels of the model"
+    own = batch.totals().diagonal(axis1=1, axis2=2)
+    if comparison.individual:
+        return "a decision changed, and there is one label" if own.any() and len(batch.labels) == 1 else ""
+    for label, count in zip(comparison.outcomes, own, strict=True):
+        if count.any() != (label in batch.labels):
+            return f"label {label} is counted {int(count.sum())} times, and the labels are {batch.labels}"
+        if (count == batch.rounds).all() and batch.labels != [label]:
+            return f"every decision is label {label}, and the labels are {batch.labels}"
+    if own.sum(axis=0).min() < batch.rounds and set(batch.labels) <= set(comparison.outcomes):
+        return f"some decisions are none of the labels {batch.labels}"
+    return ""

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS
+from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, BatchEvidence, Look
 from fairchain.errors import ModelError
 from fairchain.models import Model
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
-from fairchain.rechecking.contents import Claim, Look
+from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.forgery import escape_probability
-from fairchain.rechecking.replay import BatchRecord
+from fairchain.records import Record
 
 # The fewest chunks of a sample, and how long the speed is measured for.
 LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
@@ -29,7 +29,7 @@ LEAST_CHUNKS, PROBE_SECONDS = 60, 0.1
 
 @dataclass(frozen=True)
 class Cost:
-    """What a re-run takes, known before it starts: all evaluations and chunks, those to be run, and a forecast."""
+    """The cost of a re-run, known before it starts: all evaluations and chunks, those to be run, and a forecast."""
 
     evaluations: int
     chunks: int
@@ -50,9 +50,8 @@ class Cost:
         )
 
 
-@dataclass(frozen=True)
-class Sample:
-    """What a sample of chunks is worth.
+class Sample(Record, frozen=True):
+    """The value of a sample of chunks as evidence.
 
     `one_escapes` is the probability that one forged chunk is not in the sample. `needed` is how many chunks the verdict
     rests on (None without a verdict), and `needed_escape` the probability that none of so many is in the sample.
@@ -64,10 +63,17 @@ class Sample:
     needed: int | None
     needed_escape: float | None
 
+    @classmethod
+    def of(cls, cost: Cost, needed: int | None) -> Sample:
+        """Return how likely forgeries escape a sample of this size."""
+        sizes = cost.chunks, cost.sampled_chunks
+        escape = None if needed is None else escape_probability(*sizes, needed)
+        return cls(*sizes, escape_probability(*sizes, 1), needed, escape)
+
 
 @dataclass(frozen=True)
 class Counter:
-    """How chunks are counted: which network, which inputs, which seed."""
+    """A counter of chunks: the network, the inputs and the seed."""
 
     model: Model
     case: Case
@@ -89,22 +95,17 @@ class Counter:
                 check_alone(self.model, values, found[-1], chunk)
         return np.stack(found).astype(np.int64)
 
-    def count(self, chunk: int, count: int, groups: Sequence[int]) -> list[NDArray[np.int64]]:
-        """Count a chunk: for each outcome in how many rounds each two groups both got it."""
-        return self.tables(self.labels(chunk, count, self.case.comparison.asks(groups)))
-
     def tables(self, seen: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Count the labels of a chunk."""
+        """Count the labels of a chunk: for each outcome in how many rounds each two groups both got it."""
         comparison = self.case.comparison
         if comparison.individual:
-            seen = _changes(seen, comparison.outcomes)
+            # Two columns: whether the decision is not the same in all groups, and one that is always 0.
+            decided = (seen == comparison.outcomes[0]) if comparison.outcomes else seen
+            changed = decided.max(axis=0) != decided.min(axis=0)
+            seen = np.stack([changed.astype(np.int64), np.zeros(len(changed), np.int64)])
         # Sums of at most 8192 ones are exact in single precision, whose products are fast.
         masks = [(seen == outcome).astype(np.float32) for outcome in comparison.rows]
         return [(mask @ mask.T).astype(np.int64) for mask in masks]
-
-    def evaluations(self, rounds: int, groups: Sequence[int]) -> int:
-        """How often the network is evaluated for so many rounds."""
-        return rounds * len(self.case.comparison.asks(groups))
 
 
 @dataclass(frozen=True)
@@ -130,12 +131,12 @@ class Rerun:
     """
 
     def __init__(
-        self, counter: Counter, batches: Sequence[BatchRecord], *, full: bool, seconds: float, seed: int | None
+        self, counter: Counter, batches: Sequence[BatchEvidence], *, full: bool, seconds: float, seed: int | None
     ) -> None:
         self._counter, self._batches = counter, batches
         self._full, self._seconds, self._seed = full, seconds, seed
         self._chunks = [
-            _Chunk(number, place, counter.evaluations(batch.size(place), batch.groups))
+            _Chunk(number, place, batch.size(place) * len(counter.case.comparison.asks(batch.groups)))
             for number, batch in enumerate(batches)
             for place in range(batch.chunks)
         ]
@@ -214,7 +215,7 @@ class Rerun:
         return ""
 
     def _that_show_labels(self) -> list[_Chunk]:
-        """The chunks of the first batch, and of the first with a label that no batch before it has.
+        """Return the chunks of the first batch, and of the first with a label that no batch before it has.
 
         Together they show that the network gives two labels, which counts of one label may not.
         """
@@ -254,19 +255,3 @@ def sample_of(chunks: Sequence[Any], size: int, seed: int | None) -> list[Any]:
     """Choose so many chunks at random without repetition, in their order; each subset is equally likely."""
     source = random.Random(seed) if seed is not None else random.SystemRandom()
     return [chunks[place] for place in sorted(source.sample(range(len(chunks)), size))]
-
-
-def worth_of(cost: Cost, needed: int | None) -> Sample:
-    """Return how likely forgeries escape a sample of this size."""
-    sizes = cost.chunks, cost.sampled_chunks
-    escape = None if needed is None else escape_probability(*sizes, needed)
-    return Sample(*sizes, escape_probability(*sizes, 1), needed, escape)
-
-
-def _changes(labels: Any, outcomes: Sequence[int]) -> Any:
-    """Two subgroups for each person: 1 where the decision is not the same in all groups, and a second that is always
-    0.
-    """
-    looked_at = (labels == outcomes[0]) if outcomes else labels
-    changed = looked_at.max(axis=0) != looked_at.min(axis=0)
-    return np.stack([changed.astype(np.int64), np.zeros(len(changed), np.int64)])

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from fairchain.certificates import dump, make_certificate, write_files
+from fairchain.certificates import dump, make_certificate
 from fairchain.errors import FairchainError
 from fairchain.repairing.result import Repair
+from fairchain.system.atomic_write import place
 
 
 def write_repair(repair: Repair, path: str | Path) -> list[Path]:
@@ -34,7 +35,7 @@ def write_repair(repair: Repair, path: str | Path) -> list[Path]:
         )
     # The certificate first: a network without one may be mistaken for a certified one.
     contents = {certificate: content} if content is not None else {}
-    write_files({**contents, changes: diff_report(repair).encode(), path: repair.content})
+    place({**contents, changes: diff_report(repair).encode(), path: repair.content})
     return [path, *contents, changes]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from fairchain.certificate_format import digest
 from fairchain.errors import CertificateError, SpecError
 from fairchain.rechecking.contents import read_certificate
 from fairchain.records import Record
@@ -33,8 +32,8 @@ def contents_of(certificate: CertificateContents | Mapping[str, Any]) -> Certifi
 
 def read_claims(path: Path) -> CertificateContents:
     """Read a certificate; raise a CertificateError that says why it cannot be shown."""
-    raw, file = read_certificate(path)
-    if digest(raw) != file.digest:
+    raw, file, intact = read_certificate(path)
+    if not intact:
         raise CertificateError(
             f"{path}: was changed after it was written: its digest does not fit; write it again with "
             "fairchain verify SPEC --certificate FILE"

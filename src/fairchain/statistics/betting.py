@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, log_wealth, reaches, rounds_to_go
-from fairchain.statistics.intervals import largest_above, lower_bound, probability_any_time
+from fairchain.statistics.intervals import largest_above, lower_bounds, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE, Payoff
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
 from fairchain.statistics.tally import Counts, Tally
 
 # A pair whose gap may still be the largest within this many standard errors goes on being sampled.
@@ -24,7 +24,7 @@ FOCUS = 0.5
 MANY_PAIRS = 2**20
 
 
-class BettingRule:
+class BettingRule(TallyCounts):
     """Bets on pair counts until every pair is cleared or the leaders have won.
 
     Parameters
@@ -74,16 +74,16 @@ class BettingRule:
         self._bounds: tuple[float, float, float] | None = None
 
     def plan(self) -> BatchPlan | None:
-        """The groups that still matter, and the leader, from past counts."""
+        """Return the groups that still matter, and the leader, from past counts."""
         if self.decision is not Decision.UNDECIDED:
             return None
-        everybody = tuple(range(self._groups))
+        all_groups = tuple(range(self._groups))
         to_go = self._to_go(enough=self._rounds / 10)
         rounds = next_batch(self._rounds, self._groups, self._outcomes, to_go)
         if not self._rounds:
-            return BatchPlan(rounds, everybody)
+            return BatchPlan(rounds, all_groups)
         leader = self.widest()
-        return BatchPlan(rounds, self._active(leader) if self._narrow else everybody, leader)
+        return BatchPlan(rounds, self._active(leader) if self._narrow else all_groups, leader)
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
         """Groups in a pair that may be the largest, if that is above the threshold; else in one not yet cleared."""
@@ -121,15 +121,15 @@ class BettingRule:
             self.decision = Decision.FAIR
 
     def gap(self) -> tuple[float, float, float]:
-        """The largest gap: the bounds hold together, at all times, with probability 1 - delta."""
+        """Return the largest gap: the bounds hold together, at all times, with probability 1 - delta."""
         if self._bounds is None:
             estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
-            low = max(0.0, lower_bound(self.lead, self._bar, self._payoff))
+            low = max(0.0, float(lower_bounds(self.lead, self._bar, self._payoff)))
             self._bounds = estimate, low, self._gap_above()
         return self._bounds
 
     def _gap_above(self) -> float:
-        """The smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
+        """Return the smallest c for which every pair refutes "gap >= c"; one search serves all pairs.
 
         A pair once cleared stays below the threshold: both claims fail only if the pair's own wealth at its true
         gap ever reaches the bar, so the guarantee is spent once.
@@ -139,28 +139,19 @@ class BettingRule:
         )
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """All bounds hold together, at all times, with probability 1 - delta."""
+        """Return bounds that hold together, at all times, with probability 1 - delta."""
         alpha = self._delta / (self._groups * self._outcomes)
         successes = self.tally.successes
         trials = np.broadcast_to(self.tally.trials, successes.shape)
         return probability_any_time(successes, trials, alpha)
 
-    def rates(self) -> Floats:
-        """The estimates that belong to `probabilities`."""
-        return self.tally.rates
-
     def violators(self) -> list[Leader]:
-        """Pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
+        """Return pairs that are each, and all together at delta, known to be above the threshold (union over pairs)."""
         bar = self._bar + math.log(int(self._compared.sum()))
         return pairs_above(self.tally, self._compared, self._payoff, self._threshold, bar)
 
-    @property
-    def trials(self) -> Counts:
-        """How often each group was asked."""
-        return self.tally.trials
-
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap so far."""
+        """Return the pair and outcome with the largest gap so far."""
         if self._widest is None:
             self._widest = self._payoff.widest(self.tally, self._compared)
         return self._widest

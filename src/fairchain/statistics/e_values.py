@@ -1,6 +1,6 @@
 """Evidence as money: e-values that may be looked at any time (docs/mathematics.md, "Betting").
 
-A hypothesis says that a payoff has mean at most 0. Somebody who bets on the payoff with a stake that can never
+A hypothesis says that a payoff has mean at most 0. A bet on the payoff with a stake that can never
 lose everything has, under the hypothesis, a wealth that is a non-negative supermartingale starting at 1: it ever
 reaches 1/delta with probability at most delta (Ville). Several stakes are played at once, each with its share of
 the initial wealth.
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
-    """Log growth of wealth for each payoff and stake: (..., payoffs, stakes).
+    """Return log growth of wealth for each payoff and stake: (..., payoffs, stakes).
 
     `most_lost` is the largest loss that a payoff can bring, so that no stake can go bankrupt.
     """
@@ -30,7 +30,7 @@ def growth(payoffs: ArrayLike, most_lost: ArrayLike) -> Floats:
 
 
 def log_wealth(cells: ArrayLike, growths: Floats) -> Floats:
-    """Log of the wealth over all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
+    """Return log of the wealth over all stakes together after these counts of payoffs: (...,) from (..., payoffs)."""
     each = _weigh(cells, growths) + LOG_SHARES
     top = each.max(axis=-1, keepdims=True)
     total: Floats = np.log(np.exp(each - top).sum(axis=-1)) + top[..., 0]
@@ -99,7 +99,7 @@ def distinct(counts: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[
 
 
 def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
-    """Log growth of each stake after these counts: (..., stakes) from (..., payoffs)."""
+    """Return log growth of each stake after these counts: (..., stakes) from (..., payoffs)."""
     cells = np.asarray(cells, float)
     each: Floats = cells @ growths if growths.ndim == 2 else (cells[..., None, :] @ growths)[..., 0, :]
     return each
@@ -108,7 +108,7 @@ def _weigh(cells: ArrayLike, growths: Floats) -> Floats:
 def rounds_to_go(
     wealth: ArrayLike, cells: ArrayLike, growths: Floats, log_bar: float, rounds: ArrayLike | None = None
 ) -> Floats:
-    """About how many more rounds until log wealth reaches the bar, if these frequencies stay; inf if it falls.
+    """Forecast how many more rounds until log wealth reaches the bar, if these frequencies stay; inf if it falls.
 
     `rounds` are those that the cells come from, if some of them left no mark in any cell. The best single stake sets
     the rate. A forecast only: nothing that is guaranteed rests on it.

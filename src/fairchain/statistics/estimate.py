@@ -18,8 +18,8 @@ from fairchain.statistics.betting import pairs_above
 from fairchain.statistics.e_values import PAIRS_AT_ONCE, Floats, distinct, reaches
 from fairchain.statistics.intervals import clopper_pearson, largest_above, largest_below, probability_any_time
 from fairchain.statistics.payoff import DIFFERENCE
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
-from fairchain.statistics.tally import Counts, Tally
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
+from fairchain.statistics.tally import Tally
 
 PILOT = 1024
 AGAIN = 1.7
@@ -34,7 +34,7 @@ def share_of_try(number: int) -> float:
     return 0.8 if number == 1 else 0.1 * 0.5 ** (number - 1)
 
 
-class EstimateRule:
+class EstimateRule(TallyCounts):
     """Goes on until everything is known within epsilon; the verdict is what the intervals then say."""
 
     sound = True
@@ -80,7 +80,7 @@ class EstimateRule:
             rounds = min(max(rounds, 64), self._wanted - int(self._fresh.joint.max()))
         return BatchPlan(rounds, tuple(range(self._groups)), phase=self._phase)
 
-    def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan is of everybody
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:  # noqa: ARG002  # every plan has all groups
         """Count, and at the end of a try look whether it was enough."""
         self.tally += tally
         if self._known is None:
@@ -109,7 +109,7 @@ class EstimateRule:
         return clopper_pearson(successes, trials, self._each * share_of_try(self._phase))
 
     def _planned(self) -> int:
-        """Rounds that should do, taking each probability two standard errors of the pilot nearer to one half.
+        """Return rounds that should do, taking each probability two standard errors of the pilot nearer to one half.
 
         A normal approximation with its first correction; it errs upwards by less than 1% unless few are needed.
         """
@@ -121,7 +121,7 @@ class EstimateRule:
         return int(np.ceil(spread + ((z * z + 2) * (1 - 2 * rate) / 1.5 + 1) / self._epsilon).max())
 
     def _gaps_within_epsilon(self) -> bool:
-        """Whether every pair has refuted its own estimate plus epsilon: cheaper than the bounds of all.
+        """Return whether every pair has refuted its own estimate plus epsilon: cheaper than the bounds of all.
 
         Estimates minus epsilon are those of the pairs the other way round, plus epsilon.
         """
@@ -140,7 +140,7 @@ class EstimateRule:
         return True
 
     def gap(self) -> tuple[float, float, float]:
-        """The largest gap, from the simultaneous bounds of all pairs."""
+        """Return the largest gap, from the simultaneous bounds of all pairs."""
         if self._gap is None or self._gap[0] is not self.tally:
             low = largest_below(self.tally, self._compared, self._bar)
             high = largest_above(self.tally, self._compared, self._bar)
@@ -157,22 +157,17 @@ class EstimateRule:
         return probability_any_time(successes, trials, self._each * CUT_SHORT)
 
     def rates(self) -> Floats:
-        """The estimates that belong to `probabilities`: from the fresh rounds when done."""
+        """Return the estimates that belong to `probabilities`: from the fresh rounds when done."""
         return self._fresh.rates if self._known is not None else self.tally.rates
 
     def violators(self) -> list[Leader]:
-        """Pairs whose own lower bound is above the threshold."""
+        """Return pairs whose own lower bound is above the threshold."""
         return pairs_above(self.tally, self._compared, DIFFERENCE, self._threshold, self._bar)
 
-    @property
-    def trials(self) -> Counts:
-        """How often each group was asked."""
-        return self.tally.trials
-
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap so far."""
+        """Return the pair and outcome with the largest gap so far."""
         return DIFFERENCE.widest(self.tally, self._compared)
 
     def forecast(self) -> int | None:
-        """What is left of the present try; nothing can be said of what comes after it."""
+        """Return what is left of the present try; nothing can be said of what comes after it."""
         return None if self._known is not None else self._wanted - int(self._fresh.joint.max())

@@ -92,7 +92,7 @@ def largest_above(
     bound, worst = FIRST, None
     if compared.any():
         widest = payoff.cells_of(tally, payoff.widest(tally, compared))
-        above = upper_bound(widest, log_bar, payoff)
+        above = float(upper_bounds(widest, log_bar, payoff))
         bound = max(bound, min(above, limit if known_below is not None else 1.0))
         worst = widest if 0 <= above <= bound else None
     for part, some in tally.parts():
@@ -115,7 +115,7 @@ def largest_above(
             cells, known = cells[held], known[held]
             if len(cells):
                 slowest = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmin())
-                above = upper_bound(cells[slowest], log_bar, payoff)
+                above = float(upper_bounds(cells[slowest], log_bar, payoff))
                 found = min(above, limit) if known[slowest] else above
                 # A bound that rounding would leave where it is goes up by one step of the bisection.
                 bound = found if found > bound else bound + 2.0 ** (2 - STEPS)
@@ -134,36 +134,30 @@ def largest_below(tally: Tally, compared: NDArray[np.bool_], log_bar: float, pay
             cells = cells[reaches(cells, growths, log_bar)]
             if len(cells):
                 place = int(log_wealth(cells[:PAIRS_AT_ONCE], growths).argmax())
-                bound = lower_bound(cells[place], log_bar, payoff)
+                bound = float(lower_bounds(cells[place], log_bar, payoff))
                 # Pairs that are alike refute the bound itself, and nothing beyond the last step of the bisection.
                 test = max(test, bound) + 2.0 ** (2 - STEPS)
     return bound
 
 
-def upper_bound(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
-    """Return the upper bound of one gap from its three counts."""
-    return float(_upper_bounds(cells, log_bar, payoff))
-
-
-def lower_bound(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
-    """Return the lower bound of one gap from its three counts."""
-    return float(_lower_bounds(cells, log_bar, payoff))
-
-
 def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> tuple[Floats, Floats]:
-    """Bounds of every pair's own gap that hold at every time, (...,) from (..., 3); each side spends exp(-log_bar)."""
-    return _lower_bounds(cells, log_bar, payoff), _upper_bounds(cells, log_bar, payoff)
+    """Return bounds of every pair's gap that hold at every time, (...,) from (..., 3); each spends exp(-log_bar)."""
+    return lower_bounds(cells, log_bar, payoff), upper_bounds(cells, log_bar, payoff)
 
 
 # "At most -1" and "at least 1" bet with nothing to lose: the ends themselves are never tried.
-def _lower_bounds(cells: Counts, log_bar: float, payoff: Payoff) -> Floats:
+def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
+    """Return the lower bounds of gaps, (...,) from three counts each, (..., 3)."""
+
     def too_small(gap: Floats) -> NDArray[np.bool_]:
         return log_wealth(cells, payoff.against_at_most(gap)) >= log_bar
 
     return bisect(too_small, np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], -1.0))
 
 
-def _upper_bounds(cells: Counts, log_bar: float, payoff: Payoff) -> Floats:
+def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
+    """Return the upper bounds of gaps, (...,) from three counts each, (..., 3)."""
+
     def too_large(gap: Floats) -> NDArray[np.bool_]:
         return log_wealth(cells, payoff.against_at_least(gap)) >= log_bar
 
@@ -171,7 +165,7 @@ def _upper_bounds(cells: Counts, log_bar: float, payoff: Payoff) -> Floats:
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
+    """Return bounds of probabilities that hold at every time at once: the mixture of all bets under a uniform prior."""
     successes, trials = (np.atleast_1d(np.asarray(a, float)) for a in (successes, trials))
     failures = trials - successes
     log_gamma = np.vectorize(math.lgamma, otypes=[float])
@@ -193,7 +187,7 @@ def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float |
 
 
 def clopper_pearson(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:
-    """Exact bounds of probabilities for a number of trials fixed beforehand."""
+    """Return exact bounds of probabilities for a number of trials fixed beforehand."""
     from scipy.special import betainccinv, betaincinv
 
     successes, trials = np.asarray(successes, float), np.asarray(trials, float)

@@ -1,6 +1,6 @@
 """The literature's stopping rule, word for word, for reproducing its tables. IT IS NOT SOUND.
 
-n_p >= H(n) is asked for every state p, with H(n) = 2/eps^2 ln(2m/delta) [1/4 - (max_q |1/2 - n_pq/n_p| - 2 eps/3)^2].
+n_p >= H(n) must hold for every state p, with H(n) = 2/eps^2 ln(2m/delta) [1/4 - (max_q |1/2 - n_pq/n_p| - 2 eps/3)^2].
 The maximum runs over all states q, also those never reached from p, so it is always 1/2 and H hardly depends on the
 data; and the verdict compares an estimate with the threshold as if it were the truth (docs/mathematics.md).
 """
@@ -13,14 +13,14 @@ import numpy as np
 
 from fairchain.statistics.e_values import Floats
 from fairchain.statistics.payoff import DIFFERENCE
-from fairchain.statistics.rules import BatchPlan, Decision, Leader, every_pair, next_batch
-from fairchain.statistics.tally import Counts, Tally
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, TallyCounts, every_pair, next_batch
+from fairchain.statistics.tally import Tally
 
 # The accuracy on a difference that the paper uses throughout.
 DEFAULT_EPSILON = 0.01
 
 
-class PaperRule:
+class PaperRule(TallyCounts):
     """Stops at H(n) and compares the estimate with the threshold. Its numbers carry no guarantee."""
 
     sound = False
@@ -30,12 +30,12 @@ class PaperRule:
         self.tally = Tally.empty(groups, outcomes)
         self.decision = Decision.UNDECIDED
         self._groups, self._outcomes, self._threshold = groups, outcomes, threshold
-        # Algorithm 1, line 2: what is promised for a difference is asked for each probability.
+        # Algorithm 1, line 2: what is promised for a difference is required of each probability.
         self._epsilon, self._delta = epsilon / 2, -math.expm1(math.log1p(-delta) / 2)
         self._states = 1 + groups + labels
 
     def needed(self) -> float:
-        """H(n) for the group that needs most."""
+        """Return H(n) for the group that needs most."""
         rates = self.tally.rates
         # A state that is never reached from a group has n_pq = 0, so |1/2 - n_pq/n_p| = 1/2 is always among these.
         farthest = np.maximum(np.abs(0.5 - rates), 0.5)
@@ -43,7 +43,7 @@ class PaperRule:
         return float(2 / self._epsilon**2 * math.log(2 * self._states / self._delta) * bracket.max())
 
     def plan(self) -> BatchPlan | None:
-        """More rounds for every group until n_p >= H(n)."""
+        """Plan more rounds for every group until n_p >= H(n)."""
         if self.decision is not Decision.UNDECIDED:
             return None
         done = int(self.tally.trials.min())
@@ -62,32 +62,23 @@ class PaperRule:
         return float((rates.max(axis=1) - rates.min(axis=1)).max())
 
     def gap(self) -> tuple[float, float, float]:
-        """The estimate with the bounds that the paper claims."""
+        """Return the estimate with the bounds that the paper claims."""
         estimate, claimed = self._estimate(), 2 * self._epsilon
         return estimate, max(0.0, estimate - claimed), estimate + claimed
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """The bounds that the paper claims."""
+        """Return the bounds that the paper claims."""
         rates = self.tally.rates
         return np.maximum(rates - self._epsilon, 0), np.minimum(rates + self._epsilon, 1)
 
-    def rates(self) -> Floats:
-        """The estimates that belong to `probabilities`."""
-        return self.tally.rates
-
-    @property
-    def trials(self) -> Counts:
-        """How often each group was asked."""
-        return self.tally.trials
-
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap so far."""
+        """Return the pair and outcome with the largest gap so far."""
         return DIFFERENCE.widest(self.tally, every_pair(self._groups, self._outcomes))
 
     def violators(self) -> list[Leader]:
-        """None can be named: nothing here is known."""
+        """Return no pairs: nothing here is known."""
         return []
 
     def forecast(self) -> int | None:
-        """What is left until H(n)."""
+        """Return what is left until H(n)."""
         return max(1, math.ceil(self.needed()) - int(self.tally.trials.min()))

@@ -34,29 +34,29 @@ class Payoff:
         return cells
 
     def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
-        """(3,): the cells of one pair (i, j, outcome)."""
+        """Return (3,): the cells of one pair (i, j, outcome)."""
         i, j, outcome = pair
         more, less = tally.only[outcome, i, j], tally.only[outcome, j, i]
         middle = tally.both[outcome, i, j] if self.relative else tally.joint[i, j] - more - less
         return np.array([more, middle, less], np.int64)
 
     def values(self, gap: ArrayLike) -> Floats:
-        """(..., 3): the payoff in each of the cells."""
+        """Return (..., 3): the payoff in each of the cells."""
         gap = np.asarray(gap, float)
         last = np.full_like(gap, -1.0) if self.relative else -1 - gap
         return np.stack([1 - gap, -gap, last], axis=-1)
 
     def against_at_least(self, gap: ArrayLike) -> Floats:
-        """Growth of a bet against "the gap is at least this": evidence that a pair is fair."""
+        """Return growth of a bet against "the gap is at least this": evidence that a pair is fair."""
         return growth(-self.values(gap), 1 - np.asarray(gap, float))
 
     def against_at_most(self, gap: ArrayLike) -> Floats:
-        """Growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
+        """Return growth of a bet against "the gap is at most this": evidence that a pair is unfair."""
         gap = np.asarray(gap, float)
         return growth(self.values(gap), np.ones_like(gap) if self.relative else 1 + gap)
 
     def gaps(self, tally: Tally) -> Floats:
-        """(outcomes, k, k): estimates from the rounds that both subgroups were asked in."""
+        """Return (outcomes, k, k): estimates from the rounds that both subgroups were drawn in."""
         if not self.relative:
             return tally.gaps
         first = tally.both + tally.only
@@ -64,7 +64,7 @@ class Payoff:
         return gaps
 
     def errors(self, tally: Tally) -> Floats:
-        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never asked together."""
+        """Return (outcomes, k, k): standard errors of `gaps`; infinite where a pair was never drawn together."""
         if not self.relative:
             return tally.errors
         joint, first = np.maximum(tally.joint, 1), np.maximum(tally.both + tally.only, 1)
@@ -72,7 +72,7 @@ class Payoff:
         return np.where(tally.joint > 0, np.sqrt(second_moment / joint) * joint / first, np.inf)
 
     def widest(self, tally: Tally, compared: NDArray[np.bool_]) -> tuple[int, int, int]:
-        """(i, j, outcome) of the largest gap among the pairs that are compared; the first of equals."""
+        """Return (i, j, outcome) of the largest gap among the pairs that are compared; the first of equals."""
         best, found = -np.inf, (0, 1, 0)
         for part, some in tally.parts():
             gaps = np.where(compared[part], self.gaps(some), -np.inf)
@@ -121,7 +121,7 @@ class Payoff:
         return np.stack([plus.ravel(), middle.ravel(), minus.ravel()], axis=1)
 
     def gap(self, tally: Tally, pair: tuple[int, int, int]) -> float:
-        """The estimated gap of one pair (i, j, outcome)."""
+        """Return the estimated gap of one pair (i, j, outcome)."""
         i, j, outcome = pair
         lead = int(tally.only[outcome, i, j] - tally.only[outcome, j, i])
         base = tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.joint[i, j]

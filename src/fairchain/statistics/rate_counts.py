@@ -1,9 +1,9 @@
 """Rates counted subgroup by subgroup, without rounds: rows of a table, recorded decisions, a stream of them.
 
-All the state is how often each subgroup was asked and how often it got each outcome. Bounds of a single rate give
-bounds
-of the largest gap (docs/mathematics.md, "Independent groups"): the upper one needs no union over pairs, since only
-the pair that truly is the widest can make it fail; the lower one is paid for by every pair or subgroup.
+The state is the trials and successes of each subgroup. Bounds of a single rate give bounds of the largest gap
+(docs/mathematics.md, "Independent groups"): the upper one needs no union over pairs, since only the pair that truly is
+the widest can make it fail; the lower one is paid for by every pair or subgroup. `RowsAnswer` is the answer of a table:
+exact for a whole population, with exact bounds for a sample.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.intervals import Floats, clopper_pearson, probability_any_time
+from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.tally import Counts
-from fairchain.statistics.two_sample import largest_lower, largest_upper, lower_beyond
+from fairchain.statistics.two_sample import largest_bound, lower_beyond
 
 Level = float | Floats
 # Pairs up to which a forecast is worth its time.
@@ -32,25 +33,25 @@ Bounds = Callable[[ArrayLike, ArrayLike, Level], tuple[Floats, Floats]]
 
 
 def fixed_sample(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
-    """Bounds for a number of trials that did not depend on what they gave: exact (Clopper and Pearson)."""
+    """Return exact bounds for a number of trials that was fixed beforehand (Clopper and Pearson)."""
     return clopper_pearson(successes, trials, 2 * level)
 
 
 def any_time(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
-    """Bounds that hold at every time at once, however long one goes on."""
+    """Return bounds that hold at every time at once, however long the sampling goes on."""
     return probability_any_time(successes, trials, level)
 
 
 @dataclass(frozen=True, eq=False)
 class SubgroupCounts:
-    """How often each column of people was asked, and how often it got each outcome.
+    """Trials of each column of rows, and the successes of each outcome.
 
     Parameters
     ----------
     trials
-        (columns,): how many people there are.
+        (columns,): the number of rows.
     successes
-        (outcomes, columns): how many of them got the outcome.
+        (outcomes, columns): how many of them have the outcome.
     weights
         (subgroups, columns): where a subgroup is a mean over several columns; None where subgroups and columns are
         the same.
@@ -65,7 +66,7 @@ class SubgroupCounts:
 
     @property
     def rates(self) -> Floats:
-        """(outcomes, subgroups): the rate of each outcome; 0 where nobody was asked."""
+        """(outcomes, subgroups): the rate of each outcome; 0 where there are no rows."""
         rates: Floats = self.successes / np.maximum(self.trials, 1)
         return rates if self.weights is None else rates @ self.weights.T
 
@@ -84,11 +85,10 @@ class SubgroupCounts:
 
 
 def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
-    """(outcomes, subgroups, subgroups): how far the second subgroup stays behind the first: by difference, or
-    relative to it.
+    """Return (outcomes, subgroups, subgroups): how far the second subgroup is behind the first.
 
-    For a ratio the gap is 1 - less/more, so that in both measures 0 is alike and more is worse. Of a rate of 0
-    nothing can stay behind.
+    For a ratio the gap is 1 - less/more, so that in both measures 0 means equal rates and more is worse. No rate is
+    behind a rate of 0.
     """
     if measure == "difference":
         gaps: Floats = more[:, :, None] - less[:, None, :]
@@ -115,8 +115,8 @@ def gap_bounds(
     """
     estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
     if disjoint and method is fixed_sample:
-        above = largest_upper(counts.trials, counts.successes, compared, measure, delta / 2)
-        below = largest_lower(counts.trials, counts.successes, compared, measure, delta / 2 / int(compared.sum()))
+        table, level = (counts.trials, counts.successes, compared, measure), delta / 2 / int(compared.sum())
+        above, below = largest_bound(*table, delta / 2, upper=True), largest_bound(*table, level, upper=False)
         return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
     low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
@@ -126,7 +126,7 @@ def gap_bounds(
 
 
 def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
-    """(subgroups,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
+    """Return (subgroups,): levels at which the upper bound of the widest pair fails with probability at most `spend`.
 
     Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
     sizes a group's own bound is valid; those of all rows together are not, so each of them, on both sides and for
@@ -154,9 +154,7 @@ def simultaneous(
 
 
 def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
-    """Which subgroups hold all rows, how many compared rates they have over all outcomes, and how many the others
-    have.
-    """
+    """Return which subgroups hold all rows, and the numbers of compared rates of these and of the others."""
     used = np.asarray(compared.any(axis=2))
     overall = np.zeros(used.shape[1], bool) if overall is None else overall
     return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
@@ -188,12 +186,12 @@ def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:
 
 
 def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> tuple[int, int, int]:
-    """(i, j, outcome) of the largest gap; the first of equals."""
+    """Return (i, j, outcome) of the largest gap; the first of equals."""
     return max(_near_largest(counts, compared, measure), key=lambda pair: exact_pair(counts, measure, pair))
 
 
 def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
-    """The largest gap as a fraction, for rows that are everybody there is."""
+    """Return the largest gap as a fraction, for rows that are the whole population."""
     pairs = _near_largest(counts, compared, measure)
     return max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
 
@@ -223,7 +221,7 @@ def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: 
 
 
 def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int]) -> Fraction:
-    """The gap of one pair (i, j, outcome) as a fraction."""
+    """Return the gap of one pair (i, j, outcome) as a fraction."""
     i, j, outcome = pair
     more, less = (_exact_rate(counts, outcome, subgroup) for subgroup in (i, j))
     if measure == "ratio":
@@ -247,7 +245,7 @@ def rows_needed(
     *,
     disjoint: bool = False,
 ) -> int | None:
-    """About how many times as many people would decide it, if the rates stay as they are; None beyond `MOST_TIMES`."""
+    """Forecast how many times as many rows would decide it if the rates stay as they are; None beyond `MOST_TIMES`."""
     if compared.sum() > MOST_PAIRS:
         return None
 
@@ -259,7 +257,7 @@ def rows_needed(
 
 
 def proportion_needed(successes: int, trials: int, threshold: float, delta: float) -> int | None:
-    """The same for one share of people alone."""
+    """Forecast the same for one share of rows alone."""
 
     def bounds(times: int) -> tuple[float, float, float]:
         low, high = fixed_sample(successes * times, trials * times, delta / 2)
@@ -290,3 +288,129 @@ def _fewest(bounds: Callable[[int], tuple[float, float, float]], threshold: floa
         guess = min(times * max(1.02 * factor, 1.05), float(MOST_TIMES))
         times = min(max(few + 1, math.ceil(guess)), (few + many) // 2 if many <= MOST_TIMES else MOST_TIMES)
     return many
+
+
+class RowsAnswer:
+    """The answer from the counts of a table.
+
+    Parameters
+    ----------
+    counts, compared, measure
+        The counts of each subgroup, which pairs are compared, and by which measure.
+    limit
+        The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
+    delta
+        Probability of a wrong verdict about the source of a sample; 0 for rows that are the whole population.
+    overall
+        (subgroups,): which subgroups hold all rows and not those of a group; None for none of them.
+    disjoint
+        Whether subgroups that are compared share no row.
+    single
+        Whether it is about one share of rows only: the second subgroup is there to compare with and has no successes.
+    """
+
+    sound = True
+
+    def __init__(
+        self,
+        counts: SubgroupCounts,
+        compared: NDArray[np.bool_],
+        measure: str,
+        limit: Fraction,
+        delta: float,
+        overall: NDArray[np.bool_] | None = None,
+        *,
+        disjoint: bool = False,
+        single: bool = False,
+    ) -> None:
+        self.counts, self._disjoint, self._single = counts, disjoint, single
+        self._compared, self._measure, self._limit, self._delta = compared, measure, limit, delta
+        self._overall = overall
+        self._gap = self._bounds()
+
+    def _bounds(self) -> tuple[float, float, float]:
+        if self._delta and self._single:
+            low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self._delta / 2)
+            return float(self.counts.rates[0, 0]), float(low), float(high)
+        if self._delta:
+            return gap_bounds(
+                self.counts,
+                self._compared,
+                self._measure,
+                self._delta,
+                fixed_sample,
+                self._overall,
+                disjoint=self._disjoint,
+            )
+        rates = self.counts.rates
+        largest = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
+        return largest, largest, largest
+
+    @property
+    def decision(self) -> Decision:
+        """Exact for a whole population; for a sample where the whole interval lies on one side of the limit."""
+        if not self._delta:
+            return Decision.FAIR if self.exact_gap <= self._limit else Decision.UNFAIR
+        _, low, high = self._gap
+        if high < self._limit:
+            return Decision.FAIR
+        return Decision.UNFAIR if low > self._limit else Decision.UNDECIDED
+
+    @property
+    def exact_gap(self) -> Fraction:
+        """The largest gap between the rates as counted, as a fraction."""
+        return exact_gap(self.counts, self._compared, self._measure)
+
+    @property
+    def trials(self) -> Counts:
+        """How many rows each subgroup has; of a mean over groups, all of theirs."""
+        if self.counts.weights is None:
+            return self.counts.trials
+        members: Counts = (self.counts.weights > 0).astype(np.int64) @ self.counts.trials
+        return members
+
+    def gap(self) -> tuple[float, float, float]:
+        """Return estimate, lower and upper bound of the largest gap."""
+        return self._gap
+
+    def ratio(self) -> float:
+        """Return the smaller rate of the widest pair over the larger; 1 where no row has the outcome."""
+        i, j, outcome = self.widest()
+        rates = self.counts.rates
+        return float(rates[outcome, j] / rates[outcome, i]) if rates[outcome, i] else 1.0
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Bounds of the rates, (outcomes, subgroups); of a sample all hold together with probability 1 - delta."""
+        if not self._delta:
+            return self.counts.rates, self.counts.rates
+        return simultaneous(self.counts, self._compared, self._delta, fixed_sample, self._overall)
+
+    def rates(self) -> Floats:
+        """Return the rates as counted, (outcomes, subgroups)."""
+        return self.counts.rates
+
+    def widest(self) -> Leader:
+        """Return the pair and outcome with the largest gap."""
+        return widest_of(self.counts, self._compared, self._measure)
+
+    def violators(self) -> list[Leader]:
+        """Return pairs that are above the limit: for sure, or for a sample all together at delta."""
+        if self._delta and self._single:
+            return [(0, 1, 0)] if self._gap[1] > self._limit else []
+        counts, compared, measure = self.counts, self._compared, self._measure
+        if self._delta:
+            return pairs_beyond(
+                counts, compared, measure, self._delta, self._limit, self._overall, disjoint=self._disjoint
+            )
+        gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
+        above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]
+        return [pair for pair in above if exact_pair(counts, measure, pair) > self._limit]
+
+    def forecast(self) -> int | None:
+        """Forecast how many times as many rows would decide it; None if that cannot be said."""
+        limit = float(self._limit)
+        if self._single:
+            return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self._delta)
+        return rows_needed(
+            self.counts, self._compared, self._measure, limit, self._delta, self._overall, disjoint=self._disjoint
+        )

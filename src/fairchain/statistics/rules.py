@@ -42,7 +42,7 @@ class BatchPlan:
     rounds
         How many.
     groups
-        Who is shown to the network in each of them.
+        The groups that are evaluated in each of them.
     leader
         (i, j, outcome): the pair that bets, in this batch, on being unfair; None in the first.
     phase
@@ -68,25 +68,25 @@ class Inference(Protocol):
 
     @property
     def trials(self) -> Counts:
-        """How often each subgroup was asked."""
+        """Trials of each subgroup."""
 
     def gap(self) -> tuple[float, float, float]:
-        """Estimate, lower and upper bound of the largest gap over pairs and outcomes."""
+        """Return estimate, lower and upper bound of the largest gap over pairs and outcomes."""
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Lower and upper bounds of P(outcome | group), each (outcomes, groups)."""
+        """Return lower and upper bounds of P(outcome | group), each (outcomes, groups)."""
 
     def rates(self) -> Floats:
-        """The estimates that belong to `probabilities`, (outcomes, groups)."""
+        """Return the estimates that belong to `probabilities`, (outcomes, groups)."""
 
     def widest(self) -> Leader:
-        """The pair and outcome with the largest gap so far."""
+        """Return the pair and outcome with the largest gap so far."""
 
     def violators(self) -> list[Leader]:
-        """Pairs that are known, all together, to be above the threshold."""
+        """Return pairs that are known, all together, to be above the threshold."""
 
     def forecast(self) -> int | None:
-        """About how many more rounds are needed; None if that cannot be said."""
+        """Forecast how many more rounds are needed; None if that cannot be said."""
 
 
 class Rule(Inference, Protocol):
@@ -101,19 +101,34 @@ class Rule(Inference, Protocol):
         """All counts so far."""
 
     def plan(self) -> BatchPlan | None:
-        """What to sample next, or None when the answer is there."""
+        """Return what to sample next, or None when the answer is there."""
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Take in what came of a plan (fewer rounds than planned if the run was cut short)."""
 
 
+class TallyCounts:
+    """Base of the rules: what follows from the tally of all rounds alone."""
+
+    tally: Tally
+
+    @property
+    def trials(self) -> Counts:
+        """Trials of each group."""
+        return self.tally.trials
+
+    def rates(self) -> Floats:
+        """Return the estimates that belong to `probabilities`."""
+        return self.tally.rates
+
+
 def every_pair(groups: int, outcomes: int) -> NDArray[np.bool_]:
-    """(outcomes, groups, groups): every group compared with every other."""
+    """Return (outcomes, groups, groups): every group compared with every other."""
     return np.repeat(~np.eye(groups, dtype=bool)[None], outcomes, axis=0)
 
 
 def next_batch(done: int, groups: int, outcomes: int, to_go: float = math.inf) -> int:
-    """Rounds until the next look: a tenth of what was done, or less where the end is forecast to be nearer.
+    """Return rounds until the next look: a tenth of what was done, or less where the end is forecast to be nearer.
 
     A look at many pairs costs more than a few rounds of the network, so the smallest batch grows with their number, up
     to `LEAST_ROUNDS`. Long batches are whole multiples of four chunks, so that workers have equal shares.

@@ -1,7 +1,7 @@
-"""Counts of coupled rounds: all the state there is. Tallies add, in any order, across workers and restarts.
+"""Counts of coupled rounds: the whole state of a run. Tallies add, in any order, across workers and restarts.
 
-For every outcome looked at and every ordered pair of groups (i, j) a tally knows in how many rounds both were
-asked, in how many both got the outcome, and in how many only i did.
+For every outcome and every ordered pair of groups (i, j) a tally has the number of rounds in which both were evaluated,
+in which both got the outcome, and in which only i did.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Tally:
 
     @classmethod
     def empty(cls, groups: int, outcomes: int) -> Tally:
-        """No rounds yet."""
+        """Return a tally without rounds."""
         table = np.zeros((outcomes, groups, groups), np.int64)
         return cls(np.zeros((groups, groups), np.int64), table, table)
 
     @classmethod
     def of_batch(cls, rounds: int, together: Counts, active: Sequence[int], groups: int) -> Tally:
-        """The tally of a batch in which exactly the active groups were asked in every round.
+        """Return the tally of a batch in which exactly the active groups were evaluated in every round.
 
         `together` (outcomes, active, active) counts rounds in which both got the outcome; it says everything.
         """
@@ -99,13 +99,13 @@ class Tally:
 
     @cached_property
     def gaps(self) -> NDArray[np.float64]:
-        """(outcomes, k, k): estimates of P(outcome | i) - P(outcome | j) from the rounds both were asked in."""
+        """(outcomes, k, k): estimates of P(outcome | i) - P(outcome | j) from the rounds of both."""
         joint = np.maximum(self.joint, 1)
         return (self.only - self.only.swapaxes(1, 2)) / joint
 
     @cached_property
     def errors(self) -> NDArray[np.float64]:
-        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never asked together."""
+        """(outcomes, k, k): standard errors of `gaps`; infinite where a pair was never drawn together."""
         joint = np.maximum(self.joint, 1)
         differ = (self.only + self.only.swapaxes(1, 2)) / joint
         variance = np.maximum(differ - self.gaps**2, 0) / joint
@@ -113,7 +113,7 @@ class Tally:
 
     @property
     def trials(self) -> Counts:
-        """(k,): how often each group was asked."""
+        """(k,): the rounds of each group."""
         return self.joint.diagonal()
 
     @property

@@ -2,7 +2,7 @@
 
 Each count gives a p-value for each true rate. The two are independent, so their product refutes pairs of rates by
 Fisher's combination, and the gap lies within what it can be over the pairs that are left. Bounds found one group at
-a time and then subtracted add up two bad lucks that hardly ever come together.
+a time and then subtracted add up two errors that hardly ever come together.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ PAIRS_AT_ONCE = 4096
 
 
 def combined_level(alpha: float) -> float:
-    """The product of two independent p-values that is undercut with probability alpha: F (1 - ln F) = alpha."""
+    """Return ln F, where a product of two p-values is below F with probability alpha: F (1 - ln F) = alpha."""
     low, high = -2.0 * math.log(alpha) + 8.0, -math.log(alpha)
     for _ in range(80):
         middle = (low + high) / 2
@@ -59,7 +60,7 @@ class _Grid:
 def pair_bounds(
     trials: Counts, successes: Counts, pairs: NDArray[np.intp], measure: str, alpha: float
 ) -> tuple[Floats, Floats]:
-    """Lower and upper bounds of the gaps of some pairs, each of which fails with probability at most alpha.
+    """Return lower and upper bounds of the gaps of some pairs, each of which fails with probability at most alpha.
 
     Parameters
     ----------
@@ -78,8 +79,10 @@ def pair_bounds(
         two = _Grid.of(
             np.stack([trials[i], trials[j]]), np.stack([successes[outcome, i], successes[outcome, j]]), alpha
         )
-        above[part] = _widest(two.high[0], two.low[1], measure).max(axis=-1)
-        below[part] = _narrowest(two.low[0], two.high[1], measure).min(axis=-1)
+        # A step from level a to the next gives the other rate the level F/a; taking each rate at its worst within the
+        # step errs on the safe side.
+        above[part] = _gap(two.high[0, :, :-1], two.low[1, :, -2::-1], measure, 0.0).max(axis=-1)
+        below[part] = _gap(two.low[0, :, :-1], two.high[1, :, -2::-1], measure, -np.inf).min(axis=-1)
     return below, above
 
 
@@ -89,32 +92,21 @@ COARSE = 8
 SLACK = 1e-12
 
 
-def largest_upper(trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
-    """Return the largest upper bound of the compared pairs; as with `pair_bounds` for all, and much sooner."""
-    return _largest(trials, successes, compared, measure, alpha, upper=True)
-
-
-def largest_lower(trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float) -> float:
-    """Return the largest lower bound of the compared pairs."""
-    return _largest(trials, successes, compared, measure, alpha, upper=False)
-
-
-def _largest(
+def largest_bound(
     trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, *, upper: bool
 ) -> float:
+    """Return the largest upper (or lower) bound of the compared pairs; as with `pair_bounds` for all, and faster."""
     best = -math.inf
 
     def refine(pairs: NDArray[np.intp]) -> None:
         nonlocal best
         best = max(best, float(pair_bounds(trials, successes, pairs, measure, alpha)[upper].max(initial=-np.inf)))
 
-    def floor() -> float:
-        return best - SLACK
-
     distinct = _distinct(trials, successes, compared)
-    for pairs, at_least, at_most in _looks(trials, successes, distinct, measure, alpha, floor, upper=upper):
+    looks = _looks(trials, successes, distinct, measure, alpha, lambda: best - SLACK, upper=upper)
+    for pairs, at_least, at_most in looks:
         best = max(best, float(at_least.max()))
-        if at_most.max() < floor():
+        if at_most.max() < best - SLACK:
             continue
         refine(pairs[np.argsort(-at_most)[:64]])
         refine(pairs[at_most > best - SLACK])
@@ -167,7 +159,7 @@ def _looks(
     beyond the worst of the fine steps next to it. Outcomes all of whose bounds are below `floor()` are passed over: no
     pair is beyond the group with the highest and the group with the lowest rate in every step.
     """
-    worst, gap = (np.maximum, _above) if upper else (np.minimum, _below)
+    worst, gap = np.maximum if upper else np.minimum, partial(_gap, at_zero=0.0 if upper else -np.inf)
     for outcome, pairs in enumerate(compared):
         if not pairs.any():
             continue
@@ -186,29 +178,9 @@ def _looks(
         yield named, *((inner[i, j], outer[i, j]) if upper else (outer[i, j], inner[i, j]))
 
 
-def _widest(high: Floats, low: Floats, measure: str) -> Floats:
-    """The largest gap in each step: the first rate as high, the second as low as the step allows.
-
-    A step from level a to the next gives the other rate the level F/a; taking each at its worst within the step
-    errs on the safe side.
-    """
-    return _above(high[..., :-1], low[..., ::-1][..., 1:], measure)
-
-
-def _above(more: Floats, less: Floats, measure: str) -> Floats:
+def _gap(more: Floats, less: Floats, measure: str, at_zero: float) -> Floats:
+    """Return the gap of two rates: their difference, or for a ratio 1 - less/more and `at_zero` where more is 0."""
     if measure == "difference":
         return more - less
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(more > 0, 1 - less / more, 0.0)
-
-
-def _narrowest(low: Floats, high: Floats, measure: str) -> Floats:
-    """The smallest gap in each step: the first rate as low, the second as high as the step allows."""
-    return _below(low[..., :-1], high[..., ::-1][..., 1:], measure)
-
-
-def _below(more: Floats, less: Floats, measure: str) -> Floats:
-    if measure == "difference":
-        return more - less
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(more > 0, 1 - less / more, -np.inf)
+        return np.where(more > 0, 1 - less / more, at_zero)

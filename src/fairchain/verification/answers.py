@@ -12,6 +12,7 @@ from fractions import Fraction
 from threading import Event
 from typing import Protocol
 
+from fairchain.certificate_format import RowEvidence
 from fairchain.prepare import Case
 from fairchain.spec.properties import in_own_unit
 from fairchain.statistics import Decision, Inference, Interval
@@ -19,7 +20,7 @@ from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rules import Leader
 from fairchain.statistics.tally import Counts
 from fairchain.verification.record import Witness
-from fairchain.verification.verdict import RowRecord, RunRecord
+from fairchain.verification.verdict import RunRecord
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Answer:
     high: Floats
     trials: Counts
     forecast: int | None
-    record: RunRecord | RowRecord
+    record: RunRecord | RowEvidence
     rounds: int
     evaluations: int
     tried: int
@@ -102,7 +103,7 @@ class AnswerEngine(Protocol):
 def answer_from(
     case: Case,
     found: Inference,
-    record: RunRecord | RowRecord,
+    record: RunRecord | RowEvidence,
     *,
     rounds: int,
     evaluations: int,

@@ -6,7 +6,7 @@ The decisions come from the model or, for recorded ones, from a column. Nothing 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
@@ -14,19 +14,18 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
 from fairchain.models import Model
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
-from fairchain.spec import Comparison, Group, Spec, Subgroup, Table
+from fairchain.spec import Comparison, Group, Subgroup, Table
 from fairchain.spec.properties import limit_of
 from fairchain.statistics import Decision
-from fairchain.statistics.fixed_sample import RowsAnswer
-from fairchain.statistics.rate_counts import SubgroupCounts
+from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.tables import TableRows
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import labels_in, thread_pool
-from fairchain.verification.verdict import RowRecord
 from fairchain.verification.witnesses import changed_rows
 
 Mask = NDArray[np.bool_]
@@ -80,12 +79,12 @@ class CountingEngine:
             disjoint=comparison.disjoint,
             single=comparison.individual,
         )
-        record = RowRecord(
+        record = RowEvidence(
             len(rows.values),
-            comparison.rows,
-            tuple(found.counts.trials.tolist()),
-            tuple(tuple(row) for row in found.counts.successes.tolist()),
-            tuple(sorted(labels_in(found.labels))),
+            list(comparison.rows),
+            found.counts.trials.tolist(),
+            found.counts.successes.tolist(),
+            sorted(labels_in(found.labels)),
         )
         return answer_from(
             case,
@@ -126,7 +125,13 @@ def count_rows(
     if comparison.individual:
         return _count_changes(case, rows, case.concerned, pool, progress)
     columns, weights = _columns(comparison, case.groups, case.members, case.concerned, rows.truth)
-    _none_empty(rows, case.spec, columns)
+    if empty := [name for name, mask in columns if not mask.any()]:
+        more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+        given = f' for which property.given "{case.spec.property.given}" holds' if case.spec.property.given else ""
+        raise DataError(
+            f'{rows.source}: group "{empty[0]}"{more} has 0 of the {len(rows.values):,} rows{given}; remove it from '
+            "the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
+        )
     needed = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known = rows.recorded if decisions is None else decisions
     labels = np.zeros(len(rows.values), np.int64)
@@ -134,7 +139,7 @@ def count_rows(
         labels[:] = known
     else:
         assert case.model is not None
-        labels[needed] = _decide(case.model, rows.values[needed], pool, progress, len(needed))
+        labels[needed] = _decide(case.model, rows.values[needed], pool, progress, 0, len(needed))
     counted = [np.bincount(labels[mask], minlength=len(case.spec.model.labels)) for _, mask in columns]
     successes = np.array(counted).T[list(comparison.outcomes)]
     trials = np.array([np.count_nonzero(mask) for _, mask in columns])
@@ -149,7 +154,7 @@ def _columns(
     concerned: Mask,
     truth: NDArray[np.integer] | None,
 ) -> tuple[list[tuple[str, Mask]], NDArray[np.float64] | None]:
-    """The rows behind each subgroup, and for means over groups the weights of what is counted."""
+    """Return the rows behind each subgroup, and for means over groups the weights of what is counted."""
     of_group = {group.name: mask for group, mask in zip(groups, masks, strict=True)}
 
     def rows_of(group: Group | None, subgroup: Subgroup) -> Mask:
@@ -174,20 +179,9 @@ def _columns(
     return columns, weights
 
 
-def _none_empty(people: TableRows, spec: Spec, columns: Sequence[tuple[str, Mask]]) -> None:
-    empty = [name for name, mask in columns if not mask.any()]
-    if empty:
-        more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
-        given = f' for whom property.given "{spec.property.given}" holds' if spec.property.given else ""
-        raise DataError(
-            f'{people.source}: group "{empty[0]}"{more} has 0 of the {len(people.values):,} rows{given}; remove it '
-            "from the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
-        )
-
-
 def _count_changes(
     case: Case,
-    people: TableRows,
+    table: TableRows,
     concerned: Mask,
     pool: ThreadPoolExecutor | None,
     progress: Callable[[int, int], None] | None,
@@ -199,26 +193,20 @@ def _count_changes(
     places = [names.index(name) for name in spec.property.protected]
     rows = np.flatnonzero(concerned)
     labels = np.empty((len(comparison.subgroups), len(rows)), np.int64)
-    total = labels.size
     for number, (row, subgroup) in enumerate(zip(labels, comparison.subgroups, strict=True)):
         assert subgroup.group is not None
-        shown = people.values[rows]
+        shown = table.values[rows]
         for place, domain in zip(places, subgroup.group.domains, strict=True):
             if domain.size != 1:
                 raise DataError(
-                    f'{people.source}: group "{subgroup.name}" has several values, and a row of a table can '
+                    f'{table.source}: group "{subgroup.name}" has several values, and a row of a table can '
                     f'be shown with one; give "{names[place]}" groups of single values, for example groups = {{a = 25}}'
                 )
             shown[:, place] = domain.low
-        report = None if progress is None else _shifted(progress, number * len(rows), total)
-        row[:] = _decide(model, shown, pool, report, len(rows))
+        row[:] = _decide(model, shown, pool, progress, number * len(rows), labels.size)
     changes = comparison.fold(labels)
     counts = SubgroupCounts(np.full(2, len(rows), np.int64), changes.sum(axis=1, dtype=np.int64)[None])
-    return RowCounts(counts, labels, rows, total)
-
-
-def _shifted(progress: Callable[[int, int], None], done: int, total: int) -> Callable[[int, int], None]:
-    return lambda more, _: progress(done + more, total)
+    return RowCounts(counts, labels, rows, labels.size)
 
 
 def _decide(
@@ -226,20 +214,21 @@ def _decide(
     values: NDArray[np.floating],
     pool: ThreadPoolExecutor | None,
     progress: Callable[[int, int], None] | None,
+    done: int,
     total: int,
 ) -> NDArray[np.integer]:
-    """The class of every row, some thousands at a time."""
+    """Return the class of every row, some thousands at a time; `done` of a `total` of evaluations came before."""
     starts = range(0, len(values), ROWS_PER_CALL)
 
-    def ask(start: int) -> NDArray[np.integer]:
+    def decide(start: int) -> NDArray[np.integer]:
         part = values[start : start + ROWS_PER_CALL].astype(getattr(model, "dtype", values.dtype))
         labels = model.predict(part)
         check_alone(model, part, labels, start // ROWS_PER_CALL, ALONE_PER_CALL)
         return labels
 
-    answers = []
-    for start, answer in zip(starts, (pool.map if pool else map)(ask, starts), strict=True):
-        answers.append(answer)
+    labels = []
+    for start, found in zip(starts, (pool.map if pool else map)(decide, starts), strict=True):
+        labels.append(found)
         if progress is not None:
-            progress(min(start + ROWS_PER_CALL, total), total)
-    return np.concatenate(answers) if answers else np.empty(0, np.int64)
+            progress(done + min(start + ROWS_PER_CALL, len(values)), total)
+    return np.concatenate(labels) if labels else np.empty(0, np.int64)

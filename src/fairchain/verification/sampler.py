@@ -56,7 +56,7 @@ class Batch:
 
 
 def chunk_rounds(rounds: int) -> int:
-    """Rounds in a chunk of a batch: at least two chunks to share, but none shorter than pays.
+    """Return rounds in a chunk of a batch: at least two chunks to share, but none shorter than pays.
 
     Powers of two: onnxruntime keeps memory for each size that it has seen.
     """
@@ -77,7 +77,7 @@ def labels_in(labels: NDArray[np.integer]) -> set[int]:
 
 
 def default_workers() -> int:
-    """As many threads as this process may use cores."""
+    """Return as many threads as this process may use cores."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -89,9 +89,9 @@ class Sampler:
     Parameters
     ----------
     model, population
-        What is asked, and what it is asked about.
+        The network, and the distribution of its inputs.
     seed, comparison
-        Of the streams; who is asked, and what is counted.
+        The seed of the streams; the subgroups that are evaluated, and what is counted.
     coupled
         Whether all groups share a round's random numbers.
     pool, workers
@@ -117,12 +117,8 @@ class Sampler:
         # What the last chunk took; the next one is at most twice as long, and mostly as long.
         self.seconds = 0.0
 
-    def asked(self, groups: Sequence[int]) -> int:
-        """How many times a round asks the network so that these subgroups can be counted."""
-        return len(self._comparison.asks(groups))
-
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
-        """(groups, rounds): the class each group gets in each round of a chunk."""
+        """Return (groups, rounds): the class each group gets in each round of a chunk."""
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
             return self._decide(draw(subgroups=groups).inputs(groups), chunk).reshape(len(groups), count)
@@ -150,12 +146,11 @@ class Sampler:
         """Sample `rounds` rounds from chunk `first` on, or fewer whole chunks if it is `halted` meanwhile."""
         size = chunk_rounds(rounds)
         sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
-
-        asked = self._comparison.asks(groups)
+        subgroups = self._comparison.asks(groups)
 
         def work(place: int) -> Done:
             start = time.perf_counter()
-            labels = self.labels(first + place, sizes[place], asked)
+            labels = self.labels(first + place, sizes[place], subgroups)
             folded, rows = self._comparison.fold(labels), self._comparison.rows
             # The counts of many chunks are kept, and none is above the rounds of its chunk.
             counts = np.zeros((len(rows), len(folded), len(folded)), np.min_scalar_type(sizes[place]))
@@ -184,7 +179,7 @@ class Sampler:
         return Batch(first, size, sum(sizes[:done]), done, together, kept, tuple(sorted(seen)))
 
     def _in_order(self, work: Callable[[int], Done], count: int, no_time: Callable[[int], bool]) -> Iterator[Done]:
-        """Results in the order of the chunks, a few ahead on the workers; the first one in any case."""
+        """Yield results in the order of the chunks, a few ahead on the workers; the first one in any case."""
         if self._pool is None or count == 1:
             for place in range(count):
                 if place and no_time(0):

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from threading import Event
 
-from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED
+from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
@@ -28,7 +28,7 @@ from fairchain.statistics import (
 from fairchain.statistics.paper import DEFAULT_EPSILON
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
-from fairchain.verification.verdict import Look, RunRecord
+from fairchain.verification.verdict import RunRecord
 from fairchain.verification.witnesses import find_witnesses
 
 # Seconds between two reports of progress: computing the bounds for one costs a few milliseconds.
@@ -55,7 +55,7 @@ class SamplingEngine:
             sampler = Sampler(
                 model, case.population, case.seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
             )
-            entries, stopped = _sample(rule, sampler, spec, start, cancel, progress)
+            entries, stopped = _sample(rule, sampler, case, start, cancel, progress)
             record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
             if len(record.labels) == 1:
                 deadline = start + spec.guarantee.budget.seconds
@@ -90,13 +90,13 @@ def _rule(spec: Spec, comparison: Comparison) -> Rule:
 def _sample(
     rule: Rule,
     sampler: Sampler,
-    spec: Spec,
+    case: Case,
     start: float,
     cancel: Event,
     progress: Report | None,
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
-    """The loop: plan, sample, observe. Return the entries of the run record and why it ended."""
-    budget = spec.guarantee.budget
+    """Plan, sample and observe until the end; return the entries of the run record and why it ended."""
+    spec, budget = case.spec, case.spec.guarantee.budget
     most, deadline = int(budget.rounds), start + budget.seconds
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = bounded = 0
@@ -122,7 +122,7 @@ def _sample(
         look = time.perf_counter() - before
         entries.append((plan, batch))
         rounds, chunk = rounds + batch.rounds, chunk + batch.chunks
-        evaluations += batch.rounds * sampler.asked(plan.groups)
+        evaluations += batch.rounds * len(case.comparison.asks(plan.groups))
         if look > QUICK_LOOK and rounds >= 2 * bounded:
             before = time.perf_counter()
             rule.gap()
@@ -155,4 +155,4 @@ def _second_look(
         count = min(LOOK_ROUNDS, most - done)
         found |= labels_in(sampler.labels(LOOK_CHUNK + done // LOOK_ROUNDS, count, subgroups))
         done += count
-    return Look(done, tuple(sorted(found)))
+    return Look(done, sorted(found))

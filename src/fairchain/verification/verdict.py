@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairchain.certificate_format import Look, RowEvidence
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
@@ -46,14 +47,6 @@ class GroupProbability:
 
 
 @dataclass(frozen=True)
-class Look:
-    """Further rounds of all groups, drawn in search of a second label and not counted; `labels` were seen in them."""
-
-    rounds: int
-    labels: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class RunRecord:
     """Everything that was sampled, in order: what was planned from the past, and what came of it.
 
@@ -78,27 +71,12 @@ class RunRecord:
         return all(len(batch.parts) == batch.chunks for _, batch in self.entries)
 
 
-@dataclass(frozen=True)
-class RowRecord:
-    """What the rows of a table gave: for each column of people how many there are, and how many got each outcome.
-
-    `labels` are all labels that these rows got, whether they are counted or not.
-    """
-
-    rows: int
-    outcomes: tuple[int, ...]
-    trials: tuple[int, ...]
-    successes: tuple[tuple[int, ...], ...]
-    labels: tuple[int, ...]
-    whole = True
-
-
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What `verify` says. `bool(verdict)` is refused: UNDECIDED is neither.
+    """The result of `verify`. `bool(verdict)` is refused: UNDECIDED is neither.
 
-    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of people (or texts)
-    whose decision changes. `left_out` names groups below the least size, with their number of rows or their share.
+    `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of individuals or
+    texts whose decision changes. `left_out` names groups below the least size, with their rows or share.
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
     """
 
@@ -124,7 +102,7 @@ class Verdict:
     certifiable: bool = True
     constant: str | None = None
     spec: Spec = field(repr=False)
-    evidence: RunRecord | RowRecord = field(repr=False)
+    evidence: RunRecord | RowEvidence = field(repr=False)
 
     def __str__(self) -> str:
         return self.record.sentence
@@ -152,7 +130,7 @@ class Verdict:
 
     @property
     def exact(self) -> bool:
-        """Whether everybody was counted, so that nothing is left to chance."""
+        """Whether the whole population was counted, so that nothing is random."""
         return isinstance(self.spec.population, Table) and self.spec.population.reading == "population"
 
     @property
@@ -162,7 +140,7 @@ class Verdict:
 
     @property
     def rule(self) -> str:
-        """How the answer was come to."""
+        """The rule that gave the answer."""
         if not isinstance(self.spec.population, Table):
             return self.spec.guarantee.rule
         return "exact" if self.exact else "fixed sample"
@@ -191,7 +169,7 @@ class Verdict:
             violators=self.violators,
             witnesses=self.witnesses,
             rounds=self.rounds,
-            rows=evidence.rows if isinstance(evidence, RowRecord) else None,
+            rows=evidence.rows if isinstance(evidence, RowEvidence) else None,
             evaluations=self.evaluations,
             seconds=self.seconds,
             stopped=self.stopped,
@@ -256,7 +234,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
-        certifiable=case.certifiable and answer.record.whole,
+        certifiable=case.certifiable and (isinstance(answer.record, RowEvidence) or answer.record.whole),
         constant=constant,
         spec=spec,
         evidence=answer.record,
@@ -296,7 +274,7 @@ def _statement(case: Case, answer: Answer) -> str:
     )
 
 
-def _scope(case: Case, record: RunRecord | RowRecord) -> str:
+def _scope(case: Case, record: RunRecord | RowEvidence) -> str:
     population = case.spec.population
     if isinstance(record, RunRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
@@ -333,7 +311,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
 def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
     p, trials = group.probability, group.evaluations
     if p.low == p.high:
-        # 1 - 1/3 is not the floating number 2/3; a mean over groups is no such fraction.
+        # 1 - 1/3 is not the floating number 2/3; a mean over groups is not such a fraction.
         successes = round(p.estimate * trials)
         exact = (trials - successes) / trials if successes / trials == p.estimate else 1 - p.estimate
         return GroupProbability(group.name, outcome, Interval(exact, exact, exact), trials)

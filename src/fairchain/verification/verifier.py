@@ -50,7 +50,7 @@ def verify(
         A torch state dict to load into the module that `model` is, names or makes.
     table
         Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
-        from column names to cells. Of a question about texts the file of a corpus.
+        from column names to cells. For texts, the file of a corpus.
     population
         A Python function that draws inputs, for a spec with `kind = "callable"`: `f(rng, count)`,
         `f(rng, count, group)`, or `Coupled(f, uniforms=m)` for `f(u, group)`, which needs fewer evaluations.
@@ -63,7 +63,7 @@ def verify(
     workers
         Threads; by default one for each core.
     limits
-        What an untrusted network may ask for.
+        Limits on an untrusted network.
     progress
         Called now and then with a `Progress`.
     certify
@@ -76,7 +76,7 @@ def verify(
     -------
     Verdict
         FAIR or UNFAIR with its guarantee, or UNDECIDED with what is known so far. What a gate should act on is its
-        `conclusion`, which is CONSTANT where FAIR only means that one decision is given to everybody.
+        `conclusion`, which is CONSTANT where FAIR only means that every input gets the same decision.
 
     Raises
     ------

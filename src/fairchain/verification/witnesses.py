@@ -1,4 +1,4 @@
-"""Witnesses: people of a run who get another class with the protected features alone."""
+"""Witnesses: counterfactual pairs of a run, whose decision changes with the protected features alone."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, 
     """
     spec, comparison, model = case.spec, case.comparison, case.model
     i, j, outcome = rule.widest()
-    if model is None or not record.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_person(spec):
+    if model is None or not record.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_input(spec):
         return ()
-    asked = tuple(comparison.asks((i, j)))
-    if any(comparison.subgroups[subgroup].group is None for subgroup in asked):
+    pair = tuple(comparison.asks((i, j)))
+    if any(comparison.subgroups[subgroup].group is None for subgroup in pair):
         return ()
     found: list[Witness] = []
     for rounds, first, drawn in _first_rounds(record, comparison):
-        if not set(asked) <= set(drawn):
+        if not set(pair) <= set(drawn):
             continue
-        shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(asked)
-        labels = model.predict(shown).reshape(len(asked), rounds)
-        people = shown.reshape(len(asked), rounds, -1)
-        found += _flips(spec, comparison, [comparison.subgroups[subgroup].name for subgroup in asked], labels, people)
+        shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(pair)
+        labels = model.predict(shown).reshape(len(pair), rounds)
+        inputs = shown.reshape(len(pair), rounds, -1)
+        found += _flips(spec, comparison, [comparison.subgroups[subgroup].name for subgroup in pair], labels, inputs)
         if len(found) >= WITNESSES:
             break
     return tuple(found[:WITNESSES])
 
 
-def _shows_one_person(spec: Spec) -> bool:
-    """Two texts that mention different groups are no witness; one text with its terms exchanged is."""
+def _shows_one_input(spec: Spec) -> bool:
+    """Return whether a round is one input: two texts that mention different groups are not a witness."""
     return not isinstance(spec.population, Texts) or spec.population.reading == "swapped"
 
 
 def changed_rows(
     spec: Spec, comparison: Comparison, values: NDArray[np.floating], labels: NDArray[np.integer]
 ) -> tuple[Witness, ...]:
-    """The first rows of a table whose decision changes; none where each row was asked as it is.
+    """Return the first rows of a table whose decision changes; none where each row was evaluated as it is.
 
-    `values` are the rows that were asked, and `labels` (subgroups, rows) their classes as each subgroup.
+    `values` are the rows that were evaluated, and `labels` (subgroups, rows) their classes as each subgroup.
     """
     if not comparison.individual:
         return ()
@@ -68,23 +68,22 @@ def _flips(
     comparison: Comparison,
     names: Sequence[str],
     labels: NDArray[np.integer],
-    people: NDArray[np.floating],
+    inputs: NDArray[np.floating],
 ) -> list[Witness]:
-    """One witness for each person whose class, or whose outcome if that is asked, is not the same in all these
-    subgroups.
+    """Return a witness for each input whose class, or outcome if the property names one, differs between subgroups.
 
-    Where features depend on each other two subgroups may show different people; these are no witnesses.
+    Where features depend on each other two subgroups may show different inputs; these are not witnesses.
     """
     columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
     found = []
     seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
     for row in np.flatnonzero((seen != seen[0]).any(axis=0)):
         other = int((seen[:, row] != seen[0, row]).argmax())
-        if spec.text is not None or np.array_equal(people[0, row, columns], people[other, row, columns]):
+        if spec.text is not None or np.array_equal(inputs[0, row, columns], inputs[other, row, columns]):
             classes = spec.model.labels[int(labels[0, row])], spec.model.labels[int(labels[other, row])]
-            shown = unprotected(spec, people[0, row])
+            shown = unprotected(spec, inputs[0, row])
             if spec.text is not None:
-                shown[f"{spec.text.name} as {names[other]}"] = in_words(spec.text, people[other, row])
+                shown[f"{spec.text.name} as {names[other]}"] = in_words(spec.text, inputs[other, row])
             found.append(Witness((names[0], names[other]), classes, shown))
         if len(found) == WITNESSES:
             break
@@ -92,7 +91,7 @@ def _flips(
 
 
 def _first_rounds(record: RunRecord, comparison: Comparison) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """(rounds, chunk, subgroups drawn) of the beginning of a run."""
+    """Return (rounds, chunk, subgroups drawn) of the beginning of a run."""
     searched = 0
     for plan, batch in record.entries:
         rounds = min(batch.rounds, batch.size)
@@ -103,7 +102,7 @@ def _first_rounds(record: RunRecord, comparison: Comparison) -> Iterator[tuple[i
 
 
 def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]:
-    """What a person is besides the protected features, in the words of the spec; of a text its words."""
+    """Return the features of an input that are not protected, in the words of the spec; of a text its words."""
     if spec.text is not None:
         return {spec.text.name: in_words(spec.text, row)}
     return {
@@ -114,7 +113,7 @@ def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]
 
 
 def in_words(text: TextFeature, row: NDArray[Any]) -> str:
-    """A row of word numbers as a text."""
+    """Return a row of word numbers as a text."""
     from fairchain.text import lexicon_of
 
     return lexicon_of(text).text(row)

@@ -1,7 +1,7 @@
-"""Lines to rows: for each line the values of the protected columns and the prediction, as text.
+"""Rows of a stream: lines are parsed to keys, the values of the protected columns and the prediction, and encoded.
 
-Whole blocks are parsed at once. Only where something in a block is wrong is it gone through line by line, to say
-which line and what is wrong with it. A row is one line: line ends inside quotes are not allowed.
+Whole blocks are parsed at once. Only a block with an error is parsed line by line, to say which line and what is wrong
+with it. A row is one line: line ends inside quotes are not allowed.
 """
 
 from __future__ import annotations
@@ -14,28 +14,21 @@ from operator import attrgetter, itemgetter
 from typing import Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.monitoring.bounds import MOST_GROUPS, name_problem
+from fairchain.monitoring.state import StreamSpec
 
 Key = tuple[str, ...]
 Form = Literal["csv", "jsonl"]
 Scalar = str | int | float | bool
 # Some programs begin UTF-8 files with it.
 MARK = b"\xef\xbb\xbf"
+MOST_LABELS = 1000
+MOST_KEYS = 100_000
 SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns are read: the protected ones, then the prediction."""
-
-    protected: tuple[str, ...]
-    prediction: str
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All of them, as they stand in a key."""
-        return (*self.protected, self.prediction)
 
 
 @dataclass(frozen=True)
@@ -54,13 +47,13 @@ class _BadLineError(ValueError):
     """What is wrong with a line."""
 
 
-def csv_parser(header: bytes, columns: Columns, delimiter: str, where: str) -> Parser:
-    """A parser for the lines under this header."""
+def csv_parser(header: bytes, columns: Sequence[str], delimiter: str, where: str) -> Parser:
+    """Return a parser for the lines under this header."""
     try:
         names = [name.strip() for name in _cells(header.decode("utf-8-sig").rstrip("\r\n"), delimiter)]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{where}: the first line is no header of a CSV file in UTF-8 ({error})") from None
-    places = [_place(name, names, delimiter, where) for name in columns.names]
+        raise DataError(f"{where}: the first line is not the header of a CSV file in UTF-8 ({error})") from None
+    places = [_place(name, names, delimiter, where) for name in columns]
     choose, width = itemgetter(*places), len(names)
 
     def whole(raw: bytes) -> list[Key] | None:
@@ -80,11 +73,11 @@ def csv_parser(header: bytes, columns: Columns, delimiter: str, where: str) -> P
     return _parser(columns, whole, single)
 
 
-def json_parser(columns: Columns) -> Parser:
-    """A parser for one JSON object on each line."""
-    fields = [f"f{i}" for i in range(len(columns.names))]
+def json_parser(columns: Sequence[str]) -> Parser:
+    """Return a parser for one JSON object on each line."""
+    fields = [f"f{i}" for i in range(len(columns))]
     shape = msgspec.defstruct(
-        "Row", [(name, Scalar) for name in fields], rename=dict(zip(fields, columns.names, strict=True))
+        "Row", [(name, Scalar) for name in fields], rename=dict(zip(fields, columns, strict=True))
     )
     decoder, choose = msgspec.json.Decoder(shape), attrgetter(*fields)
 
@@ -102,7 +95,9 @@ def json_parser(columns: Columns) -> Parser:
     return _parser(columns, whole, single)
 
 
-def _parser(columns: Columns, whole: Callable[[bytes], list[Key] | None], single: Callable[[bytes], Key]) -> Parser:
+def _parser(
+    columns: Sequence[str], whole: Callable[[bytes], list[Key] | None], single: Callable[[bytes], Key]
+) -> Parser:
     def parse(raw: bytes) -> ParsedLines:
         try:
             keys = whole(raw)
@@ -115,7 +110,7 @@ def _parser(columns: Columns, whole: Callable[[bytes], list[Key] | None], single
     return parse
 
 
-def _line_by_line(raw: bytes, columns: Columns, single: Callable[[bytes], Key]) -> ParsedLines:
+def _line_by_line(raw: bytes, columns: Sequence[str], single: Callable[[bytes], Key]) -> ParsedLines:
     parsed = ParsedLines([], lines := [], [])
     for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n")):
         if not line.strip():
@@ -124,7 +119,7 @@ def _line_by_line(raw: bytes, columns: Columns, single: Callable[[bytes], Key]) 
             key = single(line)
             if problem := _problem(key):
                 place, what = problem
-                raise _BadLineError(f'{what} "{columns.names[place]}"')
+                raise _BadLineError(f'{what} "{columns[place]}"')
         except _BadLineError as error:
             parsed.bad.append((number, str(error)))
         except UnicodeDecodeError:
@@ -140,7 +135,7 @@ def _line_by_line(raw: bytes, columns: Columns, single: Callable[[bytes], Key]) 
 
 
 def _problem(key: Key) -> tuple[int, str] | None:
-    """Return the first cell that is no value, and what is wrong with it."""
+    """Return the first cell that has no value or a wrong one, and what is wrong with it."""
     for place, cell in enumerate(key):
         if not cell:
             return place, "no value for"
@@ -149,13 +144,13 @@ def _problem(key: Key) -> tuple[int, str] | None:
     return None
 
 
-def _plain(problem: str, columns: Columns) -> str:
-    """A decoder's message in the user's words."""
-    for name in columns.names:
+def _plain(problem: str, columns: Sequence[str]) -> str:
+    """Return a decoder's message in the user's words."""
+    for name in columns:
         if f"required field `{name}`" in problem:
             return f'no value for "{name}"'
         if f"$.{name}" in problem:
-            return f'"{name}" is no text, number or truth value'
+            return f'"{name}" is not a text, a number or a truth value'
     return f"not a JSON object with the columns ({problem})"
 
 
@@ -177,7 +172,7 @@ def _place(name: str, names: list[str], delimiter: str, where: str) -> int:
 
 
 def _text(value: Scalar) -> str:
-    """A JSON value as it would stand on the command line."""
+    """Return a JSON value as it is written on the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -186,6 +181,74 @@ def _text(value: Scalar) -> str:
 
 
 def format_of(suffix: str, start: bytes) -> Form:
-    """`csv` or `jsonl`, by the name of the input or else by its first character."""
+    """Return `csv` or `jsonl`, by the name of the input or else by its first character."""
     found = SUFFIXES.get(suffix.lower())
     return found or ("jsonl" if start.removeprefix(MARK).lstrip()[:1] == b"{" else "csv")
+
+
+class Encoder(dict[Key, int]):
+    """A number for each key, by which `encode` finds its group and whether it has the outcome.
+
+    The dictionary fills itself: it knows every combination of values that has come, and there are few of them.
+    """
+
+    LEFT_OUT, TROUBLE = -1, -2
+
+    def __init__(self, spec: StreamSpec, names: Sequence[str]) -> None:
+        super().__init__()
+        self._spec = spec
+        self._places = {name: place for place, name in enumerate(names)}
+        self._groups: list[int] = []
+        self._hits: list[bool] = []
+        self.labels: set[str] = set()
+        self.trouble = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups in the order in which they were named or came."""
+        return tuple(self._places)
+
+    def encode(self, keys: Sequence[Key]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return, (rows,) each, the index of the group, LEFT_OUT or TROUBLE, and whether the row has the outcome."""
+        numbers = np.fromiter(map(self.__getitem__, keys), np.intp, len(keys))
+        return np.array(self._groups, np.intp)[numbers], np.array(self._hits, bool)[numbers]
+
+    def __missing__(self, key: Key) -> int:
+        *values, label = key
+        self.labels.add(label)
+        self._groups.append(self._group(values))
+        self._hits.append(label == self._spec.outcome)
+        self[key] = len(self._groups) - 1
+        return self[key]
+
+    def _group(self, values: Sequence[str]) -> int:
+        name = group_name(self._spec.protected, values)
+        if len(self.labels) > MOST_LABELS:
+            return self._refused(
+                f'column "{self._spec.prediction}" has more than {MOST_LABELS} different values; --prediction must '
+                "name decisions, not scores"
+            )
+        if name in self._places:
+            return self._places[name]
+        if len(self) >= MOST_KEYS:
+            return self._refused(f"more than {MOST_KEYS} different combinations of values; check --protected")
+        if self._spec.groups:
+            return self.LEFT_OUT
+        if problem := name_problem(name):
+            return self._refused(problem)
+        if len(self._places) >= MOST_GROUPS:
+            return self._refused(
+                f"{name} is one more than {MOST_GROUPS} groups; is this a column of groups? Name those to "
+                "compare with --group"
+            )
+        self._places[name] = len(self._places)
+        return self._places[name]
+
+    def _refused(self, reason: str) -> int:
+        self.trouble = self.trouble or reason
+        return self.TROUBLE
+
+
+def group_name(columns: Sequence[str], values: Sequence[str]) -> str:
+    """Return the name of a group: `sex=Female & race=White`."""
+    return " & ".join(f"{column}={value}" for column, value in zip(columns, values, strict=True))

@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairchain.prepare import prepare
 from fairchain.spec import parse_spec
 from fairchain.statistics import Interval, Tally
 from fairchain.verification import verify
-from fairchain.verification.all_pairs import _ratio_between, _ratios, survey, survey_of_rows
+from fairchain.verification.all_pairs import (
+    AllPairs,
+    all_pairs_of_rows,
+    estimate_all_pairs,
+    pair_intervals,
+    ratio_between,
+)
 from tests.networks import linear
 from tests.questions import category, integer, question
 
@@ -29,12 +36,16 @@ def network() -> bytes:
     return linear([[0.0, 1.0], [0.0, -1.0]], [0.0, -2.5]).SerializeToString()
 
 
+def estimated(spec: Any, **options: Any) -> AllPairs | None:
+    return estimate_all_pairs(prepare(network(), spec), **options)
+
+
 RATES = {f"land={land}": 0.7 - 0.1 * place for place, land in enumerate(LANDS)}
 
 
 def test_groups_and_pairs_of_a_difference_lie_in_their_intervals() -> None:
     """By chance this fails with probability 2 * 0.001 at most; the seed is fixed."""
-    found = survey(network(), asked(outcome="yes"), rounds=4000)
+    found = estimated(asked(outcome="yes"), rounds=4000)
     assert found is not None
     of_yes = [group for group in found.groups if group.outcome == "yes"]
     assert [group.name for group in of_yes] == list(RATES)
@@ -47,7 +58,7 @@ def test_groups_and_pairs_of_a_difference_lie_in_their_intervals() -> None:
 
 
 def test_pairs_of_a_ratio_are_the_smaller_over_the_larger() -> None:
-    found = survey(network(), asked(kind="ratio", threshold=0.8, outcome="yes"), rounds=4000)
+    found = estimated(asked(kind="ratio", threshold=0.8, outcome="yes"), rounds=4000)
     assert found is not None
     assert found.measure == "ratio"
     for pair in found.pairs:
@@ -56,19 +67,19 @@ def test_pairs_of_a_ratio_are_the_smaller_over_the_larger() -> None:
         assert pair.low < pair.estimate < pair.high <= 1
 
 
-def test_the_same_seed_gives_the_same_survey_whatever_the_workers() -> None:
-    assert survey(network(), asked(), rounds=1000, workers=1) == survey(network(), asked(), rounds=1000, workers=3)
+def test_the_same_seed_gives_the_same_estimates_whatever_the_workers() -> None:
+    assert estimated(asked(), rounds=1000, workers=1) == estimated(asked(), rounds=1000, workers=3)
 
 
 @pytest.mark.parametrize("rates", [(0.5, 0.5, 0.5), (0.9, 0.3, 0.02), (0.0, 0.5, 0.0), (1.0, 1.0, 0.98)])
 def test_intervals_of_ratios_hold_together(rates: tuple[float, ...]) -> None:
-    """Of 60 surveys at delta 0.2 more than 26 miss with probability below 1e-4; the seed is fixed."""
+    """Of 60 estimates at delta 0.2 more than 26 miss with probability below 1e-4; the seed is fixed."""
     rng = np.random.default_rng(1)
     missed = 0
     for _ in range(60):
-        got = rng.random((300, 3)) < np.array(rates)
-        together = (got[:, :, None] & got[:, None, :]).sum(axis=0)[None]
-        found = _ratios(Tally.of_batch(300, together, range(3), 3), 0.2)
+        hits = rng.random((300, 3)) < np.array(rates)
+        together = (hits[:, :, None] & hits[:, None, :]).sum(axis=0)[None]
+        found = pair_intervals(Tally.of_batch(300, together, range(3), 3), 0.2, "ratio")
         truth = {
             (0, i, j): 1.0 if max(rates[i], rates[j]) == 0 else min(rates[i], rates[j]) / max(rates[i], rates[j])
             for i in range(3)
@@ -79,15 +90,15 @@ def test_intervals_of_ratios_hold_together(rates: tuple[float, ...]) -> None:
 
 
 def test_a_ratio_of_two_intervals_is_never_above_one() -> None:
-    assert _ratio_between(Interval(0.2, 0.1, 0.3), Interval(0.4, 0.25, 0.5)) == Interval(0.5, 0.2, 1.0)
-    assert _ratio_between(Interval(0.4, 0.4, 0.4), Interval(0.2, 0.2, 0.2)) == Interval(0.5, 0.5, 0.5)
-    assert _ratio_between(Interval(0.0, 0.0, 0.0), Interval(0.0, 0.0, 0.0)) == Interval(1.0, 1.0, 1.0)
-    assert _ratio_between(Interval(0.0, 0.0, 0.1), Interval(0.0, 0.0, 0.1)) == Interval(1.0, 0.0, 1.0)
+    assert ratio_between(Interval(0.2, 0.1, 0.3), Interval(0.4, 0.25, 0.5)) == Interval(0.5, 0.2, 1.0)
+    assert ratio_between(Interval(0.4, 0.4, 0.4), Interval(0.2, 0.2, 0.2)) == Interval(0.5, 0.5, 0.5)
+    assert ratio_between(Interval(0.0, 0.0, 0.0), Interval(0.0, 0.0, 0.0)) == Interval(1.0, 1.0, 1.0)
+    assert ratio_between(Interval(0.0, 0.0, 0.1), Interval(0.0, 0.0, 0.1)) == Interval(1.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("change", [{"kind": "individual"}, {"compare": "overall"}])
-def test_there_is_no_survey_where_groups_do_not_stand_side_by_side(change: dict[str, Any]) -> None:
-    assert survey(network(), asked(**change), rounds=10) is None
+def test_there_are_no_estimates_where_groups_do_not_stand_side_by_side(change: dict[str, Any]) -> None:
+    assert estimated(asked(**change), rounds=10) is None
 
 
 def test_rows_give_pairs_within_the_same_true_label_only(tmp_path: Path) -> None:
@@ -96,7 +107,7 @@ def test_rows_give_pairs_within_the_same_true_label_only(tmp_path: Path) -> None
     data = question(integer("x"), category("land", *LANDS))
     data["property"] |= {"criterion": "equalized_odds"}
     data["population"] = {"kind": "table", "as": "population", "label": "truth"}
-    found = survey_of_rows(verify(network(), parse_spec(data), table=table))
+    found = all_pairs_of_rows(verify(network(), parse_spec(data), table=table))
     assert found.delta == 0
     truths = {(pair.first.partition(", ")[2], pair.second.partition(", ")[2]) for pair in found.pairs}
     assert truths == {("truth=no", "truth=no"), ("truth=yes", "truth=yes")}
