@@ -71,3 +71,25 @@ def test_the_python_of_the_models_page_runs(tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(example("census").read_text(encoding="utf-8"), encoding="utf-8")
     block = re.findall(r"```python\n(.*?)```", (DOCS / "models.md").read_text(encoding="utf-8"), flags=re.DOTALL)[0]
     subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_the_architecture_page_names_every_module() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    package = DOCS.parent / "src" / "fairchain"
+    modules = [path.relative_to(package) for path in sorted(package.rglob("*.py")) if not path.name.startswith("_")]
+    rows = [line for line in page.partition("## Packages")[2].splitlines() if line.startswith("| `")]
+    missing = []
+    for module in modules:
+        inside = len(module.parts) > 1
+        own = [row for row in rows if row.startswith(f"| `{module.parts[0]}/")] if inside else rows
+        named = f"`{module.stem}`" if inside else f"`{module.name}`"
+        if not any(named in row for row in own):
+            missing.append(module.as_posix())
+    assert missing == []
+
+
+def test_the_files_that_the_architecture_page_points_to_exist() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    files = re.findall(r"`([\w/]+\.py)`", page.partition("## Where is ...?")[2].partition("\n## ")[0])
+    assert len(files) > 20
+    assert [name for name in files if not (DOCS.parent / "src" / "fairchain" / name).exists()] == []
