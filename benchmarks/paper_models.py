@@ -41,19 +41,19 @@ Layers = list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
 
 def paper_specs(folder: Path, out: Path, threshold: float, delta: float) -> dict[tuple[str, str], Spec]:
-    """Write each network as ONNX into `out`, and ask the question of every case in the paper's tables about it."""
+    """Write each network as ONNX into `out`, and return the spec of every case in the paper's tables."""
     spaces = json.loads((folder / "spaces.json").read_text(encoding="utf-8"))
     specs = {}
     for name, protected in KNOWN_GAPS:
         path = out / f"{name}.onnx"
         if not path.exists():
             write_onnx(read_layers(folder / f"{name}_model.npz"), path)
-        specs[name, protected] = question(path, spaces[name], protected, threshold, delta)
+        specs[name, protected] = spec_of(path, spaces[name], protected, threshold, delta)
     return specs
 
 
 def read_layers(path: Path) -> Layers:
-    """Weights and biases from the first layer to the last."""
+    """Return weights and biases from the first layer to the last."""
     with np.load(path, allow_pickle=False) as arrays:
         count = sum(key.startswith("W") for key in arrays.files)
         return [(arrays[f"W{i}"].astype(np.float32), arrays[f"b{i}"].astype(np.float32)) for i in range(count)]
@@ -77,8 +77,8 @@ def write_onnx(layers: Layers, path: Path) -> None:
     save_model(model, str(path))
 
 
-def question(path: Path, space: dict[str, Any], protected: str, threshold: float, delta: float) -> Spec:
-    """Whether this network treats the values of this feature alike, whatever the class."""
+def spec_of(path: Path, space: dict[str, Any], protected: str, threshold: float, delta: float) -> Spec:
+    """Return the spec of a network and a protected feature."""
     features = [
         {"name": each["name"], "kind": "integer", "low": each["low"], "high": each["high"]}
         for each in space["features"]
