@@ -79,7 +79,7 @@ def render(runs: Sequence[PartRun], page: str = "RESULTS.md") -> str:
             HEADS[page],
             f"{contents}\n",
             *_checks(runs),
-            *([NOT_COMPARABLE] if page == "RESULTS.md" else []),
+            *([*_behind(runs), NOT_COMPARABLE] if page == "RESULTS.md" else []),
             *_machines(runs),
             *(_section(run) for run in runs),
         ]
@@ -140,7 +140,11 @@ def _checks(runs: Sequence[PartRun]) -> Iterator[str]:
         [Column("part"), Column("what"), Column("found"), Column("required"), Column("")],
         [[run.name, check.name, check.found, check.required, _mark(check)] for run, check in checks],
     )
-    yield "\n## Where fairchain is not ahead\n"
+    yield ""
+
+
+def _behind(runs: Sequence[PartRun]) -> Iterator[str]:
+    yield "## Where fairchain is not ahead\n"
     behind = [run for run in runs if run.result.behind]
     yield "Listed by the program, part by part.\n" if behind else "Nowhere in this run.\n"
     for run in behind:

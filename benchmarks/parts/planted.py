@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks.paper_models import dense_network
 from benchmarks.results import Cell, Check, Column, PartResult, Table, count_name
 from benchmarks.sizes import Sizes
 from fairchain.explaining import explain
@@ -134,7 +134,7 @@ def planted(family: str, number: int) -> Planted:
         group = inputs[:, GROUP] == 1
         if abs(yes[group].mean() - yes[~group].mean()) >= SMALLEST_GAP:
             spec = _spec(proxy)
-            return Planted(spec, OnnxModel.from_bytes(_onnx(layers), f"{family}.onnx", spec), layer, unit)
+            return Planted(spec, OnnxModel.from_bytes(_network(layers), f"{family}.onnx", spec), layer, unit)
     raise ValueError(f"no network of the family {family} has a gap of {SMALLEST_GAP}")
 
 
@@ -178,28 +178,8 @@ def _spec(proxy: int | None) -> Spec:
     )
 
 
-def _onnx(layers: list[list[Array]]) -> bytes:
-    nodes, tensors, last = [], [], "x"
-    for number, (weights, bias) in enumerate(layers, start=1):
-        tensors += [
-            numpy_helper.from_array(weights.astype(np.float32), f"w{number}"),
-            numpy_helper.from_array(bias.astype(np.float32), f"b{number}"),
-        ]
-        end = number == len(layers)
-        made = "y" if end else f"z{number}"
-        nodes.append(helper.make_node("Gemm", [last, f"w{number}", f"b{number}"], [made], transB=1))
-        if not end:
-            nodes.append(helper.make_node("Relu", [made], [f"h{number}"]))
-            last = f"h{number}"
-    graph = helper.make_graph(
-        nodes,
-        "planted",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", FEATURES + 1])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1])],
-        tensors,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(model.SerializeToString())
+def _network(layers: list[list[Array]]) -> bytes:
+    return dense_network([(weights.T.astype(np.float32), bias.astype(np.float32)) for weights, bias in layers])
 
 
 @dataclass(frozen=True)

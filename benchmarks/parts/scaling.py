@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.cases import DELTA
 from benchmarks.measuring import power
 from benchmarks.paper import THRESHOLD
-from benchmarks.paper_models import write_onnx
+from benchmarks.paper_models import dense_network
 from benchmarks.probe import Measured, measured
 from benchmarks.results import Cell, Check, Column, PartResult, Plot, Series, Table
 from benchmarks.sizes import Sizes
@@ -98,7 +98,7 @@ class Workshop:
             (rng.normal(0, 1.4 / math.sqrt(a), (a, b)).astype(np.float32), rng.normal(0, 0.1, b).astype(np.float32))
             for a, b in pairwise(widths)
         ]
-        write_onnx(layers, path)
+        path.write_bytes(dense_network(layers))
         return str(path)
 
     def verify(self, size: int, widths: Sequence[int], groups: int, rounds: int, workers: int = 1) -> Point:
