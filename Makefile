@@ -17,7 +17,7 @@ help:
 	@echo "make test-lowest  the core's tests with the lowest supported version of every package"
 	@echo "make fuzz      100,000 damaged files over all formats, with a table of how they ended (about 20 minutes)"
 	@echo "make check     formatting, lint, types, import contracts"
-	@echo "make bench     every benchmark on tiny sizes: does it run, and are the counts as they were"
+	@echo "make bench     every benchmark on small sizes, and their counts against the kept ones"
 	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
 	@echo "make bench-speed  the speed claims alone, as ratios measured in one run (MODELS=DIR as above)"
 	@echo "make calibrate  the error probability of every mode, thousands of runs each: writes benchmarks/CALIBRATION.md"
@@ -83,19 +83,19 @@ check: $(VENV)/dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/dev
-	$(BIN)/python -m benchmarks.suite --size quick $(if $(MODELS),--models $(MODELS))
+	$(BIN)/python -m benchmarks --size quick $(if $(MODELS),--models $(MODELS))
 
 # What two of the eight cases and the repairs need; nothing is fetched again.
 bench-paper: $(VENV)/dev
 	$(BIN)/fairchain data get census credit toxicity glove
-	$(BIN)/python -m benchmarks.suite --size paper $(if $(MODELS),--models $(MODELS))
+	$(BIN)/python -m benchmarks --size paper $(if $(MODELS),--models $(MODELS))
 
 bench-speed: $(VENV)/dev
-	$(BIN)/python -m benchmarks.bench $(if $(MODELS),--models $(MODELS))
+	$(BIN)/python -m benchmarks speed --size paper $(if $(MODELS),--models $(MODELS))
 
 # A small version of this is part of make test.
 calibrate: $(VENV)/dev
-	$(BIN)/python -m benchmarks.calibration
+	$(BIN)/python -m benchmarks calibration --size paper
 
 # The wheel as a stranger gets it: built, installed where nothing else is, and run from another folder.
 wheel-test: $(VENV)/dev

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper, save_model
+from onnx import TensorProto, helper, numpy_helper
 
 from fairchain.spec import Spec, parse_spec
 
@@ -41,26 +41,26 @@ Layers = list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
 
 def paper_specs(folder: Path, out: Path, threshold: float, delta: float) -> dict[tuple[str, str], Spec]:
-    """Write each network as ONNX into `out`, and ask the question of every case in the paper's tables about it."""
+    """Write each network as ONNX into `out`, and return the spec of every case in the paper's tables."""
     spaces = json.loads((folder / "spaces.json").read_text(encoding="utf-8"))
     specs = {}
     for name, protected in KNOWN_GAPS:
         path = out / f"{name}.onnx"
         if not path.exists():
-            write_onnx(read_layers(folder / f"{name}_model.npz"), path)
-        specs[name, protected] = question(path, spaces[name], protected, threshold, delta)
+            path.write_bytes(dense_network(read_layers(folder / f"{name}_model.npz")))
+        specs[name, protected] = spec_of(path, spaces[name], protected, threshold, delta)
     return specs
 
 
 def read_layers(path: Path) -> Layers:
-    """Weights and biases from the first layer to the last."""
+    """Return weights and biases from the first layer to the last."""
     with np.load(path, allow_pickle=False) as arrays:
         count = sum(key.startswith("W") for key in arrays.files)
         return [(arrays[f"W{i}"].astype(np.float32), arrays[f"b{i}"].astype(np.float32)) for i in range(count)]
 
 
-def write_onnx(layers: Layers, path: Path) -> None:
-    """Save dense layers with ReLU between them as one ONNX file."""
+def dense_network(layers: Layers) -> bytes:
+    """Return dense layers with ReLU between them as the content of an ONNX file."""
     nodes, weights, last = [], [], "input"
     for i, (weight, bias) in enumerate(layers):
         weights += [numpy_helper.from_array(weight, f"W{i}"), numpy_helper.from_array(bias, f"b{i}")]
@@ -74,11 +74,11 @@ def write_onnx(layers: Layers, path: Path) -> None:
     outputs = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", layers[-1][0].shape[1]])
     graph = helper.make_graph(nodes, "dense", [inputs], [outputs], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    save_model(model, str(path))
+    return bytes(model.SerializeToString())
 
 
-def question(path: Path, space: dict[str, Any], protected: str, threshold: float, delta: float) -> Spec:
-    """Whether this network treats the values of this feature alike, whatever the class."""
+def spec_of(path: Path, space: dict[str, Any], protected: str, threshold: float, delta: float) -> Spec:
+    """Return the spec of a network and a protected feature."""
     features = [
         {"name": each["name"], "kind": "integer", "low": each["low"], "high": each["high"]}
         for each in space["features"]

@@ -1,12 +1,16 @@
-"""The bare network: onnxruntime and nothing else, on inputs that lie in memory already.
+"""The bare network: onnxruntime and nothing else, on inputs that are in memory already; and commands as processes.
 
 No drawing, no decision, no counting, no memory cap, no watchdog: the least that any tool built on onnxruntime pays.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -62,3 +66,15 @@ class BareNetwork:
                 self.run(evaluations, batch, threads)
                 times.append(time.perf_counter() - start)
         return min(BATCHES, key=lambda batch: median(seconds[batch]))
+
+
+def fairchain_command() -> str:
+    """Return the console script of the Python that runs this."""
+    return str(Path(sys.executable).with_name("fairchain"))
+
+
+def run_command(command: Sequence[str], accepted: Sequence[int] = (0,)) -> None:
+    """Run a command that must end with one of these exit codes."""
+    ended = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+    if ended.returncode not in accepted:
+        raise RuntimeError(f"{' '.join(command)}: exit code {ended.returncode}")

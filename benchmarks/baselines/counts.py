@@ -1,7 +1,7 @@
-"""What the methods have in common that look at each group by itself: counts in, bounds of every rate, a verdict out.
+"""What methods that look at each group separately have in common: counts in, bounds of every rate, a verdict out.
 
-On made-up networks several runs are played at once, so that repetitions are cheap: arrays are (runs, groups). On a
-real network a run is played by itself, and a whole piece of it is looked at in one go: (looks, groups).
+On simulated networks several runs are simulated at once, so that repetitions are cheap: arrays are (runs, groups). On a
+real network a run is simulated by itself, and a whole piece of it is looked at in one go: (looks, groups).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Names = NDArray[np.str_]
-# (how many more people of each group) -> how many of them got the outcome, (runs, groups).
+# (how many more inputs of each group) -> the successes among them, (runs, groups).
 Count = Callable[[int], NDArray[np.int64]]
-# (first person, people) -> (groups, people): whether each group got the outcome.
+# (first input, inputs) -> (groups, inputs): whether each input got the outcome.
 Draw = Callable[[int, int], NDArray[np.bool_]]
-# (successes (looks, groups), people of each group at each look) -> bounds of the largest difference at each.
+# (successes (looks, groups), inputs of each group at each look) -> bounds of the largest difference at each.
 Bounds = Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[Floats, Floats]]
-# People of each group that a network is shown at a time.
+# Inputs of each group that a network is shown at a time.
 PIECE = 1024
 
 
 @dataclass(frozen=True)
 class Runs:
-    """What a rule said in each run, and after how many evaluations of the network."""
+    """The decision of a rule in each run, and its evaluations of the network."""
 
     decisions: Names
     evaluations: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Stopped:
-    """What a rule said in one run, after how many evaluations of the network."""
+    """The decision of a rule in one run, and its evaluations of the network."""
 
     decision: str
     gap: float
@@ -49,7 +49,7 @@ def difference(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return least, most
 
 
-def said(bounds: tuple[Floats, Floats], threshold: float) -> Names:
+def verdicts_of(bounds: tuple[Floats, Floats], threshold: float) -> Names:
     """The verdict from bounds of the largest difference."""
     least, most = bounds
     names: Names = np.where(most <= threshold, "FAIR", np.where(least > threshold, "UNFAIR", "UNDECIDED"))
@@ -59,7 +59,7 @@ def said(bounds: tuple[Floats, Floats], threshold: float) -> Names:
 def until_decided(
     count: Count, groups: int, bounds: Bounds, threshold: float, *, first: int, growth: float, most: int
 ) -> Runs:
-    """Look after `first` people of each group, then whenever they grew by so much; each run stops by itself."""
+    """Look after `first` inputs of each group, then whenever they grew by so much; each run stops by itself."""
     seen: NDArray[np.int64] | None = None
     done, decisions, evaluations = 0, np.array(["UNDECIDED"]), np.zeros(1, np.int64)
     while (decisions == "UNDECIDED").any() and done * groups < most:
@@ -72,30 +72,30 @@ def until_decided(
         seen += drawn
         going = decisions == "UNDECIDED"
         evaluations[going] = done * groups
-        decisions[going] = said(bounds(seen[going], np.full(int(going.sum()), done)), threshold)
+        decisions[going] = verdicts_of(bounds(seen[going], np.full(int(going.sum()), done)), threshold)
     return Runs(decisions, evaluations)
 
 
 def first_decided(
     draw: Draw, groups: int, bounds: Bounds, threshold: float, *, first: int, growth: float, most: int
 ) -> Stopped:
-    """One run, person by person, until the first look that decides."""
+    """One run, input by input, until the first look that decides."""
     seen, done, look = np.zeros((groups, 1), np.int64), 0, first
     while done * groups < most:
         counts = seen + draw(done, PIECE).cumsum(axis=1)
-        people, look = _looks(look, done + PIECE, growth)
-        least, most_apart = bounds(counts[:, people - done - 1].T, people)
+        sizes, look = _looks(look, done + PIECE, growth)
+        least, most_apart = bounds(counts[:, sizes - done - 1].T, sizes)
         decided = np.flatnonzero((most_apart <= threshold) | (least > threshold))
         if decided.size:
-            asked = int(people[decided[0]])
-            gap = float(np.ptp(counts[:, asked - done - 1]) / asked)
-            return Stopped("FAIR" if gap <= threshold else "UNFAIR", gap, asked * groups)
+            size = int(sizes[decided[0]])
+            gap = float(np.ptp(counts[:, size - done - 1]) / size)
+            return Stopped("FAIR" if gap <= threshold else "UNFAIR", gap, size * groups)
         seen, done = counts[:, -1:], done + PIECE
     return Stopped("UNDECIDED", float(np.ptp(seen) / done), done * groups)
 
 
 def _looks(look: int, last: int, growth: float) -> tuple[NDArray[np.int64], int]:
-    """The numbers of people at which to look, from the next one on as far as they were drawn; and the one after."""
+    """The numbers of inputs at which to look, from the next one on as far as they were drawn; and the one after."""
     looks = [look]
     while looks[-1] <= last:
         looks.append(max(looks[-1] + 1, int(looks[-1] * growth)))

@@ -6,8 +6,8 @@ of every difference, which are twice as wide. The rule stops as soon as these li
 looks after every sample, as its authors' program does.
 
 Published for two groups, with two specifications: demographic parity, which is a *ratio* of two probabilities, and a
-"causal" one, which is their difference. The difference is what is asked here, on both sides and for all pairs. People
-of a group are drawn directly; the authors' program draws people until one is of the group, which is not charged.
+"causal" one, which is their difference. The difference is what is verified here, on both sides and for all pairs.
+Inputs of a group are drawn directly; the authors' program draws inputs until one is of the group, which is not charged.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def half_width(samples: ArrayLike, delta: float) -> NDArray[np.float64]:
 
 
 def _bounds(groups: int, delta: float) -> Bounds:
-    def bounds(successes: NDArray[np.int64], people: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        gaps, width = np.ptp(successes, axis=-1) / people, 2 * half_width(people, delta / groups)
+    def bounds(successes: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        gaps, width = np.ptp(successes, axis=-1) / sizes, 2 * half_width(sizes, delta / groups)
         return gaps - width, gaps + width
 
     return bounds

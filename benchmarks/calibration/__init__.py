@@ -1,5 +1,1 @@
-"""Calibration: how often each mode of fairchain breaks its promise where that is most likely.
-
-`python -m benchmarks.calibration` (`make calibrate`) measures all modes; `measure` says what is counted and when a
-count is an alarm.
-"""
+"""The modes of the part calibration: ways to come to a statement, each with a known truth and an unsound variant."""

@@ -1,30 +1,24 @@
-"""What a mode is, how often it breaks its promise in seeded runs, and when a count is an alarm.
+"""What a mode is, how often it makes wrong statements in seeded runs, and when a count is an alarm.
 
-A mode promises that each of its statements is wrong with probability at most delta. In every run the truth is known
+A mode guarantees that each of its statements is wrong with probability at most delta. In every run the truth is known
 by construction, so a wrong statement is seen. Of `n` independent runs, `x` or more are wrong with probability at most
-P(Binomial(n, delta) >= x): where that is below `ALARM` the promise is taken for broken. The same measurement must
+P(Binomial(n, delta) >= x): where that is below `ALARM` the mode fails. The same measurement must
 find the mode's unsound variant, which differs from it in one rule, level or assumption.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 
 from scipy.stats import binom
-
-from fairchain.verification.sampler import default_workers
 
 # A sound mode raises an alarm with at most this probability for each of its statements.
 ALARM = 1e-6
 # The statements of a mode, each with a delta of its own.
 VERDICT, GAP, RATES = "verdict", "gap", "rates"
 STATEMENTS = (VERDICT, GAP, RATES)
-# Seeds that one process takes at once.
-BLOCK = 50
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ class Effort:
 
 
 QUICK = Effort("quick", 60, 60, 112, 448)
-FULL = Effort("full", 2000, 300, 400, 448)
+FULL = Effort("paper", 2000, 300, 400, 448)
 EFFORTS = {effort.name: effort for effort in (QUICK, FULL)}
 
 # Which statements were made in a run, and whether each was wrong.
@@ -57,12 +51,12 @@ class Mode:
 
     Parameters
     ----------
-    population, asked, engine
-        What is drawn, what is asked, and how it is answered.
+    population, about, engine
+        The inputs, the property, and how the answer is found.
     truth
         Where the truth comes from.
     delta
-        The error probability that is promised; 0 for exact answers.
+        The guaranteed error probability; 0 for exact answers.
     play
         One run: which statements were made with this seed, and which of them were wrong.
     variant, unsound
@@ -72,7 +66,7 @@ class Mode:
     """
 
     population: str
-    asked: str
+    about: str
     engine: str
     truth: str
     delta: float
@@ -84,7 +78,7 @@ class Mode:
     @property
     def name(self) -> str:
         """The mode in one line; different for every mode."""
-        return f"{self.population} | {self.asked} | {self.engine}"
+        return f"{self.population} | {self.about} | {self.engine}"
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class Measured:
 
     @property
     def alarming(self) -> bool:
-        """Whether the promise is taken for broken."""
+        """Whether the mode fails."""
         return self.chance < ALARM
 
 
@@ -117,9 +111,9 @@ def chance(wrong: int, runs: int, delta: float) -> float:
     return float(binom.sf(wrong - 1, runs, delta)) if wrong else 1.0
 
 
-def runs_of(mode: Mode, effort: Effort, runs: int | None = None) -> int:
+def runs_of(mode: Mode, effort: Effort) -> int:
     """Return how many runs a mode gets, at least ten."""
-    return max(10, round((runs or effort.runs) * mode.share))
+    return max(10, round(effort.runs * mode.share))
 
 
 def count(play: Play, seeds: Iterable[int], effort: Effort) -> Counter[str]:
@@ -130,9 +124,9 @@ def count(play: Play, seeds: Iterable[int], effort: Effort) -> Counter[str]:
     return total
 
 
-def measure(mode: Mode, effort: Effort, runs: int | None = None) -> Measured:
+def measure(mode: Mode, effort: Effort) -> Measured:
     """Measure a mode in this process."""
-    size = runs_of(mode, effort, runs)
+    size = runs_of(mode, effort)
     return Measured(size, count(mode.play, range(size), effort), mode.delta)
 
 
@@ -150,64 +144,3 @@ def measure_unsound(mode: Mode, effort: Effort) -> Measured:
         if (found := Measured(size, total, mode.delta, seed + 1)).alarming:
             return found
     return Measured(size, total, mode.delta)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A mode with what was measured of it and of its unsound variant."""
-
-    mode: Mode
-    sound: Measured
-    unsound: Measured
-
-    @property
-    def holds(self) -> bool:
-        """Whether the mode keeps its promise and the measurement would have seen it if not."""
-        return not self.sound.alarming and self.unsound.alarming
-
-
-@dataclass(frozen=True)
-class _Task:
-    """Some runs of a mode; no seeds stand for its unsound variant."""
-
-    mode: str
-    seeds: range | None
-    effort: Effort
-
-
-def _work(task: _Task) -> Counter[str] | Measured:
-    from benchmarks.calibration.modes import MODES
-
-    mode = MODES[task.mode]
-    if task.seeds is None:
-        return measure_unsound(mode, task.effort)
-    return count(mode.play, task.seeds, task.effort)
-
-
-def calibrate(
-    modes: Sequence[Mode],
-    effort: Effort,
-    runs: int | None = None,
-    tell: Callable[[Finding], None] = lambda _: None,
-    processes: int | None = None,
-) -> list[Finding]:
-    """Measure modes on all cores; the counts do not depend on how many there are."""
-    processes = processes or default_workers()
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        waiting = []
-        for mode in modes:
-            size = runs_of(mode, effort, runs)
-            parts = [range(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
-            tasks = [_Task(mode.name, part, effort) for part in [*parts, None]]
-            waiting.append((mode, size, [pool.submit(_work, task) for task in tasks]))
-        findings = []
-        for mode, size, futures in waiting:
-            *counts, unsound = [future.result() for future in futures]
-            assert isinstance(unsound, Measured)
-            total: Counter[str] = Counter()
-            for part in counts:
-                assert isinstance(part, Counter)
-                total.update(part)
-            findings.append(Finding(mode, Measured(size, total, mode.delta), unsound))
-            tell(findings[-1])
-    return findings

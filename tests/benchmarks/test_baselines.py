@@ -24,9 +24,9 @@ def test_bounds_of_rates_bound_the_largest_difference() -> None:
     counts = baseline("counts")
     low, high = counts.difference(np.array([[0.1, 0.3, 0.5]]), np.array([[0.2, 0.4, 0.6]]))
     assert (low[0], high[0]) == (pytest.approx(0.3), pytest.approx(0.5))
-    assert counts.said((low, high), 0.5).tolist() == ["FAIR"]
-    assert counts.said((low, high), 0.4).tolist() == ["UNDECIDED"]
-    assert counts.said((low, high), 0.2).tolist() == ["UNFAIR"]
+    assert counts.verdicts_of((low, high), 0.5).tolist() == ["FAIR"]
+    assert counts.verdicts_of((low, high), 0.4).tolist() == ["UNDECIDED"]
+    assert counts.verdicts_of((low, high), 0.2).tolist() == ["UNFAIR"]
 
 
 def test_a_planned_sample_decides_in_about_nine_of_ten_runs_and_a_quarter_of_it_does_not() -> None:
@@ -77,7 +77,7 @@ def test_the_bootstrap_by_counts_is_that_of_fairlearn() -> None:
 def test_with_many_groups_the_bootstrap_calls_fair_networks_unfair() -> None:
     bootstrap, counts = baseline("bootstrap"), baseline("counts")
     rates = np.array([0.3] * 4 + [0.39] * 5)
-    said = counts.said(bootstrap.bootstrap(counting(rates, 100)(2000), 2000, 0), 0.1)
+    said = counts.verdicts_of(bootstrap.bootstrap(counting(rates, 100)(2000), 2000, 0), 0.1)
     assert (said == "UNFAIR").mean() > 0.2
 
 

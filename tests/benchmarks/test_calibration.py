@@ -8,17 +8,14 @@ measures the same modes with thousands of runs.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from benchmarks.calibration import __main__ as program
 from benchmarks.calibration.measure import (
     ALARM,
     FULL,
     QUICK,
     VERDICT,
-    Finding,
     Measured,
     Mode,
     Play,
@@ -27,10 +24,9 @@ from benchmarks.calibration.measure import (
     measure_unsound,
     runs_of,
 )
-from benchmarks.calibration.modes import MODES
-from benchmarks.calibration.page import About, page, statements_of, summary
-
-ABOUT = About("2000-01-01", 1.0, "0", "a processor", 2)
+from benchmarks.parts import calibration
+from benchmarks.parts.calibration import MODES, Finding, result_of
+from benchmarks.sizes import QUICK as QUICK_SIZES
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -83,7 +79,7 @@ def test_a_variant_is_measured_until_an_alarm_is_certain_and_not_longer() -> Non
 def test_slow_modes_get_fewer_runs_and_every_mode_some() -> None:
     mode = made_up(0.0)
     assert runs_of(mode, FULL) == FULL.runs
-    assert runs_of(replace(mode, share=0.5), FULL, 100) == 50
+    assert runs_of(replace(mode, share=0.5), FULL) == FULL.runs // 2
     assert runs_of(replace(mode, share=0.001), QUICK) == 10
 
 
@@ -92,33 +88,25 @@ def found(rate: float, unsound: float = 1.0) -> Finding:
     return Finding(mode, measure(mode, FULL), measure_unsound(mode, QUICK))
 
 
-def test_the_page_says_what_fails_and_how_likely_a_false_alarm_is() -> None:
+def test_the_result_names_what_fails_and_how_likely_a_false_alarm_is() -> None:
     findings = [found(0.1), found(0.5), found(0.1, unsound=0.1)]
     assert [each.holds for each in findings] == [True, False, False]
-    text = page(findings, FULL, ABOUT)
-    assert text.count("| PASS |") == 2
-    assert text.count("| FAIL |") == 1
-    assert text.count("| NO |") == 1
-    assert "2 of 3 modes keep to delta; 2 of 3 unsound variants are caught. Above delta: a | b | c." in summary(
-        findings
+    result = result_of(findings)
+    names = [column.name for column in result.tables[0].columns]
+    rows = [dict(zip(names, row, strict=True)) for row in result.tables[0].rows]
+    assert [row["result"] for row in rows] == ["PASS", "FAIL", "PASS"]
+    assert [row["caught"] for row in rows] == ["yes", "yes", "NO"]
+    assert [(check.holds, check.found) for check in result.checks] == [(False, "2 of 3 (not a | b | c)")] * 2
+    assert all(check.enforced for check in result.checks)
+    assert f"with probability at most {3 * ALARM:.1g}." in " ".join(result.text.split())
+    assert all(check.holds for check in result_of(findings[:1]).checks)
+    assert not any(check.holds for check in result_of([]).checks)
+
+
+def test_a_pattern_selects_modes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(
+        calibration, "calibrate", lambda modes, _: (Finding(mode, *[Measured(10, {}, 0.1)] * 2) for mode in modes)
     )
-    assert statements_of(findings) == 3
-    assert f"with probability at most {3 * ALARM:.1g}." in text
-
-
-def test_the_exit_code_says_whether_every_promise_holds(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def ask(finding: Finding) -> int:
-        monkeypatch.setattr(program, "calibrate", lambda *_: [finding])
-        return program.main(["--size", "quick", "--out", str(tmp_path / "page.md")])
-
-    assert (ask(found(0.1)), ask(found(0.5)), ask(found(0.1, unsound=0.1))) == (0, 1, 1)
-    assert "# Calibration" in (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "0 of 1 unsound variants are caught" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("arguments", [["--only", "no such mode"], ["--runs", "0"]])
-def test_what_cannot_be_measured_is_refused(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        program.main(arguments)
+    result = calibration.run(replace(QUICK_SIZES, modes="STREAM OF"), None)
+    assert [row[0] for row in result.tables[0].rows] == ["stream of decisions"] * 3
+    assert "FAIL  stream of decisions" in capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 
 
 def module(name: str) -> Any:
-    return import_module(f"benchmarks.suite.{name}")
+    return import_module(f"benchmarks.{name}")
 
 
 def measured(**changes: Any) -> Any:
@@ -20,12 +20,12 @@ def measured(**changes: Any) -> Any:
 
 
 def axis(name: str, *points: tuple[int, Any]) -> Any:
-    scaling = module("scaling")
+    scaling = module("parts.scaling")
     return scaling.Axis(name, name, "made up", [scaling.Point(size, found, size * 10.0) for size, found in points])
 
 
 def test_a_measurement_in_a_process_of_its_own_is_of_the_size_asked_for(tmp_path: Path) -> None:
-    point = module("scaling").Workshop(tmp_path, module("sizes").QUICK).verify(7, (3, 4, 2), 3, 500, 2)
+    point = module("parts.scaling").Workshop(tmp_path, module("sizes").QUICK).verify(7, (3, 4, 2), 3, 500, 2)
     assert (point.size, point.complete) == (7, True)
     assert (point.found.rounds, point.found.evaluations) == (500, 1500)
     assert 10 < point.found.before <= point.found.peak < 2000
@@ -36,7 +36,7 @@ def test_a_measurement_in_a_process_of_its_own_is_of_the_size_asked_for(tmp_path
 def test_short_points_are_measured_again_and_long_ones_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: tuple[float, ...], runs: int
 ) -> None:
-    scaling, took = module("scaling"), iter(seconds)
+    scaling, took = module("parts.scaling"), iter(seconds)
     jobs: list[Any] = []
 
     def fake(job: Any, timeout: float) -> Any:
@@ -51,7 +51,7 @@ def test_short_points_are_measured_again_and_long_ones_not(
 
 
 def test_a_point_stopped_by_its_time_is_not_measured_and_is_named() -> None:
-    scaling = module("scaling")
+    scaling = module("parts.scaling")
     whole = axis("rounds", (1000, measured()), (10**9, measured(rounds=10**9, peak=75.0)))
     cut = axis("rounds", (1000, measured()), (10**9, measured(rounds=7 * 10**8, stopped="seconds")))
     lost = axis("rounds", (1000, measured()), (10**9, None))
@@ -69,7 +69,7 @@ def test_a_point_stopped_by_its_time_is_not_measured_and_is_named() -> None:
 
 def test_memory_that_grows_with_the_rounds_is_seen() -> None:
     grown = axis("rounds", (1000, measured()), (10**6, measured(peak=110.0)))
-    assert not module("scaling")._flat_memory(grown).holds
+    assert not module("parts.scaling")._flat_memory(grown).holds
 
 
 def test_a_full_run_has_the_points_that_were_promised() -> None:
@@ -85,7 +85,7 @@ def test_a_full_run_has_the_points_that_were_promised() -> None:
 
 
 def test_threads_that_bring_little_are_named() -> None:
-    scaling = module("scaling")
+    scaling = module("parts.scaling")
     assert list(scaling._few_gains(axis("threads", (1, measured()), (2, measured(seconds=0.55))))) == []
     (line,) = scaling._few_gains(axis("threads", (1, measured()), (2, measured(seconds=1.1))))
     assert "0.91 times" in line
@@ -93,7 +93,7 @@ def test_threads_that_bring_little_are_named() -> None:
 
 
 def test_every_axis_is_explained_and_its_work_is_a_slope() -> None:
-    scaling = module("scaling")
+    scaling = module("parts.scaling")
     table = scaling._time_slopes([axis("width", (10, measured()), (100, measured(seconds=100.0)))])
     names = [column.name for column in table.columns]
     (row,) = (dict(zip(names, row, strict=True)) for row in table.rows)
@@ -107,6 +107,6 @@ def test_every_axis_is_explained_and_its_work_is_a_slope() -> None:
 
 
 def test_slopes_are_powers() -> None:
-    power = import_module("benchmarks.power").power
+    power = import_module("benchmarks.measuring").power
     assert power([(size, 3 * size**1.5) for size in (1, 10, 100)]) == pytest.approx(1.5)
     assert power([(1, 1.0)]) is None

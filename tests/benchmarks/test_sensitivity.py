@@ -10,14 +10,14 @@ import pytest
 
 
 def module(name: str) -> Any:
-    return import_module(f"benchmarks.suite.{name}")
+    return import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture(scope="module")
 def census() -> Any:
     sizes = replace(module("sizes").QUICK, seeds=2, explained=500)
     case = next(case for case in module("cases").embedded() if case.name == "census sex")
-    return module("sensitivity").features_of(case, sizes)
+    return module("parts.sensitivity").features_of(case, sizes)
 
 
 def test_the_papers_points_stand_beside_the_features_of_its_figure(census: Any) -> None:
@@ -27,7 +27,7 @@ def test_the_papers_points_stand_beside_the_features_of_its_figure(census: Any) 
     # The paper names capital gain as the most sensitive, and divides by it.
     assert max(points, key=lambda name: points[name]) == "capital-gain"
     assert points["capital-gain"] == 1
-    rows = module("sensitivity")._figure_table([census]).rows
+    rows = module("parts.sensitivity")._figure_table([census]).rows
     assert {row[0]: row[1] for row in rows} == points
 
 
@@ -48,11 +48,11 @@ def test_the_formula_of_features_shrinks_with_the_number_of_people(census: Any) 
 
 
 def test_whose_largest_value_it_was_is_counted() -> None:
-    assert module("sensitivity").came_first([[1.0, 2.0], [0.0, 3.0], [5.0, 4.0]], ["a", "b"]) == "b 2, a 1"
+    assert module("parts.sensitivity").came_first([[1.0, 2.0], [0.0, 3.0], [5.0, 4.0]], ["a", "b"]) == "b 2, a 1"
 
 
 def test_each_figure_shows_all_that_its_measures_put_first(census: Any) -> None:
-    sensitivity = module("sensitivity")
+    sensitivity = module("parts.sensitivity")
     figure, effects = sensitivity._figure([census]), sensitivity._effects_plot([census])
     for plot in (figure, effects):
         assert plot.bars == [unit.name for unit in census.units]

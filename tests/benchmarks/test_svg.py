@@ -11,23 +11,23 @@ import pytest
 
 
 def module(name: str) -> Any:
-    return import_module(f"benchmarks.suite.{name}")
+    return import_module(f"benchmarks.{name}")
 
 
 def series(name: str, points: list[tuple[float, float]], spread: list[tuple[float, float]] | None = None) -> Any:
-    return module("outcome").Series(name, points, spread=spread)
+    return module("results").Series(name, points, spread=spread)
 
 
 def lines(*every: Any) -> Any:
-    return module("outcome").Plot("a", "A < B", "x", "y", list(every), log_x=True, log_y=True)
+    return module("results").Plot("a", "A < B", "x", "y", list(every), log_x=True, log_y=True)
 
 
 def bars(names: list[str], *every: Any) -> Any:
-    return module("outcome").Plot("b", "B", "", "y", list(every), bars=names)
+    return module("results").Plot("b", "B", "", "y", list(every), bars=names)
 
 
 def drawn(plot: Any) -> ElementTree.Element:
-    return ElementTree.fromstring(module("svg").drawn(plot))
+    return ElementTree.fromstring(module("svg").draw(plot))
 
 
 def of(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:

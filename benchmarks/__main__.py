@@ -1,0 +1,108 @@
+"""Run benchmarks: print their tables, compare counts with the kept ones, and write RESULTS.md and CALIBRATION.md.
+
+    python -m benchmarks [PART ...] [--size quick|paper] [--models FOLDER] [--output FOLDER]
+                         [--modes PATTERN] [--list]
+
+Without PART all parts of RESULTS.md run; `--list` prints them. Size quick writes into benchmarks/out and compares
+counts with benchmarks/counts.json. Size paper keeps the counts, and writes a page to benchmarks if all its parts ran.
+`--models` adds the networks of the paper's tables from a folder that you have (benchmarks/paper_models.py). Exit code 1
+if a check fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.measuring import LoadWatch, this_machine
+from benchmarks.page import PartRun, show, write
+from benchmarks.results import COUNTS, PartResult, compare_counts, keep_counts, kept_counts
+from benchmarks.sizes import SIZES, Sizes
+
+HERE = Path(__file__).resolve().parent
+CALIBRATION = "calibration"
+# In the order of RESULTS.md; the module of each has a function `run(sizes, models)`.
+PARTS = {
+    "verification": "Verification: the paper's eight cases",
+    "repair": "Repair",
+    "chain_growth": "Time against number of states",
+    "sensitivity": "Sensitivity of features and neurons",
+    "planted": "Planted causes",
+    "comparison": "Other methods on the same networks",
+    "near_threshold": "Wrong verdicts near the threshold",
+    "error_split": "Half of delta for each answer",
+    "sample_rows": "Rows of a sample",
+    "stakes": "Stakes of the bets",
+    "limits": "Distance to the information bound",
+    "speed": "Speed",
+    "texts": "Speed on texts",
+    "scaling": "Scaling",
+    "large_chains": "Large chains",
+    "large_report": "Report of a large audit",
+    CALIBRATION: "Calibration of the error probability",
+}
+PAGES = {"RESULTS.md": [part for part in PARTS if part != CALIBRATION], "CALIBRATION.md": [CALIBRATION]}
+
+
+def run_part(name: str, sizes: Sizes, models: Path | None) -> PartRun:
+    """Measure one part."""
+    watch, start = LoadWatch(), time.perf_counter()
+    result: PartResult = import_module(f"benchmarks.parts.{name}").run(sizes, models)
+    if result.counts and not sizes.paper:
+        check = compare_counts(kept_counts(COUNTS).get(name, {}), result.counts)
+        result = replace(result, checks=[*result.checks, check])
+    return PartRun(
+        name=name,
+        title=PARTS[name],
+        size=sizes.name,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        seconds=round(time.perf_counter() - start, 1),
+        machine=this_machine(watch.others()),
+        result=result,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts, print and write what they found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="parts to run (default: all of RESULTS.md)")
+    parser.add_argument("--size", choices=SIZES, default="quick", help="how much to measure (default: quick)")
+    parser.add_argument("--models", type=Path, default=None, help="folder with the paper's networks")
+    parser.add_argument("--output", type=Path, default=None, help="folder for pages, figures and counts")
+    parser.add_argument("--modes", metavar="PATTERN", default="", help="calibrate only modes whose name contains this")
+    parser.add_argument("--list", action="store_true", help="print the parts and measure nothing")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.parts if name not in PARTS]:
+        parser.error(f"unknown part {unknown[0]!r}; expected one of {', '.join(PARTS)}")
+    if options.list:
+        print("\n".join(f"{name:15} {title}" for name, title in PARTS.items()))
+        return 0
+    sizes = replace(SIZES[options.size], modes=options.modes)
+    wanted = options.parts or PAGES["RESULTS.md"]
+    runs = []
+    for name in (part for part in PARTS if part in wanted):
+        runs.append(run_part(name, sizes, options.models))
+        print(show(runs[-1]), flush=True)
+    counts = {run.name: run.result.counts for run in runs if run.result.counts}
+    if sizes.paper or options.output:
+        keep_counts(counts, options.output / COUNTS.name if options.output else COUNTS)
+    for page, parts in PAGES.items():
+        of_page = [run for run in runs if run.name in parts]
+        complete = sizes.paper and len(of_page) == len(parts) and not sizes.modes
+        if of_page:
+            path = (options.output or (HERE if complete else HERE / "out")) / page
+            write(of_page, path)
+            print(f"\nwrote {path}")
+    failing = [line for run in runs for line in run.failing]
+    print(f"fails: {'; '.join(failing)}" if failing else "every check holds")
+    return 1 if failing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""What unsound variants do differently: rules that peek or choose with hindsight, and rounds that are counted again.
+
+Nothing of this is in the package. Each context manager exchanges exactly one function of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from fairchain.spec import Comparison, Spec
+from fairchain.spec.properties import limit_of
+from fairchain.statistics import BettingRule, Decision, Tally
+from fairchain.statistics.e_values import log_wealth
+from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.rules import BatchPlan
+from fairchain.verification import sampling as rounds
+from fairchain.verification.sampler import Sampler
+
+# Makes the context in which the program is broken.
+Breaking = Callable[[], AbstractContextManager[Any]]
+
+
+@contextmanager
+def exchanged(owner: Any, name: str, instead: Any) -> Iterator[None]:
+    """Replace one attribute of a module or class for a while."""
+    before = getattr(owner, name)
+    setattr(owner, name, instead)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+class _Exchanged(BettingRule):
+    """The rule of a verdict, with another way of deciding."""
+
+    def __init__(self, spec: Spec, comparison: Comparison) -> None:
+        self._delta, self._limit = spec.guarantee.delta, float(limit_of(spec))
+        self._pairs = comparison.compared
+        self._bet: Payoff = RATIO if comparison.measure == "ratio" else DIFFERENCE
+        groups, outcomes = len(comparison.counted), len(comparison.rows)
+        super().__init__(groups, outcomes, self._limit, self._delta, compared=self._pairs, payoff=self._bet)
+
+
+class Peeking(_Exchanged):
+    """Not sound: a normal interval of the widest pair, for a sample of fixed size, is looked at after every batch."""
+
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
+        """Decide as soon as the interval excludes the threshold."""
+        super().observe(plan, tally)
+        i, j, outcome = self.widest()
+        distance = self._bet.gaps(self.tally)[outcome, i, j] - self._limit
+        error = self._bet.errors(self.tally)[outcome, i, j]
+        self.decision = Decision.UNDECIDED
+        if abs(distance) > -NormalDist().inv_cdf(self._delta / 2) * error:
+            self.decision = Decision.UNFAIR if distance > 0 else Decision.FAIR
+
+
+class Hindsight(_Exchanged):
+    """Not sound: the pair that bets on being unfair is chosen after its batch instead of before it."""
+
+    _hindsight: Any = 0
+
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
+        """Let the pair that won most in this batch have bet on it."""
+        super().observe(plan, tally)
+        growth = self._bet.against_at_most(self._limit)
+        cells = self._bet.cells(tally)
+        won = np.where(self._pairs, log_wealth(cells, growth), -np.inf)
+        self._hindsight = self._hindsight + cells[np.unravel_index(int(won.argmax()), won.shape)]
+        if log_wealth(self._hindsight, growth) >= np.log(2 / self._delta):
+            self.decision = Decision.UNFAIR
+
+
+def deciding_by(rule: Callable[[Spec, Comparison], Any]) -> Any:
+    """Return a context in which verdicts come from this rule."""
+    return exchanged(rounds, "_rule", rule)
+
+
+def same_rounds_again() -> Any:
+    """Return a context in which every batch begins with the rounds of the first one."""
+    run = Sampler.run
+
+    def again(sampler: Sampler, _first: int, *arguments: Any) -> Any:
+        return run(sampler, 0, *arguments)
+
+    return exchanged(Sampler, "run", again)

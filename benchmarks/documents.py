@@ -1,0 +1,75 @@
+"""Sentences of the documentation with numbers, made from the kept counts; a test compares them with the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean
+
+from benchmarks.parts.planted import PLANTED
+from benchmarks.results import Counts, kept_counts
+
+NUMBERS = {2: "two", 6: "six", 12: "twelve"}
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Yield each document and a text that it must contain."""
+    kept = kept_counts()
+    yield "README.md", against_verifair(kept["comparison"])
+    for row in planted_rows(kept["planted"]):
+        yield "docs/explain.md", row
+    yield "docs/mathematics.md", cost_of_stakes(kept["stakes"])
+    yield "docs/mathematics.md", wrong_at_threshold(kept["error_split"])
+    yield "docs/mathematics.md", rows_by_pairs(kept["sample_rows"])
+
+
+def against_verifair(comparison: Counts) -> str:
+    """Return how many evaluations VeriFair's rule needs for one of ours."""
+    ratios: dict[bool, list[float]] = {True: [], False: []}
+    for name in comparison:
+        case, _, method = name.rpartition(" / ")
+        if method == "fairchain 1e-6":
+            ratio = _mean(comparison[f"{case} / VeriFair 1e-6"]) / _mean(comparison[name])
+            ratios["comments" in case].append(ratio)
+    others, texts = ratios[False], sorted(ratios[True])
+    text = f"{min(others):.0f} to {max(others):.0f} times as many on {NUMBERS[len(others)]} feed-forward cases"
+    return f"{text}, {' and '.join(f'{ratio:.0f}' for ratio in texts)} on two about texts" if texts else text
+
+
+def planted_rows(planted: Counts) -> Iterator[str]:
+    """Yield the rows of the table of planted units."""
+    for family, what in PLANTED.items():
+        ranks = [planted[f"{family} / rank by {measure}"] for measure in ("effect", "sensitivity")]
+        cells = " | ".join(f"{each.count(1)} of {len(each)}" for each in ranks)
+        yield f"| {what} | {cells} |"
+
+
+def cost_of_stakes(stakes: Counts) -> str:
+    """Return the mean and worst cost of the stakes in use and of equal ones."""
+    ours, equal = (
+        [(value or 0) / 1000 for value in stakes[f"{name} / alpha 1e-06 / mean, median, worst in thousandths"]]
+        for name in ("in use", "twelve equal")
+    )
+    return (
+        f"on average {ours[0]:.2f} and at worst {ours[2]:.2f}; with 12 equal shares at ratio 2 it is {equal[0]:.2f} "
+        f"and {equal[2]:.2f}"
+    )
+
+
+def wrong_at_threshold(error_split: Counts) -> str:
+    """Return the share of wrong answers with half of delta for each answer, and with the whole of it."""
+    half, whole = ((values[0] or 0) / 1500 for values in error_split.values())
+    return f"{whole:.1%} wrong answers at `delta = 0.1` ({half:.1%} with half for each)"
+
+
+def rows_by_pairs(sample_rows: Counts) -> str:
+    """Return how many times as many rows pairs need as counts."""
+    ratios = {}
+    for name, rows in sample_rows.items():
+        case, _, rule = name.rpartition(" / ")
+        if rule == "rows by pairs":
+            ratios[case] = _mean(rows) / _mean(sample_rows[f"{case} / rows by counts"])
+    return f"{min(ratios.values()):.1f} to {max(ratios.values()):.1f} times as many rows"
+
+
+def _mean(values: list[int | None]) -> float:
+    return fmean(value for value in values if value is not None)

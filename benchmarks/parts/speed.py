@@ -1,0 +1,216 @@
+"""Speed as ratios: both sides of each are measured in the same run, in turns, because machines differ."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.baselines.bare import BareNetwork, fairchain_command, run_command
+from benchmarks.cases import Case, embedded, feed_forward
+from benchmarks.measuring import Spent, in_turns, median_ratio, spent
+from benchmarks.probe import Measured, measured
+from benchmarks.results import Cell, Check, Column, PartResult, Ratio, Table, ratio_checks, ratio_tables
+from benchmarks.sizes import Sizes
+from fairchain import OnnxModel, Spec, example, verify
+from fairchain.spec import revise
+
+TIME_LIMITS = {"sex": 1.5, "race": 1.3, "age": 1.3}
+# The limits of time are for long runs: in shorter ones looking at the counts weighs more.
+LONG = 10_000_000
+START_LIMIT, MEMORY_LIMIT = 2.5, 1.1
+# Inputs that the bare network evaluates again and again: a multiple of every batch size.
+RESIDENT = 2**18
+BARE_START = (sys.executable, "-c", "import numpy, onnxruntime")
+TEXT = """**Time of a long run.** A long `verify` against the bare onnxruntime session on as many inputs that are in
+memory already, in turns: one of each, and again. The *ratio* is the median of the turns' ratios, and is what is judged;
+it is not the ratio of the two medians of seconds, since a slow moment of the machine spoils a turn and not the
+comparison. *Best of each* divides the two shortest runs, which need not be of the same turn. Below 1.0 is impossible in
+the long run. One thread on each side is judged; two are only reported.
+
+**Start.** A first verdict from the shell against starting Python with numpy and onnxruntime. **Memory.** The peak of a
+long run against that of a short one, each in its own process. **Warm verdict.** One call with the network loaded."""
+TITLES = {
+    "workers": ("Throughput of two workers against one", "two", "one"),
+    "start": ("Start of the command against importing numpy and onnxruntime", "fairchain", "imports"),
+    "memory": ("Peak memory of a long run against a short one", "long", "short"),
+}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A long verify and the bare network on as many inputs, measured in turns."""
+
+    protected: str
+    groups: int
+    workers: int
+    evaluations: int
+    batch: int
+    ours: tuple[Spent, ...]
+    other: tuple[Spent, ...]
+    limit: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The run in a table."""
+        return f"census {self.protected}, {self.groups} groups, {self.workers} worker{'s' * (self.workers > 1)}"
+
+    def ratio(self, clock: Literal["wall", "processor"] = "wall") -> float:
+        """Return the median of the turns' ratios."""
+        ours, other = ([getattr(each, clock) for each in side] for side in (self.ours, self.other))
+        return median_ratio(ours, other)
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Wall seconds of both sides, each side's median."""
+        return median(each.wall for each in self.ours), median(each.wall for each in self.other)
+
+    @property
+    def best(self) -> float:
+        """The ratio of the two shortest runs."""
+        return min(each.wall for each in self.ours) / min(each.wall for each in self.other)
+
+    @property
+    def rate(self) -> float:
+        """Evaluations of verify in a second."""
+        return self.evaluations / self.seconds[0]
+
+
+def run(sizes: Sizes, models: Path | None) -> PartResult:
+    """Measure everything."""
+    timed = list(against_bare_network(sizes))
+    ratios = [*_workers(timed), _start(sizes), _memory(sizes)]
+    with feed_forward(models) as cases:
+        warm: list[list[Cell]] = [[case.owner, case.name, _warm_verdict(case, sizes.turns)] for case in cases]
+    columns = [Column("network"), Column("case"), Column("ms, median", ".1f")]
+    return PartResult(
+        text=TEXT,
+        tables=[time_table(timed), *ratio_tables(ratios, TITLES), Table("Warm verdict at delta 1e-6", columns, warm)],
+        checks=[*time_checks(timed, enforced=sizes.paper), *ratio_checks(ratios, enforced=sizes.paper)],
+        settings={
+            "evaluations of a long run": sizes.bare,
+            "turns of what is judged": sizes.turns,
+            "turns of two workers": sizes.few_turns,
+            "starts": sizes.starts,
+            "seeds": "0 of every run, 0, 1, ... of warm verdicts",
+        },
+    )
+
+
+# A run of exactly so many evaluations: an estimate that cannot be reached evaluates every group in every round until
+# the budget ends, whereas a verdict would leave out groups that no longer matter.
+
+
+def long_spec(protected: str, evaluations: int) -> Spec:
+    """Return the spec of a long run on the census network."""
+    case = census(protected)
+    budget = {"rounds": float(evaluations // case.groups), "seconds": 3600.0}
+    return revise(case.spec, guarantee__epsilon=1e-6, guarantee__budget=budget)
+
+
+def census(protected: str) -> Case:
+    """Return the case of the embedded census network with this protected feature."""
+    return next(case for case in embedded() if (case.network, case.protected) == ("census", protected))
+
+
+def against_bare_network(sizes: Sizes) -> Iterator[Timed]:
+    """Measure a long verify against the bare network on as many inputs, with as many threads."""
+    for protected, limit in TIME_LIMITS.items():
+        for workers in [1] if (os.cpu_count() or 1) < 2 else [1, 2]:
+            judged = sizes.bare >= LONG and workers == 1
+            yield _timed(protected, workers, limit if judged else None, sizes)
+
+
+def _timed(protected: str, workers: int, limit: float | None, sizes: Sizes) -> Timed:
+    case, spec = census(protected), long_spec(protected, sizes.bare)
+    assert spec.model.path is not None
+    model = OnnxModel(spec.model.path, spec)
+    evaluations = verify(model, spec, seed=0, workers=workers).evaluations
+    inputs: NDArray[np.floating] = case.population.rounds(1, 0, RESIDENT).inputs((0,))
+    bare = BareNetwork(spec.model.path, inputs)
+    batch = bare.best_batch(max(evaluations // 10, RESIDENT), workers)
+    ours, other = in_turns(
+        lambda: verify(model, spec, seed=0, workers=workers),
+        lambda: bare.run(evaluations, batch, workers),
+        sizes.turns if workers == 1 else sizes.few_turns,
+    )
+    return Timed(protected, case.groups, workers, evaluations, batch, tuple(ours), tuple(other), limit)
+
+
+def time_table(timed: list[Timed]) -> Table:
+    """Return the times against the bare network."""
+    columns = [Column("case"), Column("verify, median s", ".3f"), Column("bare onnxruntime, median s", ".3f")]
+    columns += [Column("ratio, median of turns", ".2f"), Column("ratio, best of each", ".2f")]
+    columns += [Column("ratio of processor time", ".2f"), Column("turns", "d"), Column("evaluations", ",d")]
+    columns += [Column("batch of the bare network", ",d")]
+    rows: list[list[Cell]] = [
+        [each.name, *each.seconds, each.ratio(), each.best, each.ratio("processor"), len(each.ours), each.evaluations,
+         each.batch]
+        for each in timed
+    ]  # fmt: skip
+    return Table("Time of a long verify against bare onnxruntime", columns, rows)
+
+
+def time_checks(timed: list[Timed], *, enforced: bool) -> list[Check]:
+    """Judge the median of the turns where there is a limit."""
+    return [
+        Check(
+            f"time against the bare network, median of {len(each.ours)} turns, {each.name}",
+            each.ratio() <= each.limit,
+            f"{each.ratio():.2f} (best of each {each.best:.2f})",
+            f"at most {each.limit:g}",
+            enforced,
+        )
+        for each in timed
+        if each.limit is not None
+    ]
+
+
+def _workers(timed: list[Timed]) -> Iterator[Ratio]:
+    rates = {(each.protected, each.workers): each.rate for each in timed}
+    for protected in TIME_LIMITS:
+        if (protected, 2) in rates:
+            two, one = rates[protected, 2], rates[protected, 1]
+            yield Ratio("workers", f"census {protected}", f"{two / 1e6:.2f} M/s", f"{one / 1e6:.2f} M/s", two / one)
+
+
+def _start(sizes: Sizes) -> Ratio:
+    command = (fairchain_command(), "verify", str(example("census")))
+    sides = in_turns(lambda: run_command(command), lambda: run_command(BARE_START), sizes.starts)
+    ours, other = ([each.wall for each in side] for side in sides)
+    return Ratio(
+        "start",
+        "fairchain verify census.toml",
+        f"{median(ours):.3f} s",
+        f"{median(other):.3f} s",
+        median_ratio(ours, other),
+        START_LIMIT,
+        note=f"wall time, median of {sizes.starts} each; best of each {min(ours) / min(other):.2f}",
+    )
+
+
+def _memory(sizes: Sizes) -> Ratio:
+    few, many = (peak_memory("race", evaluations, 2) for evaluations in sizes.memory)
+    name = f"{many.evaluations:,} evaluations against {few.evaluations:,}"
+    return Ratio("memory", name, f"{many.peak:.1f} MiB", f"{few.peak:.1f} MiB", many.peak / few.peak, MEMORY_LIMIT)
+
+
+def peak_memory(protected: str, evaluations: int, workers: int) -> Measured:
+    """Measure a long run on the census network in a process of its own."""
+    spec = msgspec.to_builtins(long_spec(protected, evaluations))
+    return measured({"kind": "verify", "spec": spec, "workers": workers}, timeout=3600)
+
+
+def _warm_verdict(case: Case, repetitions: int) -> float:
+    """Return the milliseconds until a verdict once the network is loaded."""
+    case.verdict(0)
+    return 1e3 * median(spent(partial(case.verdict, seed)).wall for seed in range(repetitions))
