@@ -164,3 +164,17 @@ def test_before_the_first_round_control_c_is_a_keyboard_interrupt(monkeypatch: p
     monkeypatch.setattr(prepare, "build_population", pressed)
     with pytest.raises(KeyboardInterrupt):
         verify(None, load_spec(example("credit")))
+
+
+def test_a_signal_that_waits_for_an_import_is_raised_before_the_first_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that sends it again may be late; the run would be over by then."""
+    handler = Interrupts()
+    monkeypatch.setattr(handler, "_later", lambda _: True)
+    monkeypatch.setattr("fairchain.system.interrupts._importing", lambda _: True)
+    monkeypatch.setattr(signal, "getsignal", lambda _: handler)
+    handler(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt), first_interrupt(pytest.fail):
+        pytest.fail("it began")
+    # The one that was sent again and comes late is not a second request.
+    handler._raised, handler._sent_again = float("-inf"), True
+    handler(signal.SIGINT, None)

@@ -146,11 +146,16 @@ main()
 """
 
 
-@pytest.mark.parametrize("moment", [1, 20, 150, 600, 1500, 2500])
-def test_control_c_at_any_moment_is_one_line_and_no_verdict(moment: int) -> None:
-    """At the n-th event of the interpreter: before the fork, in the import of click, numpy and onnxruntime, later."""
+@pytest.mark.parametrize("moment", [1, 20, 150, 600, 1000, 1500, 2500])
+def test_control_c_at_any_moment_is_one_line_or_the_verdict_that_is_known(moment: int) -> None:
+    """At the n-th event of the interpreter: before the fork, in the import of click, numpy and onnxruntime, later.
+
+    The last moments may come while rounds are sampled, or when the verdict is decided already.
+    """
     code, out, err = ended(command(moment, "verify", example("credit"), "-q", code=INTERRUPTED))
-    if code != 3:
+    if code in (1, 3) and moment > 1500:
+        assert out.startswith({1: "UNFAIR: ", 3: "UNDECIDED: "}[code])
+    else:
         # click ends the line of "^C" first.
         assert (code, out, err.removeprefix("\n")) == (130, "", "fairchain: interrupted\n")
 

@@ -43,7 +43,7 @@ class Interrupts:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Raise the exception, now or as soon as no import is unwound by it."""
         now, ours, self._sent_again = time.monotonic(), self._sent_again, False
-        if self._closed or now - self._raised < ONE_REQUEST:
+        if self._closed or now - self._raised < ONE_REQUEST or (ours and self._since is None):
             return
         if _importing(frame):
             if self._since is not None and not ours and now - self._since < ONE_REQUEST:
@@ -53,6 +53,12 @@ class Interrupts:
                 return
         self._raised, self._since = now, None
         raise self._error()
+
+    def raise_waiting(self) -> None:
+        """Raise the exception now if a signal came during an import and was not raised yet."""
+        if self._since is not None and not self._closed:
+            self._raised, self._since = time.monotonic(), None
+            raise self._error()
 
     def close(self) -> None:
         """Ignore signals from now on: the result is known, and only the end of the process is left."""
@@ -129,6 +135,8 @@ def first_interrupt(call: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not usual:
         yield
         return
+    if isinstance(before, Interrupts):
+        before.raise_waiting()
     first = float("-inf")
 
     def once(number: int, frame: FrameType | None) -> None:
