@@ -37,7 +37,7 @@ class Row:
 def measure(spec: Spec, kind: Kind, features: tuple[str, ...], epsilon: float) -> Row:
     start = time.perf_counter()
     states = [f"{name}:values" for name in (*features, LAST)]
-    chain = learn_chain(None, spec, states=states, kind=kind, epsilon=epsilon, seed=0)
+    chain = learn_chain(None, spec, units=states, chain=kind, epsilon=epsilon, seed=0)
     return Row(kind, len(chain), chain.metadata["rounds"], time.perf_counter() - start)
 
 

@@ -113,7 +113,7 @@ def text_case() -> Case:
 
 def repaired(case: Case, whose: str, **settings: Any) -> tuple[Line, Repair]:
     """Repair once and see whether it is certified and cheap enough."""
-    result = repair(None, case.spec, data=case.data, held_out=case.held_out, label=case.label, **settings)
+    result = repair(None, case.spec, labelled=case.data, held_out=case.held_out, label=case.label, **settings)
     assert result.price is not None
     assert result.after is not None
     assert result.original is not None

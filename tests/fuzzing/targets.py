@@ -603,7 +603,7 @@ def _go_on(path: Path) -> object:
             for filename, content in files.items():
                 (folder / filename).write_bytes(content)
         try:
-            with open_checkpoints(folder, "k", fresh=fresh, names=RESULTS) as checkpoints:
+            with open_checkpoints(folder, "k", restart=fresh, names=RESULTS) as checkpoints:
                 checkpoints.stage("verdict", lambda: {"verdict.json": b"4"})
         finally:
             if outside.read_bytes() != b"outside":

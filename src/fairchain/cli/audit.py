@@ -67,7 +67,7 @@ def audit(
     command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
     3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
     """
-    options |= {"repair": not no_repair, "data": labelled, "fresh": restart}
+    options |= {"repair": not no_repair, "labelled": labelled, "restart": restart}
     found = run_audit(spec, output, quiet=quiet or as_json, **options)
     if as_json:
         print(json.dumps(audit_values(found), indent=1))

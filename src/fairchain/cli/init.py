@@ -64,7 +64,7 @@ def init(
     from fairchain.drafting import DraftOptions, must_be_free, save_spec
 
     must_be_free(output, force=force)
-    requested = DraftOptions(reading=reading, output=model_output, **known)
+    requested = DraftOptions(reading=reading, model_output=model_output, **known)
     draft = _drafted(model, table, requested, ask=sys.stdin.isatty() and not as_json)
     save_spec(draft, output, force=force)
     _show(draft, model, output, as_json=as_json, quiet=quiet)

@@ -42,12 +42,6 @@ delta = click.option("--delta", type=float, help="Largest probability that a sta
 allow_constant = click.option(
     "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
 )
-units = click.option(
-    "--units",
-    multiple=True,
-    help="Feature or neurons: capital-gain, layer3, layer3[2]; their states after a colon, capital-gain:bins=5, "
-    "layer3:kmeans=3. Repeatable.",
-)
 seed = click.option("--seed", type=int, help="Seed; by default derived from network, spec and data.")
 force = click.option("--force", is_flag=True, help="Overwrite the file.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -70,6 +64,11 @@ def choice(name: str, values: Sequence[str], description: str, **settings: Any) 
 def count(name: str, description: str, *, least: int = 1, **settings: Any) -> Callable[[Command], Command]:
     """Return an option that takes a whole number."""
     return option(name, click.IntRange(min=least), description, **settings)
+
+
+def units(description: str) -> Callable[[Command], Command]:
+    """Return the option for units; a layer is each of its neurons in an explanation, one clustered unit in a chain."""
+    return click.option("--units", multiple=True, help=description)
 
 
 def output(description: str, **settings: Any) -> Callable[[Command], Command]:

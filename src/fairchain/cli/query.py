@@ -29,9 +29,12 @@ PRINTED = ["prism", "drn", "dot", "json"]
 # Options for learning a chain; a chain that is read from a file takes none of them.
 LEARNING: Sequence[Callable[[Command], Command]] = (
     shared.model,
-    shared.units,
+    shared.units(
+        "Feature, neuron, or layer as one unit whose states are clusters: capital-gain, layer3[2], layer3; with its "
+        "states after a colon: capital-gain:bins=5, layer3:kmeans=3. Repeatable."
+    ),
     shared.choice("--view", VIEWS, "Steps of a recurrent unit: in one state, in one each, or the last one."),
-    shared.choice("--chain", KINDS, "States with the group, or without it.", to="kind", default="product"),
+    shared.choice("--chain", KINDS, "States with the group, or without it.", default="product"),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
     shared.protected,
     shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
@@ -70,7 +73,7 @@ def query(
 
     parse(formula)  # report a typo before a chain is learned
     chain = _chain(source, quiet=quiet or as_json, **options)
-    answer = check_chain(chain, formula, engine=engine, state=start)
+    answer = check_chain(chain, formula, engine=engine, start=start)
     if as_json:
         known = {key: chain.metadata.get(key) for key in ("kind", "view", "rounds", "fidelity")}
         unvisited = [chain.states[state] for state in sorted(chain.unvisited)]
@@ -134,7 +137,7 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
     except SpecError as error:
         raise SpecError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
     with learn_progress(quiet) as progress:
-        return learn_chain(options.pop("model"), spec, states=options.pop("units"), progress=progress, **options)
+        return learn_chain(options.pop("model"), spec, progress=progress, **options)
 
 
 def _must_not_be_read(source: Path, output: Path, form: str) -> None:

@@ -44,7 +44,7 @@ FRONT_ROWS = 8
 @shared.choice(
     "--change", ["auto", "scales", "biases", "last-layer", "low-rank"], "Parameters that may change.", default="auto"
 )
-@shared.count("--max-units", "Largest number of units that may change.", least=0, default=10, to="units")
+@shared.count("--max-units", "Largest number of units that may change.", least=0, default=10)
 @click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
 @click.option("--max-accuracy-loss", type=float, help="Take the fairest network that loses no more than this.")
 @shared.count("--iterations", "Largest number of generations.", least=0, default=100)
@@ -97,7 +97,7 @@ def repair(
             guarantee__allow_constant=allow_constant,
         )
         with repair_progress(quiet or as_json) as progress:
-            result = run_repair(model, question, data=labelled, progress=progress, **options)
+            result = run_repair(model, question, labelled=labelled, progress=progress, **options)
     files, unwritten = [], None
     try:
         if result.accepted:
