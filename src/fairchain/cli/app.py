@@ -79,13 +79,13 @@ def recheck(
     Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
     everything), 2 bad input.
     """
-    from fairchain.cli.progress import recheck_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.rechecking import recheck as run_recheck
 
     silent = quiet or as_json
     given = {name: value for name, value in options.items() if value is not None}
     report = partial(print, file=sys.stderr)
-    with recheck_progress(silent) as progress:
+    with progress_of("recheck", silent) as progress:
         result = run_recheck(
             certificate, model, table=data, progress=progress, report=None if silent else report, **given
         )

@@ -90,12 +90,12 @@ def demo(
 def _show_reasons(question: Spec, verdict: Verdict) -> None:
     """Print the units with the largest effects in a line."""
     from fairchain.cli.audit import show_why
-    from fairchain.cli.progress import explain_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.cli.terminal import Screen
     from fairchain.explaining import explain
     from fairchain.spec.properties import kind_of
 
-    with explain_progress(quiet=False) as progress:
+    with progress_of("explain") as progress:
         found = explain(None, question, progress=progress)
     show_why(Screen(), found, kind_of(verdict.spec))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH, naming
+from fairchain.cli.options import PATH, naming, revised
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ def explain(
     rounds: int | None,
     top: int,
     method: Any,
-    protected: tuple[str, ...],
-    outcome: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -64,15 +62,15 @@ def explain(
     --units also takes the words features and neurons; they are the default. Exit code 0, also without a gap; 2 bad
     input.
     """
-    from fairchain.cli.progress import explain_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import ROUNDS
-    from fairchain.spec import load_spec, revise
+    from fairchain.spec import load_spec
 
     question = load_spec(spec)
     with naming(spec):
-        question = revise(question, property__protected=list(protected) or None, property__outcome=outcome)
-        with explain_progress(quiet or as_json) as progress:
+        question = revised(question, options)
+        with progress_of("explain", quiet or as_json) as progress:
             found = run_explain(
                 options.pop("model"),
                 question,

@@ -1,15 +1,18 @@
-"""Options that several commands share, each with one name and one meaning; renamed options; exit codes."""
+"""Options that several commands share, each with one name and one meaning; keys of the spec that options replace."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairchain.errors import ModelError, SpecError
+
+if TYPE_CHECKING:
+    from fairchain.spec import Spec
 
 EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3, "CONSTANT": 3}
 # Former options of each command, with what to write instead.
@@ -24,6 +27,11 @@ RENAMED = {
     "fairchain data get": {"--csv": "--output"},
 }
 
+# Options that replace a key of the spec, in every command that has them; double underscores are dots.
+KEYS = {
+    "property": ("protected", "kind", "outcome", "given", "criterion", "compare", "min_size", "threshold"),
+    "guarantee": ("delta", "seed", "allow_constant"),
+}
 PATH = click.Path(path_type=Path)
 Command = Callable[..., Any]
 
@@ -87,6 +95,17 @@ def write_or_print(text: str, path: Path | None) -> None:
 
 
 workers = count("--workers", "Number of threads; by default one for each core.")
+
+
+def revised(spec: Spec, options: dict[str, Any], **changes: Any) -> Spec:
+    """Return the spec with options and further changes in place of its keys; remove these options from `options`."""
+    from fairchain.spec import revise
+
+    for table, names in KEYS.items():
+        given = {f"{table}__{name}": options.pop(name) for name in names if name in options}
+        # A repeatable option that is not given is an empty tuple.
+        changes |= {key: value for key, value in given.items() if value != ()}
+    return revise(spec, **changes)
 
 
 @contextmanager

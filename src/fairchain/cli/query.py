@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH, Command
+from fairchain.cli.options import PATH, Command, revised
 from fairchain.cli.output import must_be_writable
 from fairchain.messages import plain
 
@@ -116,7 +116,7 @@ def export(source: Path, form: str | None, output: Path | None, intervals: bool,
         print(path)
 
 
-def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: float | None, **options: Any) -> Chain:
+def _chain(source: Path, *, quiet: bool, **options: Any) -> Chain:
     """Learn the chain of a spec, or read a chain file."""
     if source.suffix.lower() not in SPECS or _holds_a_chain(source):
         from fairchain.chain.formats import read_chain
@@ -124,19 +124,19 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
         context = click.get_current_context()
         for option in context.command.params:
             given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-            if given and option.name in ("protected", "delta", *options):
+            if given and option.name in options:
                 raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
-    from fairchain.cli.progress import learn_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
-    from fairchain.spec import load_spec, revise
+    from fairchain.spec import load_spec
 
     try:
-        spec = revise(load_spec(source), property__protected=list(protected) or None, guarantee__delta=delta)
+        spec = revised(load_spec(source), options)
     except SpecError as error:
         raise SpecError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
-    with learn_progress(quiet) as progress:
+    with progress_of("learn", quiet) as progress:
         return learn_chain(options.pop("model"), spec, progress=progress, **options)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import EXIT_CODES, PATH, naming
+from fairchain.cli.options import EXIT_CODES, PATH, naming, revised
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import FairchainError, OutputError
 from fairchain.messages import in_a_line
@@ -61,12 +61,6 @@ def repair(
     spec: Path,
     output: Path,
     model: str | None,
-    protected: tuple[str, ...],
-    outcome: str | None,
-    threshold: float | None,
-    delta: float | None,
-    allow_constant: bool | None,
-    labelled: Path | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -77,10 +71,10 @@ def repair(
     already; 1 not repaired; 3 a constant model, which has nothing to repair; 2 bad input or a result that cannot be
     written.
     """
-    from fairchain.cli.progress import repair_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
-    from fairchain.spec import load_spec, revise
+    from fairchain.spec import load_spec
     from fairchain.spec.files import files_of
 
     question = load_spec(spec)
@@ -88,16 +82,9 @@ def repair(
     named = [Path(name) for part in parts for name in files_of(part).values()]
     _must_be_safe(output, [spec, Path(model or spec), *named])
     with naming(spec):
-        question = revise(
-            question,
-            property__protected=list(protected) or None,
-            property__outcome=outcome,
-            property__threshold=threshold,
-            guarantee__delta=delta,
-            guarantee__allow_constant=allow_constant,
-        )
-        with repair_progress(quiet or as_json) as progress:
-            result = run_repair(model, question, labelled=labelled, progress=progress, **options)
+        question = revised(question, options)
+        with progress_of("repair", quiet or as_json) as progress:
+            result = run_repair(model, question, progress=progress, **options)
     files, unwritten = [], None
     try:
         if result.accepted:
