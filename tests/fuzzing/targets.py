@@ -437,7 +437,7 @@ def _wordnet() -> list[bytes]:
 
 
 def _read_wordnet(path: Path) -> object:
-    from fairchain.text.wordnet import PARTS_OF_SPEECH, read_wordnet
+    from fairchain.text.synonyms import PARTS_OF_SPEECH, read_wordnet
 
     data, index = _wordnet()
     refused: list[DataError] = []

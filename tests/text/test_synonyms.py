@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.text import Lexicon, synonyms
-from fairchain.text.synonyms import Synonyms, listed_words, nearest_words
-from fairchain.text.wordnet import read_wordnet
+from fairchain.text.synonyms import Synonyms, listed_words, nearest_words, read_wordnet
 
 
 def lexicon(count: int = 300, width: int = 6, seed: int = 0) -> Lexicon:

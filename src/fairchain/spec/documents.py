@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from fairchain.errors import SpecError
-from fairchain.system.plain_files import open_plain
-from fairchain.system.strict_json import object_once
+from fairchain.system.untrusted_files import object_once, open_plain
 
 
 def read_bytes(path: Path, most: int, remedy: str) -> bytes:

@@ -24,10 +24,8 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.messages import near, shown
 from fairchain.spec import Texts
-from fairchain.text.array_cache import keep, kept, key_of
-from fairchain.text.lexicon import Ids, Lexicon
-from fairchain.text.lines import digest_of, limited_lines, stamps_of
-from fairchain.text.tokenizer import tokenise
+from fairchain.text.files import digest_of, keep, kept, key_of, limited_lines, stamps_of
+from fairchain.text.lexicon import Ids, Lexicon, tokenise
 
 # What a corpus may ask for: bytes of the file and of one text, texts, and words that are kept of all of them.
 MOST_BYTES = 8_000_000_000

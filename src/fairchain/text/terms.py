@@ -27,8 +27,7 @@ from fairchain.spec.files import is_file
 from fairchain.spec.schema import Text
 from fairchain.spec.validate import NOBODY
 from fairchain.text.corpus import Corpus
-from fairchain.text.lexicon import Lexicon
-from fairchain.text.tokenizer import tokenise
+from fairchain.text.lexicon import Lexicon, tokenise
 
 SHIPPED = ("religion", "race", "gender")
 NEUTRAL = "neutral"
