@@ -36,7 +36,7 @@ from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
 from fairchain.report.page import page
 from fairchain.spec import Marginals, Spec, Table, load_spec, revise
-from fairchain.spec.files import files_of
+from fairchain.spec.documents import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
 from fairchain.tables import read_table

@@ -49,14 +49,7 @@ def app() -> None:
     """Decide whether a neural network treats groups alike, with an error probability that others can recheck."""
 
 
-for command in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card):
-    app.add_command(command)
-
-
-@app.command(
-    short_help="An independent check of a certificate.",
-    epilog="Example: fairchain recheck certificate.json --model census.onnx",
-)
+@shared.command("An independent check of a certificate.", "recheck certificate.json --model census.onnx")
 @click.argument("certificate", type=PATH)
 @click.option("--model", type=PATH, help="Network of the certificate; none for recorded decisions.")
 @click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")
@@ -98,7 +91,7 @@ def recheck(
     return RECHECKED[result.conclusion]
 
 
-@app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema -o fairchain.schema.json")
+@shared.command("The JSON Schema of spec files.", "schema -o fairchain.schema.json")
 @shared.output("File to write; by default standard output.")
 def schema(output: Path | None) -> None:
     """Print the JSON Schema of spec files, for editors that complete and check specs."""
@@ -107,10 +100,7 @@ def schema(output: Path | None) -> None:
     write_or_print(json.dumps(json_schema(), indent=1) + "\n", output)
 
 
-@app.command(
-    short_help="A script with which your shell completes fairchain commands.",
-    epilog="Example: fairchain completion bash >> ~/.bashrc",
-)
+@shared.command("A script with which your shell completes fairchain commands.", "completion bash >> ~/.bashrc")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @shared.output("File to write; by default standard output.")
 def completion(shell: str, output: Path | None) -> None:
@@ -126,6 +116,12 @@ def completion(shell: str, output: Path | None) -> None:
     maker = get_completion_class(shell)
     assert maker is not None
     write_or_print(maker(app, {}, "fairchain", COMPLETING).source() + "\n", output)
+
+
+for each in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card):
+    app.add_command(each)
+for each in (recheck, schema, completion):
+    app.add_command(each)
 
 
 @app.group(epilog="Example: fairchain data list")

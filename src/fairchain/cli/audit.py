@@ -34,10 +34,7 @@ MOST_UNITS = 3
 KEPT = "interrupted; what is finished is kept in {}, and the same command goes on from there"
 
 
-@click.command(
-    short_help="Verify, explain, repair and report, in one go.",
-    epilog="Example: fairchain audit audit.toml -o audit --labelled rows.csv",
-)
+@shared.command("Verify, explain, repair and report, in one go.", "audit audit.toml -o audit --labelled rows.csv")
 @click.argument("spec", type=PATH)
 @shared.output("Folder to write; a stopped audit continues there.", required=True)
 @shared.model

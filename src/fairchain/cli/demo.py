@@ -28,9 +28,7 @@ TEXT_SPECS = ("comments-religion", "comments-race")
 TEXT_DATA = ("toxicity", "glove")
 
 
-@click.command(
-    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit -o my-audit"
-)
+@shared.command("Verdicts on embedded networks, offline.", "demo credit -o my-audit")
 @click.argument("name", type=click.Choice(EXAMPLES), required=False)
 @shared.output("Folder to which the specs and networks are copied.")
 @click.option("--report", type=PATH, help="Folder for an audit of the last example, with its report.")

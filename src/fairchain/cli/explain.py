@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 BAR, WITNESSES = 25, 3
 
 
-@click.command(
-    short_help="Why: the features and neurons behind a gap.",
-    epilog="Example: fairchain explain audit.toml --units features --units layer3 --rows rows.csv",
+@shared.command(
+    "Why: the features and neurons behind a gap.", "explain audit.toml --units features --units layer3 --rows rows.csv"
 )
 @click.argument("spec", type=PATH)
 @shared.model

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 DECISIONS = ["argmax", "logit", "probability", "label"]
 
 
-@click.command(
-    short_help="A first spec for a model and a table.",
-    epilog="Example: fairchain init model.onnx people.csv --label income --protected sex",
-)
+@shared.command("A first spec for a model and a table.", "init model.onnx people.csv --label income --protected sex")
 @click.argument("model")
 @click.argument("table", type=PATH)
 @shared.output("Spec to write (.toml).", default=Path("spec.toml"), show_default=True)

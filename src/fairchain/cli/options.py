@@ -56,6 +56,11 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict, and no progress.")
 
 
+def command(summary: str, example: str) -> Callable[[Command], click.Command]:
+    """Return a command with its line in the list of commands, and an example below its help."""
+    return click.command(short_help=summary, epilog=f"Example: fairchain {example}")
+
+
 def option(
     name: str, kind: Any, description: str, *, to: str | None = None, **settings: Any
 ) -> Callable[[Command], Command]:

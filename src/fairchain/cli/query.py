@@ -51,10 +51,7 @@ def learning(command: Command) -> Command:
     return reduce(lambda made, option: option(made), reversed(LEARNING), command)
 
 
-@click.command(
-    short_help="PCTL on the learned chain.",
-    epilog="""Example: fairchain query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""",
-)
+@shared.command("PCTL on the learned chain.", """query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""")
 @click.argument("source", type=PATH)
 @click.argument("formula")
 @click.option("--start", help="Start state instead of the first, for example sex=Female.")
@@ -87,10 +84,7 @@ def query(
     return 3 if answer.undecided else 0 if answer.value else 1
 
 
-@click.command(
-    short_help="The chain for other tools.",
-    epilog="Example: fairchain export audit.toml --units layer3[2] -o chain.drn",
-)
+@shared.command("The chain for other tools.", "export audit.toml --units layer3[2] -o chain.drn")
 @click.argument("source", type=PATH)
 @shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
 @shared.choice("--format", PRINTED, "Format on standard output, without --output.", to="form")

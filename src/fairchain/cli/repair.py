@@ -25,9 +25,9 @@ MOST_ROWS = 12
 FRONT_ROWS = 8
 
 
-@click.command(
-    short_help="A network without the gap, with its certificate.",
-    epilog="Example: fairchain repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
+@shared.command(
+    "A network without the gap, with its certificate.",
+    "repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
 @shared.output("Network to write (.onnx); its certificate is written beside it.", required=True)
@@ -75,7 +75,7 @@ def repair(
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
     from fairchain.spec import load_spec
-    from fairchain.spec.files import files_of
+    from fairchain.spec.documents import files_of
 
     question = load_spec(spec)
     parts = (question.model, question.population, *question.described)

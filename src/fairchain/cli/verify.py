@@ -30,9 +30,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 
 
-@click.command(
-    short_help="The verdict on a spec.", epilog="Example: fairchain verify audit.toml --certificate certificate.json"
-)
+@shared.command("The verdict on a spec.", "verify audit.toml --certificate certificate.json")
 @click.argument("spec", type=PATH)
 @shared.model
 @click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from fairchain.errors import CertificateError
 from fairchain.records import Record
 from fairchain.spec import Marginals, Spec, Table
-from fairchain.spec.files import files_of
+from fairchain.spec.documents import files_of
 from fairchain.spec.schema import Texts
 
 WORDNET = Path("/usr/share/wordnet")

@@ -16,8 +16,7 @@ import msgspec
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
 from fairchain.spec import schema
-from fairchain.spec.documents import parse_document, read_bytes
-from fairchain.spec.files import files_of
+from fairchain.spec.documents import files_of, parse_document, read_bytes
 from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
 

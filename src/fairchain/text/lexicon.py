@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.messages import suggest
 from fairchain.spec import TextFeature
-from fairchain.spec.files import is_file
+from fairchain.spec.documents import is_file
 from fairchain.text.files import stamps_of
 
 Ids = NDArray[np.int32]

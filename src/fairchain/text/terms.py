@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
 from fairchain.spec import CategoryFeature
-from fairchain.spec.documents import parse_document, read_bytes
-from fairchain.spec.files import is_file
+from fairchain.spec.documents import is_file, parse_document, read_bytes
 from fairchain.spec.schema import Text
 from fairchain.spec.validate import NOBODY
 from fairchain.text.corpus import Corpus
