@@ -51,12 +51,13 @@ def test_a_former_option_is_refused_with_its_new_name(cli: Cli, command: str, op
 def test_a_python_parameter_has_the_name_of_its_option(commands: set[str], function: Callable[..., object]) -> None:
     """Names of positional parameters are free; the rest is an option, or one of those that only Python has."""
     options = {option.opts[-1].lstrip("-").replace("-", "_") for command, option in _options() if command in commands}
-    only_python = {"limits", "progress", "report", "isolate", "certify", "before", "explanation", "population", "table"}
+    only_python = {"limits", "progress", "report", "isolate", "certify", "before", "explanation", "population"}
     # `as` is a keyword of Python, and one flag is the negation of its parameter; init has no recorded decisions.
     other_names = {"reading": "as", "repair": "no_repair", "groups": "group", "prediction": "prediction"}
     keywords = [each.name for each in signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
     missing = {name for name in keywords if other_names.get(name, name) not in options} - only_python
-    assert missing <= ({"prediction"} if "init" in commands else set())
+    # The rows of a population that is repaired come from the spec.
+    assert missing <= ({"prediction"} if "init" in commands else {"data"} if "repair" in commands else set())
 
 
 def test_every_option_says_what_it_is() -> None:

@@ -138,7 +138,7 @@ def test_the_fairest_network_within_a_loss_can_be_asked_for(tmp_path: Path) -> N
 )
 def test_other_properties_and_populations_are_repaired_too(tmp_path: Path, changes: dict[str, Any]) -> None:
     table = labelled(100) if "population__kind" in changes else None
-    result = repair(None, asked(tmp_path, **changes), table=table, **QUICK)
+    result = repair(None, asked(tmp_path, **changes), data=table, **QUICK)
     assert result.before.decision.name == "UNFAIR"
     assert result.accepted
 
@@ -146,23 +146,23 @@ def test_other_properties_and_populations_are_repaired_too(tmp_path: Path, chang
 def test_rows_that_are_everybody_are_counted_exactly(tmp_path: Path) -> None:
     spec = asked(tmp_path, population__kind="table", population__as="population")
     rows = labelled(1000)
-    result = repair(None, spec, table=rows, **QUICK)
+    result = repair(None, spec, data=rows, **QUICK)
     assert result.accepted
     assert result.after is not None
     assert result.after.exact
     assert result.price is not None
     assert result.price.on == "all 1,000 rows"
     with pytest.raises(SpecError, match="a sample can be tested only once"):
-        repair(None, asked(tmp_path, population__kind="table", population__as="sample"), table=rows, **QUICK)
+        repair(None, asked(tmp_path, population__kind="table", population__as="sample"), data=rows, **QUICK)
 
 
 def test_what_explain_cannot_rank_is_repaired_without_ranking(tmp_path: Path) -> None:
     rows = labelled(1000)
     more = {"population__label": "label", "property__criterion": "equalized_odds"}
     spec = asked(tmp_path, population__kind="table", population__as="population", **more)
-    assert repair(None, spec, table=rows, **QUICK).accepted
+    assert repair(None, spec, data=rows, **QUICK).accepted
     with pytest.raises(SpecError, match="max_units=0"):
-        repair(None, spec, table=rows, **{**QUICK, "change": "scales", "max_units": 2})
+        repair(None, spec, data=rows, **{**QUICK, "change": "scales", "max_units": 2})
 
 
 def test_control_c_keeps_what_was_found_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_recorded_decisions_are_refused_also_beside_a_network(tmp_path: Path) ->
     """With a path in the spec the model of the case was None, and an assertion failed."""
     spec = asked(tmp_path, population__kind="table", population__as="population", population__prediction="said")
     with pytest.raises(SpecError, match="recorded decisions have no network"):
-        repair(None, spec, table={**labelled(), "said": labelled()["label"]}, **QUICK)
+        repair(None, spec, data={**labelled(), "said": labelled()["label"]}, **QUICK)
 
 
 def test_a_sorted_file_is_searched_on_in_an_order_of_chance() -> None:

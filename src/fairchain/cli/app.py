@@ -80,7 +80,7 @@ def recheck(
     report = partial(print, file=sys.stderr)
     with progress_of("recheck", silent) as progress:
         result = run_recheck(
-            certificate, model, table=data, progress=progress, report=None if silent else report, **given
+            certificate, model, data=data, progress=progress, report=None if silent else report, **given
         )
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))

@@ -128,7 +128,7 @@ def repair(
     keep_protected: bool | None = None,
     max_accuracy_loss: float | None = None,
     iterations: int = 100,
-    table: Any = None,
+    data: Any = None,
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -141,7 +141,7 @@ def repair(
 
     Parameters
     ----------
-    model, spec, table, population, workers, limits
+    model, spec, data, population, workers, limits
         As for `verify`; the model must be an ONNX network.
     labelled
         Labelled rows whose accuracy is to be kept: a table with the features and a column of true labels. Half of
@@ -189,7 +189,7 @@ def repair(
     settings = Settings(optimizer, change, max_units, keep_protected, max_accuracy_loss, iterations)
     question = read_question(spec, guarantee__seed=seed)
     check_repairable(question)
-    case = gather(model, question, table=table, population=population, limits=limits)
+    case = gather(model, question, data=data, population=population, limits=limits)
     return repair_case(
         case,
         settings,
