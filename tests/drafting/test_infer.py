@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fairchain
-from fairchain.drafting import DraftOptions, NobodyProtectedError, draft_spec, infer_spec, write_spec
+from fairchain.drafting import DraftOptions, NoProtectedFeatureError, draft_spec, infer_spec, write_spec
 from fairchain.errors import DataError, InputError, ModelError, SpecError
 from fairchain.spec import IntegerFeature, RealFeature, Table, Uniform
 from tests.child import run_child
@@ -127,7 +127,7 @@ def test_if_no_name_tells_who_is_protected_the_candidates_are_listed() -> None:
     people["kind"] = people.pop("sex")
     people["years"] = people.pop("age")
     with pytest.raises(
-        NobodyProtectedError, match=r'protected=\[\.\.\.\]\): "hours", "job", "kind", "years"'
+        NoProtectedFeatureError, match=r'protected=\[\.\.\.\]\): "hours", "job", "kind", "years"'
     ) as caught:
         draft(people)
     assert caught.value.candidates == ("hours", "job", "kind", "years")

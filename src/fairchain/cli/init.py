@@ -69,11 +69,11 @@ def init(
 
 def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> Draft:
     """Return the draft; prompt for the protected feature if no name shows it and there is a terminal."""
-    from fairchain.drafting import NobodyProtectedError, draft_spec
+    from fairchain.drafting import NoProtectedFeatureError, draft_spec
 
     try:
         return draft_spec(table, model, requested)
-    except NobodyProtectedError as error:
+    except NoProtectedFeatureError as error:
         # A prompt shows names as they are: those that would act on the terminal are in the message instead.
         if not ask or not all(name.isprintable() for name in error.candidates):
             raise

@@ -66,7 +66,7 @@ def infer_spec(
     model
         Any model that `verify` takes, or None if there is none yet.
     label
-        The column with the true labels; by default guessed by its name, or because it is no input of the model.
+        The column with the true labels; by default guessed by its name, or because it is not an input of the model.
     protected
         The features whose groups are compared; by default the likeliest protected attribute, by its name.
     outcome
@@ -79,7 +79,7 @@ def infer_spec(
         default a sample, unless the protected groups are ranges of a number: where these were chosen by looking at
         the rows, the bounds of a sample do not hold for the same rows.
     ignore
-        Columns that are no input of the model.
+        Columns that are not inputs of the model.
     decision, model_output
         As `decision` and `output` in `[model]` of a spec, where the model is ambiguous.
     prediction

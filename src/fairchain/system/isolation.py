@@ -1,7 +1,7 @@
 """Work in a process of its own, so that a crash of native code is a message and not the end of the caller.
 
 Two forms: `start` forks the command line before anything heavy is imported; `isolated` runs one call in a new
-interpreter. The second process has the rights of the first: this contains crashes, it is no sandbox.
+interpreter. The second process has the rights of the first: this contains crashes and is not a sandbox.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREPARE = (
 )
 NO_MEMORY = "the memory ran out; allow more of it (ulimit -v), or use a smaller network or table"
 _NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread", "std::bad_alloc")
-# A person or a program asked the process to end by one of these; the others are accidents.
+# A user or a program requests the end of the process by one of these; the others are accidents.
 _REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGVTALRM")
 
 # How this process tells the one that watches over it: it belongs to the process, as its parent does.

@@ -177,7 +177,7 @@ def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> lis
     """Return the numbers of the first known words of a text."""
     start = text
     if len(text) > LETTERS_PER_WORD * length:
-        # A blank separates words whatever surrounds it, so what stands before it can be cut by itself.
+        # A blank separates words whatever surrounds it, so the text before it can be cut by itself.
         start = text[: text.rfind(" ", 0, LETTERS_PER_WORD * length) + 1] or text
     found = [number for token in tokenise(start) if (number := numbers.get(token, unknown))]
     if len(found) < length and len(start) < len(text):

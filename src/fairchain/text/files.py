@@ -29,7 +29,7 @@ def opened(path: Path, most_bytes: int) -> Iterator[BufferedReader]:
     """Open a regular file that is not too large; what goes wrong while it is read is a DataError."""
     try:
         if not path.is_file():
-            raise DataError(f"{path}: there is no such file")
+            raise DataError(f"{path}: no such file")
         if path.stat().st_size > most_bytes:
             raise DataError(f"{path}: larger than {most_bytes:,} bytes; keep a part of it")
         with path.open("rb") as file:
@@ -96,7 +96,7 @@ def kept(folder: Path, key: str) -> dict[str, NDArray[Any]] | None:
 def keep(folder: Path, key: str, **arrays: NDArray[Any]) -> None:
     """Keep arrays for the next time; a folder that cannot be written keeps nothing."""
     body = BytesIO()
-    np.savez(body, **arrays)  # type: ignore[arg-type]  # its other argument is no array
+    np.savez(body, **arrays)  # type: ignore[arg-type]  # its other argument is not an array
     with suppress(OSError, OutputError):
         folder.mkdir(parents=True, exist_ok=True)
         place({folder / f"{key}.npz": hashlib.sha256(body.getbuffer()).digest() + body.getbuffer()})

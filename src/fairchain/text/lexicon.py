@@ -25,7 +25,7 @@ _APOSTROPHES = str.maketrans("\u2019\u02bc`", "'''")
 _SEPARATORS = re.compile(r"[^\w']|_")
 _ASCII = {code: " " for code in range(128) if not chr(code).isalnum()} | {ord("'"): "'", ord("`"): "'"}
 # English contractions at the end of a word are words of their own, as lists of word vectors have them: do n't, he 's.
-# The pattern begins with a plain sign and is asked for nothing else, so that most of a text is passed over quickly.
+# The pattern begins with a plain sign, so that the search passes over most of a text quickly.
 _APOSTROPHE = re.compile(r"'(?:((?<=n')t|s|m|d|re|ve|ll)(?!\w))?")
 
 
@@ -57,7 +57,7 @@ def _apart(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Words by number: word i of the list has number i + 1, and 0 is no word.
+    """Words by number: word i of the list has number i + 1, and 0 is padding.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Lexicon:
     def word(self, number: int) -> str:
         """Return the word with this number, from 1."""
         if not 1 <= number <= len(self.words):
-            raise ValueError(f"there is no word number {number}")
+            raise ValueError(f"unknown word number {number}; expected 1 to {len(self.words)}")
         return self.words[number - 1]
 
     def text(self, ids: Iterable[int]) -> str:
@@ -153,7 +153,7 @@ def _loaded(feature: TextFeature, _stamps: object) -> Lexicon:
         words, table, sha256 = dataset_vectors(source)
     else:
         raise DataError(
-            f'feature "{feature.name}".vectors: there are no vectors "{source}" ({suggest(source, DATASETS)}); a file '
+            f'feature "{feature.name}".vectors: unknown vectors "{source}" ({suggest(source, DATASETS)}); a file '
             "is named with its suffix"
         )
     if table is not None and not np.isfinite(table).all():

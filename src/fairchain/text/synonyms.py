@@ -209,7 +209,7 @@ def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder}: there is no such folder; name the one that holds index.noun and data.noun")
+        raise DataError(f"{folder}: no such folder; name the one that holds index.noun and data.noun")
     found: dict[str, list[str]] = {}
     for part in PARTS_OF_SPEECH:
         synsets = dict(_synsets(folder / f"data.{part}"))
