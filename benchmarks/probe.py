@@ -71,7 +71,7 @@ def _chain(job: dict[str, Any]) -> Measured:
 
     spec = parse_spec(job["spec"])
     before, start = mebibytes("VmRSS"), time.perf_counter()
-    chain = learn_chain(None, spec, states=job["states"], rounds=job["rounds"], seed=0, workers=job["workers"])
+    chain = learn_chain(None, spec, units=job["states"], rounds=job["rounds"], seed=0, workers=job["workers"])
     seconds = time.perf_counter() - start
     check_chain(chain, 'P=? [ F "Y=no" ]')
     start = time.perf_counter()

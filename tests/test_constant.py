@@ -63,15 +63,15 @@ def test_every_kind_of_question_finds_a_constant_model_and_recheck_confirms_it(
 ) -> None:
     spec = asked(network, **QUESTIONS[name])
     rows = TABLE if spec.population.__class__.__name__ == "Table" else None
-    verdict = verify(None, spec, table=rows)
+    verdict = verify(None, spec, data=rows)
     assert (verdict.conclusion, verdict.constant, verdict.fair) == ("CONSTANT", "no", False)
     assert verdict.decision.name in ("FAIR", "UNDECIDED")
     path = tmp_path / "certificate.json"
     fairchain.write_certificate(verdict, path)
-    found = recheck(path, network, table=rows)
+    found = recheck(path, network, data=rows)
     assert found.holds, [claim for claim in found.claims if not claim.holds]
     assert (found.verdict, found.constant) == ("CONSTANT", "no")
-    allowed = verify(None, spec, table=rows, allow_constant=True)
+    allowed = verify(None, spec, data=rows, allow_constant=True)
     assert (allowed.conclusion, allowed.constant) == (allowed.decision.name, "no")
     assert any(note.startswith("Constant model, allowed: ") for note in allowed.notes)
 
@@ -85,10 +85,10 @@ def test_a_label_that_is_not_counted_still_counts_as_another_answer(network: Pat
 
 def test_recorded_decisions_can_be_constant_too() -> None:
     spec = asked(Path("unused"), {"kind": "table", "as": "population", "prediction": "decision"})
-    verdict = verify(None, spec, table=TABLE | {"decision": ["no"] * 40})
+    verdict = verify(None, spec, data=TABLE | {"decision": ["no"] * 40})
     assert (verdict.conclusion, verdict.constant) == ("CONSTANT", "no")
     assert verdict.notes[-1].startswith('Constant decisions: all 40 rows got the decision "no"')
-    assert verify(None, spec, table=TABLE | {"decision": ["no"] * 38 + ["yes"] * 2}).constant is None
+    assert verify(None, spec, data=TABLE | {"decision": ["no"] * 38 + ["yes"] * 2}).constant is None
 
 
 def test_a_rare_outcome_is_found_before_a_model_is_called_constant(network: Path, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from xml.etree import ElementTree
 import pytest
 
 import fairchain
-from fairchain.cli.app import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, TERMINATED, run
-from fairchain.cli.options import EXIT_CODES
+from fairchain.cli.app import run
+from fairchain.cli.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, TERMINATED, VERDICTS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -243,7 +243,7 @@ def test_the_fields_of_the_output_and_of_certificates_are_those_described() -> N
     left_out = {"seconds", "witnesses", "forecast", "notes"}
     assert set(certificate["claims"]) == set(reference.VERDICT) - left_out
     assert set(reference.EXIT_CODES) == {
-        *EXIT_CODES.values(),
+        *VERDICTS.values(),
         BAD_INPUT,
         INTERRUPTED,
         TERMINATED,

@@ -66,21 +66,21 @@ def test_rows_in_memory_have_no_path_in_the_case_and_a_name_in_statement_and_cer
     table = _table(spec)
     for kind in ({"kind": "table", "as": "population"}, {"kind": "marginals", "path": "rows.csv"}):
         question = revise(spec, population=kind)
-        case = prepare(None, question, table=table)
+        case = prepare(None, question, data=table)
         assert case.spec.population.path is None
         verdict = verify_case(case)
         assert f"the {ROWS} rows of the given table" in verdict.statement
         write_certificate(verdict, tmp_path / "c.json")
         assert '"path": "the given table"' in (tmp_path / "c.json").read_text()
-        found = recheck(tmp_path / "c.json", spec.model.path, table=table)
+        found = recheck(tmp_path / "c.json", spec.model.path, data=table)
         assert found.holds, found.claims
-        own = recheck(tmp_path / "c.json", spec=question, table=table)
+        own = recheck(tmp_path / "c.json", spec=question, data=table)
         assert own.holds, own.claims
 
 
 def test_a_repair_ranks_units_on_rows_in_memory() -> None:
     spec = revise(load_spec(example("credit")), population={"kind": "marginals", "path": "rows.csv"})
-    found = repair(None, spec, table=_table(spec), change="scales", units=1, iterations=0)
+    found = repair(None, spec, data=_table(spec), change="scales", max_units=1, iterations=0)
     # The protected feature, and one unit that an explanation of the same rows ranks first.
     assert len({each.name for each in found.adjustments}) == 2
 
@@ -88,7 +88,7 @@ def test_a_repair_ranks_units_on_rows_in_memory() -> None:
 def test_a_repair_takes_the_verdict_and_the_explanation_that_are_known() -> None:
     spec = load_spec(example("credit"))
     before, explanation = verify(None, spec), explain(None, spec, rounds=1000)
-    options = {"change": "scales", "units": 1, "iterations": 0}
+    options = {"change": "scales", "max_units": 1, "iterations": 0}
     found = repair(None, spec, before=before, explanation=explanation, **options)
     assert found.before is before
     assert _timeless(repair(None, spec, **options).before) == _timeless(before)

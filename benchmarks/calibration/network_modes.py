@@ -102,7 +102,7 @@ def _counted_often() -> Any:
 def _learned(kind: Any, delta: float, seed: int, effort: Effort) -> Wrong:
     """Learn the chain Start -> group -> s -> label; unsound variants state another delta than is guaranteed."""
     spec = with_delta(_spec(), delta)
-    chain = learn_chain(_model(), spec, states=["s"], kind=kind, rounds=effort.rounds, seed=seed, workers=1)
+    chain = learn_chain(_model(), spec, units=["s"], chain=kind, rounds=effort.rounds, seed=seed, workers=1)
     assert chain.low is not None
     assert chain.high is not None
     bounds = zip(chain.sources, chain.targets, chain.low, chain.high, strict=True)

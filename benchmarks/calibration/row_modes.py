@@ -96,7 +96,7 @@ class Counting:
 def verdict_on(model: Any, spec: Spec, table: dict[str, list[Any]]) -> Verdict:
     """Return the verdict on a table without its forecast, which guarantees nothing and takes most of the time."""
     with exchanged(RowsAnswer, "forecast", lambda _: None):
-        return verify(model, spec, table=table, workers=1)
+        return verify(model, spec, data=table, workers=1)
 
 
 def recorded(about: Plain, source: Source, size: int, gap: float, **more: Any) -> Counting:

@@ -42,7 +42,7 @@ def measure(spec: Spec, kind: Kind, features: tuple[str, ...], epsilon: float) -
     """Learn one chain."""
     start = time.perf_counter()
     states = [f"{name}:values" for name in (*features, LAST)]
-    chain = learn_chain(None, spec, states=states, kind=kind, epsilon=epsilon, seed=0)
+    chain = learn_chain(None, spec, units=states, chain=kind, epsilon=epsilon, seed=0)
     return Row(kind, len(chain), chain.metadata["rounds"], time.perf_counter() - start)
 
 

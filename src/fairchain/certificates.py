@@ -32,7 +32,7 @@ from fairchain.certificate_format import (
 )
 from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
-from fairchain.spec.files import files_of
+from fairchain.spec.documents import files_of
 from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, TOO_MANY_COUNTS, table_name
 from fairchain.system.atomic_write import place
 from fairchain.verification.verdict import RunRecord, Verdict

@@ -133,7 +133,7 @@ def prepare(
     spec: Spec | str | Path,
     *,
     weights: str | Path | None = None,
-    table: Any = None,
+    data: Any = None,
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
     allow_constant: bool | None = None,
@@ -145,7 +145,7 @@ def prepare(
 
     Parameters
     ----------
-    model, spec, weights, table, population, seed, allow_constant, limits
+    model, spec, weights, data, population, seed, allow_constant, limits
         As for `verify`.
 
     Raises
@@ -154,7 +154,7 @@ def prepare(
         Of the kind that belongs to the spec, the rows or the model.
     """
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
-    return gather(model, question, weights=weights, table=table, population=population, limits=limits)
+    return gather(model, question, weights=weights, data=data, population=population, limits=limits)
 
 
 def read_question(spec: Spec | str | Path, **changes: Any) -> Spec:
@@ -173,7 +173,7 @@ def gather(
     question: Spec,
     *,
     weights: str | Path | None = None,
-    table: Any = None,
+    data: Any = None,
     population: Callable[..., Any] | None = None,
     limits: Limits | None = None,
 ) -> Case:
@@ -181,13 +181,13 @@ def gather(
 
     Parameters
     ----------
-    model, weights, table, population, limits
+    model, weights, data, population, limits
         As for `verify`.
     question
         As `read_question` returns it: it is not checked again.
     """
-    question = _with_table(question, table)
-    rows = read_rows(question, table)
+    question = _with_data(question, data)
+    rows = read_rows(question, data)
     return case_of(question, _model(model, question, limits, weights), rows, function=population)
 
 
@@ -256,34 +256,34 @@ def group_population(case: Case) -> Population:
     )
 
 
-def _with_table(spec: Spec, table: Any) -> Spec:
-    """Return the spec with the given table's file in place of its own; no file for rows in memory."""
-    if isinstance(spec.population, Texts) and isinstance(table, str | Path):
-        corpus = msgspec.structs.replace(spec.population, path=str(table), dataset=None)
+def _with_data(spec: Spec, data: Any) -> Spec:
+    """Return the spec with the given file in place of its own; no file for rows in memory."""
+    if isinstance(spec.population, Texts) and isinstance(data, str | Path):
+        corpus = msgspec.structs.replace(spec.population, path=str(data), dataset=None)
         return msgspec.structs.replace(spec, population=corpus)
-    if table is None or not isinstance(spec.population, Table | Marginals):
+    if data is None or not isinstance(spec.population, Table | Marginals):
         return spec
-    path = str(table) if isinstance(table, str | Path) else None
+    path = str(data) if isinstance(data, str | Path) else None
     return msgspec.structs.replace(spec, population=msgspec.structs.replace(spec.population, path=path))
 
 
-def read_rows(spec: Spec, table: Any = None) -> TableRows | None:
+def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     """Return the rows that the population is about, from the given table or the spec's; None if it is about none."""
     population = spec.population
     if isinstance(population, Texts):
-        if table is not None and not isinstance(table, str | Path):
+        if data is not None and not isinstance(data, str | Path):
             raise SpecError("population.path: texts are read from a file; give its path, not a table")
         return None
     if not isinstance(population, Table | Marginals):
-        if table is not None:
+        if data is not None:
             raise SpecError('population.kind: a table was given, and only kind = "table" or "marginals" reads one')
         return None
-    source = table if table is not None else population.path
+    source = data if data is not None else population.path
     if source is None and isinstance(population, Marginals):
         return None
     if source is None:
         raise SpecError(
-            'population.path: missing; name the table, path = "people.csv", or give it: --data (table=... in Python)'
+            'population.path: missing; name the table, path = "people.csv", or give it: --data (data=... in Python)'
         )
     from fairchain.tables import encode_rows, read_table
 

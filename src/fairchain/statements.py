@@ -10,7 +10,7 @@ CONSTANT = "CONSTANT"
 
 NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use its answer for comparison only."
 
-FAIR_DRAW = "the source of those rows, if they are a fair draw of it that the model was not fitted on"
+RANDOM_SAMPLE = "the population of those rows, if they are a random sample of it that the model was not fitted on"
 ONE_LEFT_OUT = " One group too small to be compared was left out."
 NO_CERTIFICATE = (
     "no certificate: it would be about a Python function, which others cannot check; "
@@ -162,7 +162,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
     )
 
 
-def asked_of(model_sha256: str, recorded: str | None = None) -> str:
+def subject_of(model_sha256: str, recorded: str | None = None) -> str:
     """Return the subject of a statement: a network by its hash, a Python function, or recorded decisions."""
     if recorded is not None:
         return f'the decisions recorded in column "{recorded}"'
@@ -174,8 +174,8 @@ def asked_of(model_sha256: str, recorded: str | None = None) -> str:
 def scope(model_sha256: str, seed: int, origin: str) -> str:
     """Return what a statement about drawn inputs is about, its limits, and the origin of its seed."""
     return (
-        f"This is about {asked_of(model_sha256)} and that input distribution, not about the "
-        f"people it is used on; {seed_phrase(seed, origin, hashed=bool(model_sha256))}."
+        f"This is about {subject_of(model_sha256)} and that input distribution, not about the "
+        f"individuals it is applied to; {seed_phrase(seed, origin, hashed=bool(model_sha256))}."
     )
 
 
@@ -203,7 +203,7 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
     without = f" ({dropped:,} were left out: a value is missing)" if dropped else ""
     rows = f"the {count:,} rows of {table_name(path)}{without}"
     whole = rows if exact else f"the distribution that {rows} were independently drawn from"
-    return f"{whole}, among people for whom {given}" if given else whole
+    return f"{whole}, among inputs with {given}" if given else whole
 
 
 def table_name(path: str | None) -> str:
@@ -213,5 +213,5 @@ def table_name(path: str | None) -> str:
 
 def rows_scope(model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None) -> str:
     """Return what a statement from rows of a table is about, and its limits."""
-    who = "those rows, not about anybody else" if exact else FAIR_DRAW
-    return f"This is about {asked_of(model_sha256, recorded)} and {who}; rows with sha256 {table_sha256[:16]}..."
+    what = "those rows only" if exact else RANDOM_SAMPLE
+    return f"This is about {subject_of(model_sha256, recorded)} and {what}; rows with sha256 {table_sha256[:16]}..."

@@ -148,7 +148,7 @@ def test_a_verdict_or_a_repair_that_was_cut_short_is_not_kept(tmp_path: Path, mo
     [
         {"seed": 5},
         {"repair": False},
-        {"label": "truth", "data": "rows.csv"},
+        {"label": "truth", "labelled": "rows.csv"},
         {"model": "other/network.onnx"},
     ],
 )
@@ -158,10 +158,10 @@ def test_what_the_results_depend_on_is_in_the_key(tmp_path: Path, change: dict[s
     rows = "x,y,sex,truth\n" + "1,2,Male,yes\n" * 50
     (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
     run(spec, tmp_path / "out")
-    options = {key: tmp_path / value if key in ("data", "model") else value for key, value in change.items()}
+    options = {key: tmp_path / value if key in ("labelled", "model") else value for key, value in change.items()}
     with pytest.raises(AuditError, match="contains an audit of another spec"):
         run(spec, tmp_path / "out", **options)
-    assert not any(run(spec, tmp_path / "out", fresh=True, **options)[1].values())
+    assert not any(run(spec, tmp_path / "out", restart=True, **options)[1].values())
 
 
 def test_the_content_of_a_table_is_in_the_key(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_rows_that_cannot_be_used_are_known_before_the_work(tmp_path: Path) -> N
     spec = write_question(tmp_path)
     (tmp_path / "rows.csv").write_text("x,y\n1,2\n", encoding="utf-8")
     with pytest.raises(DataError):
-        run(spec, tmp_path / "out", data=tmp_path / "rows.csv")
+        run(spec, tmp_path / "out", labelled=tmp_path / "rows.csv")
     assert not (tmp_path / "out").exists()
 
 

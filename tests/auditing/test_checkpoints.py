@@ -58,7 +58,7 @@ def test_beside_a_damaged_list_no_file_is_taken_for_a_result_or_removed(
     (tmp_path / STATE).write_bytes(damage)
     (tmp_path / "repaired.onnx").write_bytes(b"1")
     with pytest.raises(AuditError, match=r"repaired.onnx: was not written by a known audit.*-o"):
-        Checkpoints(tmp_path, "key", fresh=fresh, names=("x", "repaired.onnx"))
+        Checkpoints(tmp_path, "key", restart=fresh, names=("x", "repaired.onnx"))
     assert (tmp_path / "repaired.onnx").read_bytes() == b"1"
 
 
@@ -86,7 +86,7 @@ def test_fresh_removes_what_the_audit_before_left(tmp_path: Path, monkeypatch: p
         put(checkpoints, "two", {"repaired.onnx": b"1"})
     monkeypatch.undo()
     assert (tmp_path / "repaired.onnx").exists()
-    Checkpoints(tmp_path, "another", fresh=True, names=("verdict.json", "repaired.onnx"))
+    Checkpoints(tmp_path, "another", restart=True, names=("verdict.json", "repaired.onnx"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [STATE, "mine.txt"]
 
 
@@ -102,7 +102,7 @@ def test_a_planted_list_removes_no_file_with_a_name_that_audits_do_not_use(tmp_p
     thesis = tmp_path / "thesis.tex"
     thesis.write_bytes(b"years of work")
     planted(tmp_path, thesis)
-    Checkpoints(tmp_path, "key", fresh=True, names=("report.md",))
+    Checkpoints(tmp_path, "key", restart=True, names=("report.md",))
     assert thesis.read_bytes() == b"years of work"
 
 
@@ -112,7 +112,7 @@ def test_a_planted_list_removes_no_file_whose_content_its_author_does_not_know(t
     planted(tmp_path, report)
     report.write_bytes(b"my own report")
     with pytest.raises(AuditError, match=r"report.md: was not written by a known audit"):
-        Checkpoints(tmp_path, "key", fresh=True, names=("report.md",))
+        Checkpoints(tmp_path, "key", restart=True, names=("report.md",))
     assert report.read_bytes() == b"my own report"
 
 
@@ -125,7 +125,7 @@ def test_a_planted_list_removes_and_reads_nothing_through_links(tmp_path: Path) 
     planted(folder, folder / "report.md")
     assert not put(Checkpoints(folder, "key", names=("other",)), "one", {"other": b"1"})
     with pytest.raises(AuditError, match=r"report.md: was not written by a known audit"):
-        Checkpoints(folder, "key", fresh=True, names=("report.md",))
+        Checkpoints(folder, "key", restart=True, names=("report.md",))
     assert ((tmp_path / "elsewhere").read_bytes(), (folder / "report.md").is_symlink()) == (b"1", True)
 
 
@@ -134,7 +134,7 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) 
     with pytest.raises(AuditError, match="not empty and contains no audit"):
         Checkpoints(tmp_path, "key")
     assert [path.name for path in tmp_path.iterdir()] == [".other.part"]
-    put(Checkpoints(tmp_path, "key", fresh=True), "one", {"x": b"1"})
+    put(Checkpoints(tmp_path, "key", restart=True), "one", {"x": b"1"})
     assert (tmp_path / ".other.part").exists()
 
 
@@ -165,7 +165,7 @@ def test_two_audits_are_never_at_work_in_one_folder(tmp_path: Path) -> None:
         for fresh in (False, True):
             with (
                 pytest.raises(AuditError, match=r"another audit is using it.*-o"),
-                open_checkpoints(tmp_path / "a", "another", fresh=fresh),
+                open_checkpoints(tmp_path / "a", "another", restart=fresh),
             ):
                 pass
         assert (unfinished.exists(), (tmp_path / "a" / "x").exists()) == (True, True)

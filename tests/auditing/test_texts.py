@@ -28,4 +28,4 @@ def test_texts_are_verified_explained_repaired_and_reported(tmp_path: Path, monk
     assert f"--data {tmp_path / 'texts.txt'}" in found.recheck[0]
     network = asked.model.path
     assert network is not None
-    assert recheck(found.folder / "certificate.json", network, table=tmp_path / "texts.txt").holds
+    assert recheck(found.folder / "certificate.json", network, data=tmp_path / "texts.txt").holds

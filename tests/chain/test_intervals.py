@@ -171,7 +171,7 @@ def test_stopping_when_it_suits_does_not_break_bounds_at_any_time() -> None:
 
 @pytest.mark.parametrize("kind", ["product", "shared"])
 def test_a_chain_that_stopped_by_its_counts_shows_the_bounds_that_stopped_it(kind: Any) -> None:
-    chain = learn_chain(None, load_spec(example("census")), states=["age"], kind=kind, epsilon=0.03)
+    chain = learn_chain(None, load_spec(example("census")), units=["age"], chain=kind, epsilon=0.03)
     assert chain.low is not None
     assert chain.high is not None
     assert chain.counts is not None

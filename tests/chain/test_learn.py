@@ -42,19 +42,19 @@ def counted(rounds: int) -> np.ndarray:
 
 @pytest.mark.parametrize("states", [[], ["age"], STATES], ids=len)
 def test_a_product_chain_reaches_labels_as_often_as_they_were_counted(states: list[str]) -> None:
-    chain = learn_chain(None, CENSUS, states=states, rounds=5000, seed=0)
+    chain = learn_chain(None, CENSUS, units=states, rounds=5000, seed=0)
     direct = counted(5000)
     for group, name in enumerate(chain.states[1:6]):
         for label, word in enumerate(CENSUS.model.labels):
-            assert check_chain(chain, f'P=? [ F "Y={word}" ]', state=name).value == pytest.approx(
+            assert check_chain(chain, f'P=? [ F "Y={word}" ]', start=name).value == pytest.approx(
                 direct[group, label], abs=1e-12
             )
 
 
 def test_intervals_contain_what_many_more_rounds_say() -> None:
     """delta 1e-6 for all transitions together; 50 times as many rounds, themselves off by a few thousandths."""
-    chain = learn_chain(None, CENSUS, states=STATES[:2], rounds=4000)
-    more = learn_chain(None, CENSUS, states=STATES[:2], rounds=200_000, seed=1)
+    chain = learn_chain(None, CENSUS, units=STATES[:2], rounds=4000)
+    more = learn_chain(None, CENSUS, units=STATES[:2], rounds=200_000, seed=1)
     assert chain.states == more.states
     assert chain.low is not None
     assert chain.high is not None
@@ -73,17 +73,17 @@ def reached(chain: Chain) -> np.ndarray:
 
 
 def test_a_shared_chain_comes_with_its_fidelity_and_it_is_right() -> None:
-    chain = learn_chain(None, CENSUS, states=["layer3[2]"], kind="shared", rounds=20_000)
+    chain = learn_chain(None, CENSUS, units=["layer3[2]"], chain="shared", rounds=20_000)
     phi = chain.metadata["fidelity"]
     error = np.abs(reached(chain) - counted(200_000)).max()
     assert phi["low"] - 0.003 <= error <= phi["high"] + 0.003
-    assert "fidelity" not in learn_chain(None, CENSUS, states=["layer3[2]"], rounds=2000).metadata
+    assert "fidelity" not in learn_chain(None, CENSUS, units=["layer3[2]"], rounds=2000).metadata
     assert len(chain) == 1 + 5 + 2 + 2
 
 
 @pytest.mark.parametrize("kind", ["product", "shared"])
 def test_the_same_chain_whatever_the_workers(kind: str) -> None:
-    one, two = (learn_chain(None, CENSUS, states=STATES, kind=kind, rounds=9000, workers=n) for n in (1, 2))  # type: ignore[arg-type]
+    one, two = (learn_chain(None, CENSUS, units=STATES, chain=kind, rounds=9000, workers=n) for n in (1, 2))  # type: ignore[arg-type]
     assert one == two
 
 
@@ -91,7 +91,7 @@ def test_a_family_of_units_from_one_pass_is_what_each_alone_would_be() -> None:
     units = ["capital-gain", "layer1[5]", "layer5[0]", "age"]
     family = learn_family(None, CENSUS, units=units, rounds=6000)
     for unit in units:
-        alone = learn_chain(None, CENSUS, states=[unit], rounds=6000)
+        alone = learn_chain(None, CENSUS, units=[unit], rounds=6000)
         assert family[unit].states == alone.states
         assert np.array_equal(family[unit].counts, alone.counts)  # type: ignore[arg-type]
     everything = learn_family(None, CENSUS, rounds=500)
@@ -99,19 +99,19 @@ def test_a_family_of_units_from_one_pass_is_what_each_alone_would_be() -> None:
 
 
 def test_epsilon_goes_on_until_every_transition_is_known() -> None:
-    chain = learn_chain(None, CENSUS, states=["age"], epsilon=0.03)
+    chain = learn_chain(None, CENSUS, units=["age"], epsilon=0.03)
     assert chain.low is not None
     assert chain.high is not None
     learned = (chain.sources > 0) & (chain.targets != chain.sources)
     assert (chain.high - chain.low)[learned].max() <= 0.06
     assert chain.metadata["sound"]
     with pytest.raises(ChainError, match="a state is too rare"):
-        learn_chain(None, CENSUS, states=["age"], epsilon=0.001, rounds=10_000)
+        learn_chain(None, CENSUS, units=["age"], epsilon=0.001, rounds=10_000)
 
 
 def test_the_papers_rule_stops_earlier_and_says_that_it_is_not_sound() -> None:
-    sound = learn_chain(None, CENSUS, states=["sex"], epsilon=0.01)
-    paper = learn_chain(None, CENSUS, states=["sex"], epsilon=0.01, rule="paper")
+    sound = learn_chain(None, CENSUS, units=["sex"], epsilon=0.01)
+    paper = learn_chain(None, CENSUS, units=["sex"], epsilon=0.01, rule="paper")
     assert not paper.metadata["sound"]
     assert 10 * paper.metadata["rounds"] < sound.metadata["rounds"]
 
@@ -127,7 +127,7 @@ def test_estimators_by_hand() -> None:
 
 
 def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_so() -> None:
-    chain = learn_chain(None, CENSUS, states=["hours-per-week:bins=10.2,10.6"], rounds=300)
+    chain = learn_chain(None, CENSUS, units=["hours-per-week:bins=10.2,10.6"], rounds=300)
     assert [chain.states[state] for state in sorted(chain.unvisited)] == [
         f"{group} & 10.2 <= hours-per-week < 10.6" for group in chain.states[1:6]
     ]
@@ -159,7 +159,7 @@ def test_a_state_that_was_never_seen_is_marked_and_an_answer_that_needs_it_says_
 )
 def test_a_state_that_cannot_be_had_is_one_message(states: list[str], message: str) -> None:
     with pytest.raises((ChainError, ModelError), match=message) as caught:
-        learn_chain(None, CENSUS, states=states, rounds=100)
+        learn_chain(None, CENSUS, units=states, rounds=100)
     assert "\n" not in str(caught.value)
 
 
@@ -179,7 +179,7 @@ def test_a_chain_of_a_tables_frequencies_is_about_those(tmp_path: Path) -> None:
     path = save(linear([[-1.0, 1.0], [0.0, 0.0]], [4.5, 0.0]), tmp_path / "network.onnx")
     data = question(integer("age"), category("sex", "Female", "Male"), path=str(path))
     data["population"] = {"kind": "marginals", "path": str(table)}
-    chain = learn_chain(None, parse_spec(data), states=["age"], rounds=2000)
+    chain = learn_chain(None, parse_spec(data), units=["age"], rounds=2000)
     assert check_chain(chain, 'P=? [ F "age=3" ]').value == pytest.approx(0.75, abs=0.05)
     assert chain.probabilities[chain.sources == 0] == pytest.approx([0.75, 0.25])
 
@@ -191,7 +191,7 @@ def test_units_that_cannot_be_are_named_before_anybody_is_asked(monkeypatch: pyt
     monkeypatch.setattr(UniformPopulation, "rounds", nobody)
     for states in (["age", "age"], ["race"], ["layer3:kmeans=5000"]):
         with pytest.raises(ChainError):
-            learn_chain(None, CENSUS, states=states)
+            learn_chain(None, CENSUS, units=states)
 
 
 def test_a_family_may_divide_a_unit_in_two_ways_but_not_twice_alike() -> None:
@@ -202,11 +202,11 @@ def test_a_family_may_divide_a_unit_in_two_ways_but_not_twice_alike() -> None:
 
 
 def test_every_shared_chain_of_a_family_has_its_fidelity() -> None:
-    family = learn_family(None, CENSUS, units=["layer3[2]", "age"], kind="shared", rounds=2000)
+    family = learn_family(None, CENSUS, units=["layer3[2]", "age"], chain="shared", rounds=2000)
     for unit, chain in family.items():
         assert (
             chain.metadata["fidelity"]
-            == learn_chain(None, CENSUS, states=[unit], kind="shared", rounds=2000).metadata["fidelity"]
+            == learn_chain(None, CENSUS, units=[unit], chain="shared", rounds=2000).metadata["fidelity"]
         )
 
 
@@ -218,7 +218,7 @@ def test_every_shared_chain_of_a_family_has_its_fidelity() -> None:
         ({"epsilon": 0.5}, "epsilon: found 0.5"),
         ({"rounds": 0}, "at least one"),
         ({"rounds": 10**20}, "at most 1,000,000,000"),
-        ({"kind": "both"}, 'unknown kind of chain "both"'),
+        ({"chain": "both"}, 'unknown kind of chain "both"'),
         ({"estimator": "mean"}, 'unknown estimator "mean"'),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_feature_called_like_the_label_does_not_answer_for_it(tmp_path: Path) 
     path = save(linear([[-1.0, 1.0], [0.0, 0.0]]), tmp_path / "network.onnx")
     data = question(category("Y", "no", "yes"), category("sex", "Female", "Male"), path=str(path))
     with pytest.raises(ChainError, match='two different states would be called "Y=no"'):
-        learn_chain(None, parse_spec(data), states=["Y"], rounds=100)
+        learn_chain(None, parse_spec(data), units=["Y"], rounds=100)
 
 
 def test_shares_that_nobody_knows_are_not_said_to_be_known(tmp_path: Path) -> None:
@@ -280,13 +280,13 @@ def test_groups_below_min_size_are_left_out_of_a_chain_as_of_a_verdict(kind: Any
     data["property"]["min_size"] = 0.1
     data["population"] = {"kind": "marginals", "frequencies": {"race": {"a": 0.9, "b": 0.1}}}
     asked = parse_spec(data)
-    chain = learn_chain(None, asked, kind=kind, rounds=200)
+    chain = learn_chain(None, asked, chain=kind, rounds=200)
     assert chain.states[:3] == ("Start", "race=a", "race=b")
     assert "race=c" not in chain.states
     assert chain.metadata["left_out"] == [
         {"name": name, "share": share} for name, share in verify(None, asked).left_out
     ]
     assert "left out as smaller than property.min_size: race=c (share 0)" in heading(chain)
-    family = learn_family(None, asked, units=["age"], kind=kind, rounds=200)["age"]
+    family = learn_family(None, asked, units=["age"], chain=kind, rounds=200)["age"]
     assert family.metadata["left_out"] == chain.metadata["left_out"]
     assert "race=c" not in family.states

@@ -36,7 +36,7 @@ def counted(spec: Spec, rounds: int) -> np.ndarray:
 @pytest.mark.parametrize("view", ["folded", "unrolled", "last"])
 @pytest.mark.parametrize("states", ["lstm1:kmeans=3", "lstm1[1]:sign", "lstm1.cell[0]:bins=-0.5,0.5"])
 def test_a_product_chain_reaches_labels_as_often_as_they_were_counted(spec: Spec, states: str, view: str) -> None:
-    chain = learn_chain(None, spec, states=[states], view=view, rounds=3000, seed=0)  # type: ignore[arg-type]
+    chain = learn_chain(None, spec, units=[states], view=view, rounds=3000, seed=0)  # type: ignore[arg-type]
     direct = counted(spec, 3000)
     for label, word in enumerate(spec.model.labels):
         values = check_chain(chain, f'P=? [ F "Y={word}" ]').values
@@ -44,7 +44,7 @@ def test_a_product_chain_reaches_labels_as_often_as_they_were_counted(spec: Spec
 
 
 def test_an_unrolled_chain_says_where_the_network_is_after_each_step(spec: Spec) -> None:
-    chain = learn_chain(None, spec, states=["lstm1[0]"], view="unrolled", rounds=2000, seed=0)
+    chain = learn_chain(None, spec, units=["lstm1[0]"], view="unrolled", rounds=2000, seed=0)
     model = OnnxModel(str(spec.model.path), spec)
     probe = probe_of(model, spec, ["lstm1"])
     assert isinstance(probe, LastSteps)
@@ -53,7 +53,7 @@ def test_an_unrolled_chain_says_where_the_network_is_after_each_step(spec: Spec)
         shown = probe.steps(drawn.show(group))
         on = (shown.states["lstm1"][:, :, 0] > 0) & (np.arange(STEPS) < shown.lengths[:, None])
         for step in range(STEPS):
-            answer = check_chain(chain, f'P=? [ F "lstm1[0]@{step + 1} on" ]', state=name)
+            answer = check_chain(chain, f'P=? [ F "lstm1[0]@{step + 1} on" ]', start=name)
             assert answer.value == pytest.approx(on[:, step].mean(), abs=1e-12)
 
 
@@ -72,7 +72,7 @@ def test_the_last_step_is_what_the_network_goes_on_with(tmp_path: Path, directio
 @pytest.mark.parametrize("view", ["folded", "unrolled"])
 def test_the_same_chain_whatever_the_workers(spec: Spec, view: str, kind: str) -> None:
     one, two = (
-        learn_chain(None, spec, states=["lstm1:kmeans=2"], view=view, kind=kind, rounds=5000, workers=workers)  # type: ignore[arg-type]
+        learn_chain(None, spec, units=["lstm1:kmeans=2"], view=view, chain=kind, rounds=5000, workers=workers)  # type: ignore[arg-type]
         for workers in (1, 2)
     )
     assert one == two
@@ -82,7 +82,7 @@ def test_the_same_chain_whatever_the_workers(spec: Spec, view: str, kind: str) -
 
 def test_units_behind_the_recurrent_layer_follow_the_last_step(tmp_path: Path) -> None:
     spec = series(tmp_path, dense=True, varied=False)
-    chain = learn_chain(None, spec, states=["lstm1:kmeans=2", "layer1[0]", "layer1[1]"], rounds=1000)
+    chain = learn_chain(None, spec, units=["lstm1:kmeans=2", "layer1[0]", "layer1[1]"], rounds=1000)
     assert len(chain) == 1 + 2 + 2 * (2 + 2 + 2) + 2
     direct = counted(spec, 1000)
     assert check_chain(chain, 'P=? [ F "Y=yes" ]').values[1:3] == pytest.approx(direct[:, 1], abs=1e-12)
@@ -93,7 +93,7 @@ def test_a_family_of_cells_from_one_pass_is_what_each_alone_would_be(spec: Spec)
     units = ["lstm1[0]", "lstm1.cell[2]:sign"]
     family = learn_family(None, spec, units=units, view="folded", rounds=1500)
     for unit in units:
-        assert np.array_equal(family[unit].counts, learn_chain(None, spec, states=[unit], rounds=1500).counts)  # type: ignore[arg-type]
+        assert np.array_equal(family[unit].counts, learn_chain(None, spec, units=[unit], rounds=1500).counts)  # type: ignore[arg-type]
     assert list(learn_family(None, spec, view="folded", rounds=50)) == [f"lstm1[{cell}]" for cell in range(CELLS)]
     last = learn_family(None, spec, units=["lstm1[0]", "x0:sign"], rounds=1500)
     assert last["lstm1[0]"].metadata["rounds"] == 1500
@@ -103,12 +103,12 @@ def test_a_family_of_cells_from_one_pass_is_what_each_alone_would_be(spec: Spec)
 
 @pytest.mark.parametrize("view", ["folded", "unrolled"])
 def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) -> None:
-    chain = learn_chain(None, spec, states=["lstm1[0]"], view=view, epsilon=0.1)  # type: ignore[arg-type]
+    chain = learn_chain(None, spec, units=["lstm1[0]"], view=view, epsilon=0.1)  # type: ignore[arg-type]
     assert chain.low is not None
     assert chain.high is not None
     learned = (chain.sources > 0) & (chain.targets != chain.sources)
     assert np.maximum(chain.high - chain.probabilities, chain.probabilities - chain.low)[learned].max() <= 0.1
-    paper = learn_chain(None, spec, states=["lstm1[0]"], view=view, epsilon=0.1, rule="paper")  # type: ignore[arg-type]
+    paper = learn_chain(None, spec, units=["lstm1[0]"], view=view, epsilon=0.1, rule="paper")  # type: ignore[arg-type]
     assert not paper.metadata["sound"]
 
 
@@ -129,7 +129,7 @@ def test_epsilon_goes_on_until_every_transition_is_known(spec: Spec, view: str) 
 )
 def test_what_cannot_be_had_is_one_message(spec: Spec, states: list[str], view: str | None, message: str) -> None:
     with pytest.raises(FairchainError, match=message) as caught:
-        learn_chain(None, spec, states=states, view=view, rounds=100)  # type: ignore[arg-type]
+        learn_chain(None, spec, units=states, view=view, rounds=100)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 
 
@@ -141,7 +141,7 @@ def test_a_unit_without_steps_has_no_folded_chain(spec: Spec) -> None:
 
 
 def test_a_learned_chain_is_written_with_its_fidelity(spec: Spec, tmp_path: Path) -> None:
-    chain = learn_chain(None, spec, states=["lstm1:kmeans=2"], rounds=500)
+    chain = learn_chain(None, spec, units=["lstm1:kmeans=2"], rounds=500)
     assert read_chain(write_chain(chain, tmp_path / "chain.json")[0]) == chain
     assert "(product, folded, frequency)" in str(chain)
     assert "of P(state after a step)" in str(chain)
@@ -184,14 +184,14 @@ def test_at_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 def test_a_network_that_reads_texts(tmp_path: Path) -> None:
     """Texts have 3 to 6 words that the network knows and is told the number of."""
     spec = texts(tmp_path)
-    folded = learn_chain(None, spec, states=["gru1:kmeans=2"], rounds=1000)
-    unrolled = learn_chain(None, spec, states=["gru1[0]"], view="unrolled", rounds=1000)
+    folded = learn_chain(None, spec, units=["gru1:kmeans=2"], rounds=1000)
+    unrolled = learn_chain(None, spec, units=["gru1[0]"], view="unrolled", rounds=1000)
     assert check_chain(unrolled, 'P=? [ F "step=3" ]').value == pytest.approx(1, abs=1e-12)
     assert check_chain(unrolled, 'P=? [ F "step=6" ]').value < 0.9
     steps = 'R=? [ F ("Y=fine" | "Y=toxic") ]'
     assert check_chain(folded, steps).value == pytest.approx(check_chain(unrolled, steps).value, abs=1e-9)
     for name in folded.states[1:3]:
-        one, two = (check_chain(chain, 'P=? [ F "Y=toxic" ]', state=name).value for chain in (folded, unrolled))
+        one, two = (check_chain(chain, 'P=? [ F "Y=toxic" ]', start=name).value for chain in (folded, unrolled))
         assert one == pytest.approx(two, abs=1e-12)
     with pytest.raises(FairchainError, match="animal"):
-        learn_chain(None, spec, states=["animal"], rounds=10)
+        learn_chain(None, spec, units=["animal"], rounds=10)

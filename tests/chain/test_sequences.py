@@ -31,14 +31,14 @@ def test_reaching_an_end_from_a_group_has_the_frequency_that_was_counted(
     for group in {group for group, _, _ in traces}:
         total = sum(count for (each, _), count in ends.items() if each == group)
         for end in {end for _, _, end in traces}:
-            reached = check_chain(chain, f'P=? [ F "{end}" ]', state=group).value
+            reached = check_chain(chain, f'P=? [ F "{end}" ]', start=group).value
             assert reached == pytest.approx(ends[group, end] / total, abs=1e-12)
 
 
 def test_a_shared_chain_need_not_agree() -> None:
     """Two groups that take the same states to different ends: without the group, the chain cannot know."""
     chain = chain_of_traces([["Start", "f", "h", "yes"], ["Start", "g", "h", "no"]])
-    assert check_chain(chain, 'P=? [ F "yes" ]', state="f").value == pytest.approx(0.5)
+    assert check_chain(chain, 'P=? [ F "yes" ]', start="f").value == pytest.approx(0.5)
 
 
 def test_what_is_no_set_of_traces_is_an_error() -> None:

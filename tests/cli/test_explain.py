@@ -111,6 +111,7 @@ def test_rows_of_a_table_are_named(
         (["explain", CREDIT, "--units", "layer77"], "expected features, layer1, layer2, layer3, layer4, layer5 (spec:"),
         (["explain", CREDIT, "--delta", "2"], "delta"),
         (["explain", CREDIT, "--rows", "nobody.csv"], "nobody.csv"),
+        (["explain", CREDIT, "--data", "rows.csv"], "for witnesses give --rows"),
         (["explain", CREDIT, "--rounds", "0"], "--rounds"),
     ],
 )

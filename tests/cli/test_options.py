@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
+
 import click
 import pytest
 
+import fairchain
 from fairchain.cli.app import app
 from fairchain.cli.options import RENAMED
 from tests.cli.command import Cli
@@ -27,6 +31,33 @@ def test_a_former_option_is_refused_with_its_new_name(cli: Cli, command: str, op
     code, out, err = cli(*command.split()[1:], option, "x")
     assert (code, out) == (2, "")
     assert err == f"fairchain: {option} is now {RENAMED[command][option]}; see {command} --help\n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "function"),
+    [
+        ({"audit"}, fairchain.audit),
+        ({"explain"}, fairchain.explain),
+        ({"init"}, fairchain.infer_spec),
+        ({"monitor"}, fairchain.Monitor),
+        ({"query", "export"}, fairchain.learn_chain),
+        ({"query", "export"}, fairchain.learn_family),
+        ({"query"}, fairchain.check_chain),
+        ({"recheck"}, fairchain.recheck),
+        ({"repair"}, fairchain.repair),
+        ({"verify"}, fairchain.verify),
+    ],
+)
+def test_a_python_parameter_has_the_name_of_its_option(commands: set[str], function: Callable[..., object]) -> None:
+    """Names of positional parameters are free; the rest is an option, or one of those that only Python has."""
+    options = {option.opts[-1].lstrip("-").replace("-", "_") for command, option in _options() if command in commands}
+    only_python = {"limits", "progress", "report", "isolate", "certify", "before", "explanation", "population"}
+    # `as` is a keyword of Python, and one flag is the negation of its parameter; init has no recorded decisions.
+    other_names = {"reading": "as", "repair": "no_repair", "groups": "group", "prediction": "prediction"}
+    keywords = [each.name for each in signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    missing = {name for name in keywords if other_names.get(name, name) not in options} - only_python
+    # The rows of a population that is repaired come from the spec.
+    assert missing <= ({"prediction"} if "init" in commands else {"data"} if "repair" in commands else set())
 
 
 def test_every_option_says_what_it_is() -> None:

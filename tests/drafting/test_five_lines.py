@@ -39,7 +39,7 @@ def test_a_frame_and_a_pipeline_in_five_lines() -> None:
     people = frame()
     model = fitted(people)
     spec = infer_spec(people, model, label="hired", protected=["sex"], reading="population")
-    verdict = fairchain.verify(model, spec, table=people)
+    verdict = fairchain.verify(model, spec, data=people)
     assert verdict.notes == ()
     for group in verdict.groups:
         assert group.outcome == "yes"
@@ -62,7 +62,7 @@ def test_a_model_that_was_fitted_without_the_protected_column_can_be_asked_about
     model = fitted(people, without=("sex",))
     made = draft(people, model, reading="population")
     assert [name for name, feature in features(made).items() if not feature.model_input] == ["sex"]
-    assert fairchain.verify(model, made.spec, table=people).decision.name in ("FAIR", "UNFAIR")
+    assert fairchain.verify(model, made.spec, data=people).decision.name in ("FAIR", "UNFAIR")
 
 
 def test_flags_and_numbers_written_as_texts_stay_what_they_are_in_the_frame() -> None:
@@ -74,7 +74,7 @@ def test_flags_and_numbers_written_as_texts_stay_what_they_are_in_the_frame() ->
     licence, code = features(made)["licence"], features(made)["code"]
     assert (licence.values, licence.codes) == (("False", "True"), (0, 1))
     assert code.values == ("0", "1", "2", "3")
-    verdict = fairchain.verify(model, made.spec, table=people)
+    verdict = fairchain.verify(model, made.spec, data=people)
     (female,) = (group for group in verdict.groups if group.name == "sex=F")
     members = people[people["sex"] == "F"].drop(columns="hired")
     assert female.probability.estimate == pytest.approx((model.predict(members) == "yes").mean(), abs=1e-12)
@@ -90,7 +90,7 @@ def test_labels_that_are_no_texts(cast: Any) -> None:
     assert made.spec.model.labels == tuple(sorted(str(cast(each)) for each in (False, True)))
     hired = model.predict(people.drop(columns="hired")) == cast(True)
     female, male = (hired[people["sex"] == sex].mean() for sex in "FM")
-    assert fairchain.verify(model, made.spec, table=people).gap.estimate == pytest.approx(abs(female - male))
+    assert fairchain.verify(model, made.spec, data=people).gap.estimate == pytest.approx(abs(female - male))
 
 
 def test_a_table_without_a_column_of_the_model_is_refused() -> None:
@@ -109,4 +109,4 @@ def test_the_same_from_the_exported_network_and_a_csv_file(tmp_path: Path) -> No
     save_spec(made, tmp_path / "spec.toml")
     found = fairchain.verify(None, tmp_path / "spec.toml")
     assert made.warnings == ()
-    assert found.gap.estimate == fairchain.verify(model, spec, table=people).gap.estimate
+    assert found.gap.estimate == fairchain.verify(model, spec, data=people).gap.estimate

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fairchain
-from fairchain.drafting import DraftOptions, NobodyProtectedError, draft_spec, infer_spec, write_spec
+from fairchain.drafting import DraftOptions, NoProtectedFeatureError, draft_spec, infer_spec, write_spec
 from fairchain.errors import DataError, InputError, ModelError, SpecError
 from fairchain.spec import IntegerFeature, RealFeature, Table, Uniform
 from tests.child import run_child
@@ -46,7 +46,7 @@ def test_the_rest_of_the_question_is_guessed_and_said() -> None:
 
 def test_a_draft_is_verified_as_it_is() -> None:
     people, network = numbers(), by_hours()
-    verdict = fairchain.verify(network, infer_spec(people, network, reading="population"), table=people)
+    verdict = fairchain.verify(network, infer_spec(people, network, reading="population"), data=people)
     assert verdict.decision.name == "FAIR"
 
 
@@ -79,7 +79,7 @@ def test_recorded_decisions_take_the_place_of_a_model() -> None:
     people = {**applicants(2000), "decision": applicants(2000, seed=6)["hired"]}
     made = draft(people, prediction="decision", label="hired", reading="population")
     assert "decision" not in features(made)
-    assert fairchain.verify(None, made.spec, table=people).decision.name == "FAIR"
+    assert fairchain.verify(None, made.spec, data=people).decision.name == "FAIR"
     with pytest.raises(SpecError, match="recorded decisions take the model's place"):
         draft(people, by_hours(), prediction="decision")
 
@@ -99,7 +99,7 @@ def test_a_protected_column_that_the_model_does_not_take_is_unseen() -> None:
     ]
     assert made.spec.property.protected == ("sex",)
     assert "does not take this column" in made.about("feature.sex")[0]
-    assert fairchain.verify(network, made.spec, table=people).decision.name == "FAIR"
+    assert fairchain.verify(network, made.spec, data=people).decision.name == "FAIR"
 
 
 def test_a_guess_that_leaves_nobody_to_compare_is_not_made() -> None:
@@ -127,7 +127,7 @@ def test_if_no_name_tells_who_is_protected_the_candidates_are_listed() -> None:
     people["kind"] = people.pop("sex")
     people["years"] = people.pop("age")
     with pytest.raises(
-        NobodyProtectedError, match=r'protected=\[\.\.\.\]\): "hours", "job", "kind", "years"'
+        NoProtectedFeatureError, match=r'protected=\[\.\.\.\]\): "hours", "job", "kind", "years"'
     ) as caught:
         draft(people)
     assert caught.value.candidates == ("hours", "job", "kind", "years")

@@ -119,9 +119,9 @@ def test_several_outputs_are_chosen_from_by_name() -> None:
     network = graph(nodes, [value("x", shape=("N", 3))], [one, other], [constant("w", [[0, 0], [-1, 1], [0, 0]])])
     with pytest.raises(ModelError, match=r"outputs a, b; choose one with --model-output"):
         draft(numbers(), network)
-    assert draft(numbers(), network, output="b").spec.model.output == "b"
+    assert draft(numbers(), network, model_output="b").spec.model.output == "b"
     with pytest.raises(ModelError, match='there is no output "c"'):
-        draft(numbers(), network, output="c")
+        draft(numbers(), network, model_output="c")
 
 
 def test_labels_that_do_not_fit_the_network_are_refused() -> None:

@@ -101,6 +101,7 @@ def test_a_fair_network_is_explained_all_the_same() -> None:
         ({"units": ["group"]}, "group: is protected"),
         ({"method": "zero"}, 'method: unknown name "zero"; expected one of default, resample, mean'),
         ({"rounds": 0}, "rounds: found 0"),
+        ({"data": {"income": [1]}}, "draws inputs without rows; for witnesses give --rows (rows=...)"),
     ],
 )
 def test_what_cannot_be_asked_is_said(changes: dict[str, Any], message: str) -> None:
@@ -132,7 +133,7 @@ def test_witnesses_are_people_who_differ_in_nothing_else_and_real_rows_come_firs
         f"{person['income']:g},{person['years']:g},{person['house']},{group}",
     ]
     table.write_text("income,years,house,group\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    found = explain(model, asked, units=["layer2"], rounds=500, table=table)
+    found = explain(model, asked, units=["layer2"], rounds=500, rows=table)
     assert (found.witnesses[0].row, found.witnesses[0].distance) == (2, 0.0)
     assert found.witnesses[0].input == person
     distances = [witness.distance for witness in found.witnesses]
@@ -142,6 +143,15 @@ def test_witnesses_are_people_who_differ_in_nothing_else_and_real_rows_come_firs
 def flips(model: OnnxModel, row: list[int], pair: Any) -> bool:
     groups = ["abc".index(name.removeprefix("group=")) for name in (pair.more, pair.less)]
     return len(set(model.predict(np.array([[*row, group] for group in groups], np.float32)).tolist())) > 1
+
+
+def test_the_rows_of_a_population_are_data_and_not_rows_for_witnesses() -> None:
+    table = {"income": [1, 2, 3], "years": [1] * 3, "house": ["own"] * 3, "group": ["a", "b", "c"]}
+    about_rows = small_spec(population={"kind": "table", "as": "population"})
+    model = loaded(LAYERS, about_rows)
+    with pytest.raises(SpecError, match=r"give those with --data \(data=...\)"):
+        explain(model, about_rows, rows=table)
+    assert "the 3 rows of the table" in explain(model, about_rows, data=table, rounds=100).population
 
 
 def test_rows_of_a_table_are_explained_as_they_are(tmp_path: Path) -> None:

@@ -437,7 +437,7 @@ def _wordnet() -> list[bytes]:
 
 
 def _read_wordnet(path: Path) -> object:
-    from fairchain.text.wordnet import PARTS_OF_SPEECH, read_wordnet
+    from fairchain.text.synonyms import PARTS_OF_SPEECH, read_wordnet
 
     data, index = _wordnet()
     refused: list[DataError] = []
@@ -474,7 +474,7 @@ def _certificates() -> list[bytes]:
     table = {**ASKED, "population": {"kind": "table", "as": "sample"}}
     found = []
     for asked, rows in ((ASKED, None), (ratio, None), (table, _rows())):
-        verdict = verify(NETWORK, parse_spec(asked), workers=1, seed=1, table=rows)
+        verdict = verify(NETWORK, parse_spec(asked), workers=1, seed=1, data=rows)
         # Times would make every run another one.
         content = {**make_certificate(verdict), "times": {}}
         found.append(dump(content).encode())
@@ -499,7 +499,7 @@ def _recheck(path: Path) -> object:
                 return None
         try:
             read_claims(path)
-            recheck(path, model, table=_rows(), seed=1, seconds=1.0, limits=_limits())
+            recheck(path, model, data=_rows(), seed=1, seconds=1.0, limits=_limits())
         except DataError:
             recheck(path, model, seed=1, seconds=1.0, limits=_limits())
     return None
@@ -603,7 +603,7 @@ def _go_on(path: Path) -> object:
             for filename, content in files.items():
                 (folder / filename).write_bytes(content)
         try:
-            with open_checkpoints(folder, "k", fresh=fresh, names=RESULTS) as checkpoints:
+            with open_checkpoints(folder, "k", restart=fresh, names=RESULTS) as checkpoints:
                 checkpoints.stage("verdict", lambda: {"verdict.json": b"4"})
         finally:
             if outside.read_bytes() != b"outside":

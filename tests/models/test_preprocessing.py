@@ -14,7 +14,7 @@ from onnx import TensorProto, numpy_helper
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.models import OnnxModel
-from fairchain.models.onnx.encoding import encode, extremes, fits_single, is_whole, widths
+from fairchain.models.onnx.feature_encoding import encode, extremes, fits_single, is_whole, widths
 from fairchain.spec import Feature
 from tests.networks import DOUBLE, FLOAT, INT64, graph, linear, node, save, value
 from tests.questions import category, integer, real, spec

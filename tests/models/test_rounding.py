@@ -87,7 +87,7 @@ def test_a_network_that_magnifies_rounding_is_refused(tmp_path: Path) -> None:
     of_rows = revise(spec, population=Table(reading="population"))
     for given in ((model, spec, None), (model, of_rows, table)):
         with pytest.raises(ModelError, match="decides an input differently alone than in a batch"):
-            verify(*given[:2], table=given[2])
+            verify(*given[:2], data=given[2])
     # Without these trials it is FAIR.
     model.rounding_may_vary = False
     assert verify(model, spec).conclusion == "FAIR"

@@ -15,7 +15,7 @@ import pytest
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel, load_model, to_onnx
 from fairchain.models.base import random_inputs
-from fairchain.models.onnx.encoding import words
+from fairchain.models.onnx.feature_encoding import words
 from fairchain.spec import CategoryFeature, Spec
 from tests.questions import category, integer, real, spec
 

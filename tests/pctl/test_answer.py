@@ -122,7 +122,7 @@ def test_init_is_the_initial_state_unless_the_chain_has_its_own(engine: EngineNa
 def test_a_state_or_an_engine_that_is_not_there_is_one_message() -> None:
     # Of names with one letter and a number all are as near as each other: they are listed, none is suggested.
     with pytest.raises(QueryError, match='no state "s9" in this chain; expected one of "s0", "s1"'):
-        check_chain(groups(), 'P=? [ F "Y=yes" ]', state="s9")
+        check_chain(groups(), 'P=? [ F "Y=yes" ]', start="s9")
     with pytest.raises(QueryError, match='unknown engine "prism"; expected own or storm'):
         check_chain(groups(), 'P=? [ F "Y=yes" ]', engine="prism")  # type: ignore[arg-type]
 
@@ -134,10 +134,10 @@ def test_without_stormpy_the_message_says_what_to_install(monkeypatch: pytest.Mo
 
 
 def test_the_answer_is_that_of_the_state_asked_about() -> None:
-    answer = check_chain(groups(), 'P=? [ F "Y=yes" ]', state="s2")
+    answer = check_chain(groups(), 'P=? [ F "Y=yes" ]', start="s2")
     assert (answer.value, answer.state) == (0.5, "s2")
-    assert check_chain(groups(), parse('P=? [ F "Y=yes" ]'), state="s2").value == 0.5
-    assert check_chain(groups(), '"sex=Male"', state="s2").value is True
+    assert check_chain(groups(), parse('P=? [ F "Y=yes" ]'), start="s2").value == 0.5
+    assert check_chain(groups(), '"sex=Male"', start="s2").value is True
     np.testing.assert_allclose(answer.values, [0.39, 0.3, 0.5, 0.45, 1, 0])
 
 
@@ -175,12 +175,12 @@ def test_what_was_never_seen_is_named_if_it_matters() -> None:
         'R=? [ F ("sex=Male" | "sex=Female" | "sex=Other") ]',
     ):
         assert check_chain(chain, formula).depends_on == (), formula
-    assert check_chain(chain, 'P=? [ F "Y=yes" ]', state="s2").depends_on == ()
+    assert check_chain(chain, 'P=? [ F "Y=yes" ]', start="s2").depends_on == ()
     assert check_chain(chain, 'gap=? [ F "Y=yes" ] over "sex=Male", "sex=Female"').depends_on == ()
     for question in (('P=? [ F "Y=yes" ]', "s3"), ('gap=? [ F "Y=yes" ] over "sex=*"', None)):
         with pytest.raises(QueryError, match='state "s3" was never seen, so there is no evidence'):
-            check_chain(chain, question[0], state=question[1])
-    assert check_chain(chain, '"sex=Other"', state="s3").value is True
+            check_chain(chain, question[0], start=question[1])
+    assert check_chain(chain, '"sex=Other"', start="s3").value is True
 
 
 def test_many_unseen_states_are_not_all_listed() -> None:

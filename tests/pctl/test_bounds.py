@@ -71,9 +71,9 @@ def test_a_comparison_that_the_bounds_allow_both_ways_is_undecided() -> None:
 
 
 def test_a_state_without_evidence_is_no_place_to_ask_from() -> None:
-    chain = learn_chain(None, example("census"), states=["hours-per-week:bins=10.2,10.6"], rounds=300)
+    chain = learn_chain(None, example("census"), units=["hours-per-week:bins=10.2,10.6"], rounds=300)
     with pytest.raises(QueryError, match="was never seen, so there is no evidence"):
-        check_chain(chain, 'P=? [ F "Y=>50K" ]', state="race=White & 10.2 <= hours-per-week < 10.6")
+        check_chain(chain, 'P=? [ F "Y=>50K" ]', start="race=White & 10.2 <= hours-per-week < 10.6")
 
 
 def test_an_answer_that_depends_on_a_state_without_evidence_says_so() -> None:

@@ -37,7 +37,7 @@ def named(rows: dict[str, dict[str, float]]) -> Chain:
 
 def test_the_first_chain_says_what_the_text_says() -> None:
     chain = named(CENSUS)
-    answers = [check_chain(chain, 'P=? [ F ">50K" ]', state=f"s{place}").value for place in (1, 2)]
+    answers = [check_chain(chain, 'P=? [ F ">50K" ]', start=f"s{place}").value for place in (1, 2)]
     assert answers == pytest.approx([0.8796, 0.8483])
     assert check_chain(chain, 'gap=? [ F ">50K" ] over "M", "F"').value == pytest.approx(0.0313)
 
@@ -45,7 +45,7 @@ def test_the_first_chain_says_what_the_text_says() -> None:
 def test_in_the_second_two_groups_must_be_equal_and_a_row_is_short() -> None:
     assert sum(RNN["h2"].values()) == pytest.approx(1)
     chain = named(RNN)
-    toxic = [check_chain(chain, 'P=? [ F "T" ]', state=f"s{place}").value for place in (1, 2, 3)]
+    toxic = [check_chain(chain, 'P=? [ F "T" ]', start=f"s{place}").value for place in (1, 2, 3)]
     assert toxic == pytest.approx([0.0739377, 0.0738215, 0.0739377], abs=1e-6)
     assert toxic[0] == toxic[2]
-    assert check_chain(chain, 'R=? [ F ("T" | "NT") ]', state="s1").value == pytest.approx(101.397, abs=0.01)
+    assert check_chain(chain, 'R=? [ F ("T" | "NT") ]', start="s1").value == pytest.approx(101.397, abs=0.01)

@@ -81,7 +81,7 @@ def test_a_mean_of_groups_and_a_condition_together() -> None:
     given = parse_predicate("x > 0.5 and sex == 'Male' or x < 0.1 and sex == 'Female'", spec.features)
     drawn = build_population(spec, compared, predicate=given)
     assert isinstance(drawn, AveragePopulation)
-    assert str(drawn).endswith(f"2 features, among people for whom {given}")
+    assert str(drawn).endswith(f"2 features, among inputs with {given}")
     shown = drawn.rounds(1, 1, 20_000).inputs([0, 1]).reshape(2, -1, 2)
     assert given.holds(shown.reshape(-1, 2).astype(np.float64)).all()
     # Half of the mean are men, and five in six of everybody; 5 standard deviations are passed once in 1.7 million.

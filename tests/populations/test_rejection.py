@@ -259,5 +259,5 @@ def test_shares_are_those_of_the_source_unless_a_predicate_changes_them() -> Non
 
 def test_the_phrase_names_the_condition() -> None:
     phrase = "independent uniform inputs over the declared ranges of 3 features"
-    assert str(given(RICH)) == f"{phrase}, among people for whom hours >= 2"
+    assert str(given(RICH)) == f"{phrase}, among inputs with hours >= 2"
     assert str(given(None)) == phrase

@@ -138,7 +138,7 @@ def check(folder: Path, content: Content, *, model: str = "network.onnx", table:
     people = content["spec"]["population"]
     needs = people["kind"] == "table" or (people["kind"] == "marginals" and people.get("path"))
     rows = _PEOPLE[folder] if needs and table is None else table
-    return recheck(path, None if people.get("prediction") else folder / model, table=rows)
+    return recheck(path, None if people.get("prediction") else folder / model, data=rows)
 
 
 def failing(result: Recheck) -> set[str]:

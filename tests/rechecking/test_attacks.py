@@ -185,7 +185,7 @@ def msgspec_paths(spec: Spec, folder: Path) -> Spec:
 
 def test_words_beside_a_forged_certificate_are_not_read(forged: tuple[Path, Path, Spec]) -> None:
     own, other, spec = forged
-    named = recheck(other / "c.json", own / "network.onnx", table=own / "texts.txt", full=True)
+    named = recheck(other / "c.json", own / "network.onnx", data=own / "texts.txt", full=True)
     by_spec = recheck(other / "c.json", spec=spec, full=True)
     for found in (named, by_spec):
         assert "texts" in failing(found)
@@ -202,17 +202,17 @@ def test_a_file_that_lies_beside_the_certificate_alone_is_missing(forged: tuple[
     own, other, _ = forged
     (own / "vectors.txt").unlink()
     with pytest.raises(CertificateError, match="does not lie beside the network or the data that you named"):
-        recheck(other / "c.json", own / "network.onnx", table=own / "texts.txt")
+        recheck(other / "c.json", own / "network.onnx", data=own / "texts.txt")
 
 
 def test_a_file_that_the_certificate_is_not_about_is_refused_not_listed(tmp_path: Path) -> None:
     """A list of files with their hashes would say that the verdict is about this table, or about this network."""
     folder = written(tmp_path)
     for population, given, words in (
-        ("uniform", {"table": folder / "people.csv"}, "do not come from a table; leave --data"),
-        ("stated", {"table": folder / "people.csv"}, "do not come from a table; leave --data"),
-        ("network", {"table": folder / "people.csv"}, "do not come from a table; leave --data"),
-        ("recorded", {"table": folder / "people.csv", "model": folder / "network.onnx"}, "leave --model"),
+        ("uniform", {"data": folder / "people.csv"}, "do not come from a table; leave --data"),
+        ("stated", {"data": folder / "people.csv"}, "do not come from a table; leave --data"),
+        ("network", {"data": folder / "people.csv"}, "do not come from a table; leave --data"),
+        ("recorded", {"data": folder / "people.csv", "model": folder / "network.onnx"}, "leave --model"),
     ):
         verdict = verify(None, parse_spec(audit(folder, population, "difference")), workers=1)
         write_certificate(verdict, tmp_path / "c.json")
@@ -242,7 +242,7 @@ def test_with_a_spec_its_own_model_and_table_are_opened(tmp_path: Path) -> None:
     assert {"model", "table"} <= failing(found)
     assert [file.path for file in found.files] == [str(tmp_path / "own" / name) for name in ("n.onnx", "rows.csv")]
     # A file that the checker names besides the spec is opened in place of the spec's, and listed.
-    named = {"model": tmp_path / "other" / "n.onnx", "table": tmp_path / "other" / "rows.csv"}
+    named = {"model": tmp_path / "other" / "n.onnx", "data": tmp_path / "other" / "rows.csv"}
     found = recheck(tmp_path / "other" / "c.json", spec=tmp_path / "own" / "spec.json", **named)
     assert (found.conclusion, [file.path for file in found.files]) == ("CONFIRMED", list(map(str, named.values())))
 
@@ -361,12 +361,12 @@ def test_rows_beyond_all_tables_are_refused(tmp_path: Path) -> None:
     data["model"].pop("path")
     data["population"] = {"kind": "table", "as": "population", "prediction": "d"}
     rows = {"x": [1, 2], "sex": ["Female", "Male"], "d": ["yes", "no"]}
-    content = json.loads(dump(make_certificate(verify(None, parse_spec(data), table=rows))))
+    content = json.loads(dump(make_certificate(verify(None, parse_spec(data), data=rows))))
     for where in ("rows", "trials"):
         forged = json.loads(json.dumps(content))
         forged["evidence"][where] = 2**60 if where == "rows" else [2**60, 1]
         with pytest.raises(CertificateError, match="evidence"):
-            recheck(rewritten(tmp_path / "c.json", forged), table=rows)
+            recheck(rewritten(tmp_path / "c.json", forged), data=rows)
 
 
 def test_a_bad_certificate_is_exit_code_2_and_a_consistent_one_3(

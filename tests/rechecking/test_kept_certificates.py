@@ -32,7 +32,7 @@ def test_a_kept_certificate_is_confirmed(
     path = FIXTURES / f"{name}.json"
     spec = json.loads(path.read_text())["spec"]
     model, data = spec["model"]["path"], spec["population"].get("path")
-    found = recheck(path, files / model if model else None, table=files / data if data else None)
+    found = recheck(path, files / model if model else None, data=files / data if data else None)
     assert [claim for claim in found.claims if not claim.holds] == []
     assert found.conclusion == ("CONSISTENT" if name == "uniform-chosen-seed" else "CONFIRMED")
     assert found.fraction == 1

@@ -45,7 +45,7 @@ def test_rows_that_were_handed_over_can_be_checked(folder: Path) -> None:
     import pandas as pd
 
     frame = pd.read_csv(folder / "people.csv")
-    verdict = verify(None, parse_spec(audit(folder, "stated", "difference")), table=frame)
+    verdict = verify(None, parse_spec(audit(folder, "stated", "difference")), data=frame)
     content = json.loads(dump(make_certificate(verdict)))
     assert failing(check(folder, content, table=frame)) == set()
 
@@ -76,7 +76,7 @@ def test_a_gap_at_the_threshold_and_ties_are_read_alike_by_both(
     """Floating numbers tell 8/10 - 7/10 from 3/10 - 2/10; a certificate must not."""
     rows = [(race, LABELS[label]) for race, each in counts.items() for label, n in enumerate(each) for _ in range(n)]
     data, table = recorded(rows)
-    content = json.loads(dump(make_certificate(verify(None, parse_spec(data), table=table))))
+    content = json.loads(dump(make_certificate(verify(None, parse_spec(data), data=table))))
     assert content["claims"]["verdict"] == "FAIR"
     assert failing(check(folder, content, table=table)) == set()
 
@@ -96,7 +96,7 @@ def test_a_number_in_a_sentence_is_rounded_alike_by_both(
     groups = zip(RACES, (first, second), strict=True)
     rows = [(race, LABELS[2 * (place < got)]) for race, (got, size) in groups for place in range(size)]
     data, table = recorded(rows, outcome="yes", **asked)
-    content = json.loads(dump(make_certificate(verify(None, parse_spec(data), table=table))))
+    content = json.loads(dump(make_certificate(verify(None, parse_spec(data), data=table))))
     assert failing(check(folder, content, table=table)) == set()
 
 

@@ -14,7 +14,7 @@ from tests.questions import category, integer, question
 
 SEX = 2
 # A repair that ends soon: nothing ranked, two generations.
-QUICK: dict[str, Any] = {"units": 0, "iterations": 2, "workers": 1}
+QUICK: dict[str, Any] = {"max_units": 0, "iterations": 2, "workers": 1}
 
 
 def biased(weight: float = 2.0) -> ModelProto:

@@ -106,7 +106,7 @@ def test_a_repair_all_of_whose_candidates_fail_ends_with_their_reasons(
     spec = question(tmp_path)
     monkeypatch.setattr(CandidateTrial, "score", lambda *_: Score(0.0, 1.0))
     monkeypatch.setattr(Shifts, "weights", lambda *_: {"b3": np.array([-0.5], np.float32)})
-    result = repair(None, spec, change="biases", units=0, iterations=1, workers=1)
+    result = repair(None, spec, change="biases", max_units=0, iterations=1, workers=1)
     assert not result.accepted
     assert result.after is None
     assert result.price is None
@@ -123,7 +123,7 @@ def test_an_original_without_a_decision_for_somebody_is_an_error(tmp_path: Path)
     next(each for each in model.graph.initializer if each.name == "b3").raw_data = np.float32(-0.5).tobytes()
     save(model, tmp_path / "network.onnx")
     with pytest.raises(ModelError, match=r"network.onnx: output \"y\" is nan, nan, which is no decision"):
-        repair(None, asked(tmp_path), units=0, iterations=1, workers=1)
+        repair(None, asked(tmp_path), max_units=0, iterations=1, workers=1)
 
 
 def test_scores_that_overflow_have_no_decision_and_no_warning(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_the_new_file_has_the_old_interface_and_other_initialisers_only(tmp_path
 
 
 def test_the_files_hold_together(tmp_path: Path) -> None:
-    result = repair(None, asked(tmp_path), data=labelled(), **QUICK)
+    result = repair(None, asked(tmp_path), labelled=labelled(), **QUICK)
     files = write_repair(result, tmp_path / "fixed.onnx")
     assert [file.name for file in files] == ["fixed.onnx", "fixed.json", "fixed.txt"]
     assert recheck(tmp_path / "fixed.json", tmp_path / "fixed.onnx", seed=0).holds

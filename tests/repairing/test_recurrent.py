@@ -27,7 +27,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_network_that_reads_a_series_is_repaired(tmp_path: Path, direction: str) -> None:
     spec = series(tmp_path, direction=direction, varied=False)
     spec = revise(spec, property__threshold=0.03, guarantee__budget__rounds=200_000)
-    result = repair(None, spec, units=3, **QUICK)
+    result = repair(None, spec, max_units=3, **QUICK)
     assert result.before.decision.name == "UNFAIR"
     assert result.change == "scales"
     assert result.accepted
@@ -44,7 +44,7 @@ def test_a_network_that_reads_texts_keeps_its_accuracy_on_labelled_texts(tmp_pat
         "comment": [*lines, "", "unheard"],
         "label": [*random.choice(["fine", "toxic"], len(lines)), "fine", "fine"],
     }
-    result = repair(None, spec, data=rows, **QUICK)
+    result = repair(None, spec, labelled=rows, **QUICK)
     assert result.change == "last-layer"
     assert result.price is not None
     # A text without a known word is nothing to be right about.

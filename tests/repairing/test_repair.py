@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("few_inputs")
 
 def test_an_unfair_network_is_repaired_and_the_saved_one_is_fair(tmp_path: Path) -> None:
     spec = asked(tmp_path)
-    result = repair(None, spec, data=labelled(), **QUICK)
+    result = repair(None, spec, labelled=labelled(), **QUICK)
     assert result.before.decision.name == "UNFAIR"
     assert result.accepted
     assert result.after is not None
@@ -47,7 +47,7 @@ def test_an_unfair_network_is_repaired_and_the_saved_one_is_fair(tmp_path: Path)
 @pytest.mark.parametrize("optimizer", ["evolution", "pso"])
 def test_the_same_seed_gives_the_same_bytes_whatever_the_workers(tmp_path: Path, optimizer: str) -> None:
     spec = asked(tmp_path)
-    settings: dict[str, Any] = {"optimizer": optimizer, "change": "scales", "units": 3, "iterations": 2}
+    settings: dict[str, Any] = {"optimizer": optimizer, "change": "scales", "max_units": 3, "iterations": 2}
     one, again = (repair(None, spec, workers=workers, **settings) for workers in (1, 2))
     assert one.content == again.content
     assert one.to_dict()["front"] == again.to_dict()["front"]
@@ -88,7 +88,9 @@ def test_a_threshold_that_is_met_already_needs_nothing(tmp_path: Path) -> None:
 
 def test_a_threshold_out_of_reach_is_said_and_the_best_has_its_interval(tmp_path: Path) -> None:
     """Biases alone cannot make this network forget sex without giving everybody the same answer."""
-    result = repair(None, asked(tmp_path, property__threshold=0.001), change="biases", iterations=1, units=0, workers=1)
+    result = repair(
+        None, asked(tmp_path, property__threshold=0.001), change="biases", iterations=1, max_units=0, workers=1
+    )
     assert not result.accepted
     assert result.after is not None
     assert not result.after.fair
@@ -99,7 +101,7 @@ def test_a_threshold_out_of_reach_is_said_and_the_best_has_its_interval(tmp_path
 def test_a_network_that_answers_almost_everybody_alike_is_no_repair_either(tmp_path: Path) -> None:
     """Biases alone reach 0.02 only where nobody but one of 200 kinds of people is refused: agreement 0.46."""
     spec = asked(tmp_path, property__threshold=0.02)
-    result = repair(None, spec, change="biases", units=0, iterations=30, workers=1)
+    result = repair(None, spec, change="biases", max_units=0, iterations=30, workers=1)
     assert result.price is not None
     assert not result.accepted
     assert result.price.after > result.price.usual_before
@@ -136,7 +138,7 @@ def test_the_fairest_network_within_a_loss_can_be_asked_for(tmp_path: Path) -> N
 )
 def test_other_properties_and_populations_are_repaired_too(tmp_path: Path, changes: dict[str, Any]) -> None:
     table = labelled(100) if "population__kind" in changes else None
-    result = repair(None, asked(tmp_path, **changes), table=table, **QUICK)
+    result = repair(None, asked(tmp_path, **changes), data=table, **QUICK)
     assert result.before.decision.name == "UNFAIR"
     assert result.accepted
 
@@ -144,23 +146,23 @@ def test_other_properties_and_populations_are_repaired_too(tmp_path: Path, chang
 def test_rows_that_are_everybody_are_counted_exactly(tmp_path: Path) -> None:
     spec = asked(tmp_path, population__kind="table", population__as="population")
     rows = labelled(1000)
-    result = repair(None, spec, table=rows, **QUICK)
+    result = repair(None, spec, data=rows, **QUICK)
     assert result.accepted
     assert result.after is not None
     assert result.after.exact
     assert result.price is not None
     assert result.price.on == "all 1,000 rows"
     with pytest.raises(SpecError, match="a sample can be tested only once"):
-        repair(None, asked(tmp_path, population__kind="table", population__as="sample"), table=rows, **QUICK)
+        repair(None, asked(tmp_path, population__kind="table", population__as="sample"), data=rows, **QUICK)
 
 
 def test_what_explain_cannot_rank_is_repaired_without_ranking(tmp_path: Path) -> None:
     rows = labelled(1000)
     more = {"population__label": "label", "property__criterion": "equalized_odds"}
     spec = asked(tmp_path, population__kind="table", population__as="population", **more)
-    assert repair(None, spec, table=rows, **QUICK).accepted
-    with pytest.raises(SpecError, match="units = 0"):
-        repair(None, spec, table=rows, **{**QUICK, "change": "scales", "units": 2})
+    assert repair(None, spec, data=rows, **QUICK).accepted
+    with pytest.raises(SpecError, match="max_units=0"):
+        repair(None, spec, data=rows, **{**QUICK, "change": "scales", "max_units": 2})
 
 
 def test_control_c_keeps_what_was_found_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +207,7 @@ def from_uniforms(u: np.ndarray, group: str | None) -> Any:
 @pytest.mark.parametrize("function", [everybody, of_group, Coupled(from_uniforms, uniforms=2)])
 def test_inputs_of_a_function_are_repaired_and_ranked_by_units_too(tmp_path: Path, function: Any) -> None:
     spec = asked(tmp_path, population__kind="callable")
-    result = repair(None, spec, population=function, **{**QUICK, "change": "scales", "units": 2})
+    result = repair(None, spec, population=function, **{**QUICK, "change": "scales", "max_units": 2})
     assert result.accepted
     assert result.content is not None
     # The function draws uniform inputs, so the repaired network is fair for these.
@@ -216,8 +218,8 @@ def test_inputs_of_a_function_are_repaired_and_ranked_by_units_too(tmp_path: Pat
 def test_rows_on_both_sides_are_told_and_the_same_table_is_refused(tmp_path: Path) -> None:
     rows = labelled()
     with pytest.raises(SpecError, match="the same rows as data"):
-        repair(None, asked(tmp_path), data=rows, held_out={k: v[::-1] for k, v in rows.items()}, **QUICK)
-    result = repair(None, asked(tmp_path), data=rows, **QUICK)
+        repair(None, asked(tmp_path), labelled=rows, held_out={k: v[::-1] for k, v in rows.items()}, **QUICK)
+    result = repair(None, asked(tmp_path), labelled=rows, **QUICK)
     assert any("held-out rows equal a row that was searched on" in note for note in result.notes)
 
 
@@ -234,12 +236,12 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"model.path: missing"):
         repair(None, msgspec.structs.replace(spec, model=msgspec.structs.replace(spec.model, path=None)))
     with pytest.raises(DataError, match="too few"):
-        repair(None, spec, data=labelled(30), **QUICK)
+        repair(None, spec, labelled=labelled(30), **QUICK)
     with pytest.raises(DataError, match="label"):
-        repair(None, spec, data={key: cells for key, cells in labelled().items() if key != "label"}, **QUICK)
+        repair(None, spec, labelled={key: cells for key, cells in labelled().items() if key != "label"}, **QUICK)
     with pytest.raises(ModelError, match="ONNX"):
         repair(lambda x: (x[:, 0] + 3 * x[:, 2] > 5).astype(int), spec, **QUICK)
-    with pytest.raises(SpecError, match="give data too"):
+    with pytest.raises(SpecError, match="give labelled too"):
         repair(None, spec, held_out=labelled(), **QUICK)
 
 
@@ -247,7 +249,7 @@ def test_recorded_decisions_are_refused_also_beside_a_network(tmp_path: Path) ->
     """With a path in the spec the model of the case was None, and an assertion failed."""
     spec = asked(tmp_path, population__kind="table", population__as="population", population__prediction="said")
     with pytest.raises(SpecError, match="recorded decisions have no network"):
-        repair(None, spec, table={**labelled(), "said": labelled()["label"]}, **QUICK)
+        repair(None, spec, data={**labelled(), "said": labelled()["label"]}, **QUICK)
 
 
 def test_a_sorted_file_is_searched_on_in_an_order_of_chance() -> None:
@@ -262,7 +264,7 @@ def test_a_sorted_file_is_searched_on_in_an_order_of_chance() -> None:
 def test_rows_with_numbers_in_place_of_names_are_understood(tmp_path: Path) -> None:
     rows = labelled()
     encoded = {**rows, "sex": [int(each == "Male") for each in rows["sex"]]}
-    by_name, by_number = (repair(None, asked(tmp_path), data=each, **QUICK) for each in (rows, encoded))
+    by_name, by_number = (repair(None, asked(tmp_path), labelled=each, **QUICK) for each in (rows, encoded))
     assert by_name.content == by_number.content
 
 

@@ -10,7 +10,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import numpy as np
 import pytest
 
-from fairchain.text.array_cache import keep, kept
+from fairchain.text.files import keep, kept
 
 
 def archive(content: bytes, name: str = "offered.npy", *, packed: bool = False) -> bytes:
@@ -47,7 +47,7 @@ def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
         def getbuffer(self) -> memoryview:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("fairchain.text.array_cache.BytesIO", Interrupted)
+    monkeypatch.setattr("fairchain.text.files.BytesIO", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         keep(tmp_path, "key", offered=np.zeros(3))
     assert not list(tmp_path.iterdir())

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.text import Lexicon, synonyms
-from fairchain.text.synonyms import Synonyms, listed_words, nearest_words
-from fairchain.text.wordnet import read_wordnet
+from fairchain.text.synonyms import Synonyms, listed_words, nearest_words, read_wordnet
 
 
 def lexicon(count: int = 300, width: int = 6, seed: int = 0) -> Lexicon:
@@ -152,7 +151,7 @@ def test_a_damaged_wordnet_gives_one_message(data: str, index: str, tmp_path: Pa
 
 
 def test_a_folder_without_wordnet_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"data\.noun: there is no such file"):
+    with pytest.raises(DataError, match=r"data\.noun: no such file"):
         read_wordnet(tmp_path)
-    with pytest.raises(DataError, match="there is no such folder"):
+    with pytest.raises(DataError, match="no such folder"):
         read_wordnet(tmp_path / "none")

@@ -26,7 +26,7 @@ def feature(terms: Any, *values: str) -> CategoryFeature:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_lists_that_ship_can_be_exchanged_form_by_form(name: str) -> None:
     terms = terms_of(feature(name, *VALUES[name]))
-    assert terms.nobody == "none"
+    assert terms.none_value == "none"
     for value in VALUES[name]:
         exchange = terms.exchange(value)
         assert set(exchange) == terms.all_words

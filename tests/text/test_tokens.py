@@ -75,7 +75,7 @@ def test_the_word_for_unknown_ones_must_exist(tmp_path: Path) -> None:
 
 
 def test_vectors_that_nobody_knows_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r'no vectors "glov" \(did you mean "glove"\?\)'):
+    with pytest.raises(DataError, match=r'unknown vectors "glov" \(did you mean "glove"\?\)'):
         lexicon_of(TextFeature(name="t", length=3, vectors="glov"))
 
 

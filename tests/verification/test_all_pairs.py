@@ -107,7 +107,7 @@ def test_rows_give_pairs_within_the_same_true_label_only(tmp_path: Path) -> None
     data = question(integer("x"), category("land", *LANDS))
     data["property"] |= {"criterion": "equalized_odds"}
     data["population"] = {"kind": "table", "as": "population", "label": "truth"}
-    found = all_pairs_of_rows(verify(network(), parse_spec(data), table=table))
+    found = all_pairs_of_rows(verify(network(), parse_spec(data), data=table))
     assert found.delta == 0
     truths = {(pair.first.partition(", ")[2], pair.second.partition(", ")[2]) for pair in found.pairs}
     assert truths == {("truth=no", "truth=no"), ("truth=yes", "truth=yes")}

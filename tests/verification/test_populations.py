@@ -166,7 +166,7 @@ NODES = [
 ]
 DRAWN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "uniform": ({"kind": "uniform"}, {}),
-    "marginals": ({"kind": "marginals", "path": "people.csv"}, {"table": ROWS}),
+    "marginals": ({"kind": "marginals", "path": "people.csv"}, {"data": ROWS}),
     "stated": ({"kind": "marginals", "frequencies": {"job": {"j0": 0.2, "j2": 0.8}}}, {}),
     "network": ({"kind": "network", "nodes": NODES}, {}),
     "callable": ({"kind": "callable"}, {"population": draw}),
@@ -230,7 +230,7 @@ def test_individual_changes_nothing_but_the_protected_feature(population: str, t
 
 
 def _by_marginals(ages: list[float]) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {"kind": "marginals", "path": "people.csv"}, {"table": {"hours": [0] * len(ages), "age": ages}}
+    return {"kind": "marginals", "path": "people.csv"}, {"data": {"hours": [0] * len(ages), "age": ages}}
 
 
 def _by_function(ages: list[float]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -250,8 +250,8 @@ def test_people_on_the_border_of_two_real_ranges_belong_to_the_one_that_begins(
     population, extra = by([20.0, 25.0, 25.0, 30.0])
     data = question(integer("hours"), real("age", 17, 40, groups={"young": [17, 25], "old": [25, 40]}))
     spec = parse_spec({**data, "population": population})
-    if "table" in extra:
-        extra = {"rows": encode_rows(read_table(extra["table"]), spec)}
+    if "data" in extra:
+        extra = {"rows": encode_rows(read_table(extra["data"]), spec)}
     drawn = build_population(spec, comparison_of(spec).subgroups, np.float64, **extra).rounds(0, 0, 400)
     young, old = (set(drawn.show(subgroup)[:, 1].tolist()) for subgroup in (0, 1))
     assert (young, old) == ({20.0}, {25.0, 30.0})
@@ -297,7 +297,7 @@ def test_a_least_share_can_be_asked_for_whatever_is_measured(population: str, ne
 def test_rows_that_give_no_frequencies_are_mentioned(network: Path) -> None:
     data = asked_of(network, "marginals")
     table = ROWS | {"hours": [None, *ROWS["hours"][1:]]}
-    verdict = verify(None, parse_spec(changed(data, "population.drop_missing", True)), table=table)
+    verdict = verify(None, parse_spec(changed(data, "population.drop_missing", True)), data=table)
     assert any("1 row" in note and "missing" in note for note in verdict.notes)
 
 

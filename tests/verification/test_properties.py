@@ -45,7 +45,7 @@ def test_a_verdict_is_the_exact_answer_and_every_interval_contains_it(number: in
     path, truth = asked.net.save(tmp_path / "network.onnx"), asked.numbers()
     for threshold in thresholds(asked, rng):
         data = asked.spec(path, threshold, delta=DELTA, seed=number, budget={"rounds": 20_000})
-        verdict = verify(None, parse_spec(data), table=asked.world.table, workers=1)
+        verdict = verify(None, parse_spec(data), data=asked.world.table, workers=1)
         contains_the_truth(verdict, truth)
         if verdict.decision is Decision.UNDECIDED:
             # A ratio of rare outcomes takes longer; of one that nobody gets it takes for ever.

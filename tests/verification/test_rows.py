@@ -37,12 +37,12 @@ def test_rates_of_groups_are_fairlearns_to_the_last_digit(seed: int) -> None:
         y_pred=coded(table, "decision"),
         sensitive_features=table["sex"],
     )
-    plain = verify(None, parse_spec(audit(compare="overall", outcome="yes")), table=table)
+    plain = verify(None, parse_spec(audit(compare="overall", outcome="yes")), data=table)
     expected = {f"sex={sex}": frame.by_group["selection"][sex] for sex in SEXES} | {
         "overall": frame.overall["selection"]
     }
     assert {group.name: group.probability.estimate for group in plain.groups} == expected
-    odds = verify(None, parse_spec(audit(criterion="equalized_odds", outcome="yes")), table=table)
+    odds = verify(None, parse_spec(audit(criterion="equalized_odds", outcome="yes")), data=table)
     assert {group.name: group.probability.estimate for group in odds.groups} == {
         f"sex={sex}, truth={truth}": frame.by_group[truth][sex] for truth in LABELS for sex in SEXES
     }
@@ -52,7 +52,7 @@ def test_rates_of_groups_are_fairlearns_to_the_last_digit(seed: int) -> None:
 def test_rates_of_the_label_that_was_not_counted_are_to_the_last_digit_too() -> None:
     """Of two labels one is counted; 1 - 1/3 is not the floating number 2/3."""
     data = changed(audit(), "feature.1.values", SEXES[:2])
-    verdict = verify(None, parse_spec(data), table=counted({"Female": (1, 3), "Male": (3, 10)}))
+    verdict = verify(None, parse_spec(data), data=counted({"Female": (1, 3), "Male": (3, 10)}))
     found = {(group.name, group.outcome): group.probability for group in verdict.groups}
     assert found["sex=Female", "no"].estimate == 2 / 3
     assert found["sex=Male", "no"].estimate == 7 / 10
@@ -62,7 +62,7 @@ def test_rates_of_the_label_that_was_not_counted_are_to_the_last_digit_too() -> 
 def test_the_rate_of_the_other_label_is_right_for_a_mean_of_groups_too() -> None:
     """A mean of rates is no count over a count."""
     data = changed(audit(compare="average"), "feature.1.values", SEXES[:2])
-    verdict = verify(None, parse_spec(data), table=counted({"Female": (1, 3), "Male": (3, 10)}))
+    verdict = verify(None, parse_spec(data), data=counted({"Female": (1, 3), "Male": (3, 10)}))
     found = {(group.name, group.outcome): group.probability.estimate for group in verdict.groups}
     assert found["mean of the groups", "yes"] == pytest.approx((1 / 3 + 3 / 10) / 2)
     assert found["mean of the groups", "no"] == pytest.approx((2 / 3 + 7 / 10) / 2)
@@ -79,7 +79,7 @@ def test_differences_are_fairlearns_to_the_last_digit(compare: str, seed: int) -
         "equalized_odds": fairlearn.equalized_odds_difference,
     }
     for criterion, metric in metrics.items():
-        verdict = verify(None, parse_spec(audit(criterion=criterion, compare=compare, outcome="yes")), table=table)
+        verdict = verify(None, parse_spec(audit(criterion=criterion, compare=compare, outcome="yes")), data=table)
         assert verdict.gap.estimate == verdict.gap.low == verdict.gap.high == theirs(table, metric, method=method)
         assert verdict.delta == 0
         assert verdict.rule == "exact"
@@ -94,11 +94,11 @@ def test_ratios_are_fairlearns_to_the_last_digit(seed: int) -> None:
         "equalized_odds": fairlearn.equalized_odds_ratio,
     }
     for criterion, metric in metrics.items():
-        verdict = verify(None, parse_spec(audit("ratio", criterion=criterion, outcome="yes")), table=table)
+        verdict = verify(None, parse_spec(audit("ratio", criterion=criterion, outcome="yes")), data=table)
         assert verdict.gap.estimate == theirs(table, metric)
         # Ours has the smaller rate over the larger; theirs divides by everybody's first, and that rounds once more.
         verdict = verify(
-            None, parse_spec(audit("ratio", criterion=criterion, compare="overall", outcome="yes")), table=table
+            None, parse_spec(audit("ratio", criterion=criterion, compare="overall", outcome="yes")), data=table
         )
         assert verdict.gap.estimate == pytest.approx(theirs(table, metric, method="to_overall"), rel=1e-15)
 
@@ -123,18 +123,18 @@ def test_exactly_at_the_threshold_is_fair_and_one_row_more_is_not(
 ) -> None:
     data = audit(kind, threshold, outcome="yes")
     data["feature"][1]["values"] = SEXES[:2]
-    verdict = verify(None, parse_spec(data), table=counted({"Female": first, "Male": second}))
+    verdict = verify(None, parse_spec(data), data=counted({"Female": first, "Male": second}))
     assert verdict.decision is Decision.FAIR
     assert verdict.violators == ()
     assert "meets the threshold" in verdict.statement
-    worse = verify(None, parse_spec(data), table=counted({"Female": first, "Male": (second[0] - 1, second[1])}))
+    worse = verify(None, parse_spec(data), data=counted({"Female": first, "Male": (second[0] - 1, second[1])}))
     assert worse.decision is Decision.UNFAIR
     assert [(pair.more, pair.less) for pair in worse.violators] == [("sex=Female", "sex=Male")]
 
 
 def test_a_gap_at_the_threshold_is_not_called_below_it() -> None:
     data = changed(audit(outcome="yes"), "feature.1.values", SEXES[:2])
-    verdict = verify(None, parse_spec(data), table=counted({"Female": (8, 10), "Male": (7, 10)}))
+    verdict = verify(None, parse_spec(data), data=counted({"Female": (8, 10), "Male": (7, 10)}))
     assert verdict.fair
     assert "below" not in str(verdict)
 
@@ -156,7 +156,7 @@ def test_a_table_with_everybody_once_gives_the_exact_answer(number: int, tmp_pat
         if not 0 < threshold < 1:
             continue
         data = asked.spec(path, threshold) | {"population": {"kind": "table", "as": "population"}}
-        verdict = verify(None, parse_spec(data), table=table)
+        verdict = verify(None, parse_spec(data), data=table)
         assert (verdict.decision is Decision.FAIR) == asked.fair(threshold)
         assert verdict.gap.estimate == pytest.approx(numbers.measured, abs=1e-12)
         for group in verdict.groups:
@@ -186,7 +186,7 @@ def test_intervals_from_samples_of_a_known_population_contain_its_gap(asked: dic
     spec = parse_spec(changed(data, "guarantee.delta", 0.1))
     rng, missed, wrong = np.random.default_rng(1), 0, 0
     for _ in range(25):
-        verdict = verify(None, spec, table=resampled(everybody(), rng, 120), workers=1)
+        verdict = verify(None, spec, data=resampled(everybody(), rng, 120), workers=1)
         missed += truth not in verdict.gap
         wrong += verdict.decision is not Decision.UNDECIDED
         assert verdict.gap.low <= verdict.gap.estimate <= verdict.gap.high
@@ -201,21 +201,21 @@ def test_all_rates_of_a_sample_are_within_their_intervals_together() -> None:
     spec = parse_spec(changed(audit(reading="sample", outcome="yes"), "guarantee.delta", 0.2))
     rng, missed = np.random.default_rng(2), 0
     for _ in range(25):
-        verdict = verify(None, spec, table=resampled(everybody(), rng, 90), workers=1)
+        verdict = verify(None, spec, data=resampled(everybody(), rng, 90), workers=1)
         missed += any(truths[group.name] not in group.probability for group in verdict.groups)
     assert missed <= 0.2 * 25
 
 
 def test_a_sample_that_is_too_small_says_how_many_times_as_many_rows_would_do() -> None:
     spec = parse_spec(audit(threshold=0.4, reading="sample", outcome="yes"))
-    small = verify(None, spec, table=counted({"Female": (60, 100), "Male": (40, 100), "Other": (25, 50)}))
+    small = verify(None, spec, data=counted({"Female": (60, 100), "Male": (40, 100), "Other": (25, 50)}))
     assert (small.decision, small.stopped) == (Decision.UNDECIDED, "rows")
     assert small.forecast is not None
     times = small.forecast
     many = counted(
         {"Female": (60 * times, 100 * times), "Male": (40 * times, 100 * times), "Other": (25 * times, 50 * times)}
     )
-    assert verify(None, spec, table=many).decision is Decision.FAIR
+    assert verify(None, spec, data=many).decision is Decision.FAIR
 
 
 @pytest.mark.parametrize("reading", ["population", "sample"])
@@ -234,8 +234,8 @@ def test_recorded_decisions_give_the_numbers_of_the_network_that_made_them(
         [[age, SEXES.index(sex)] for age, sex in zip(table["age"], table["sex"], strict=True)], np.float32
     )
     labels = OnnxModel(data["model"]["path"], spec).predict(values)
-    by_network = verify(None, spec, table=table)
-    by_record = verify(None, recorded, table=table | {"decision": [LABELS[label] for label in labels]})
+    by_network = verify(None, spec, data=table)
+    by_record = verify(None, recorded, data=table | {"decision": [LABELS[label] for label in labels]})
 
     def numbers(verdict: Verdict) -> tuple[Any, ...]:
         return verdict.decision, verdict.gap, verdict.widest, verdict.groups, verdict.violators, verdict.evidence

@@ -88,7 +88,7 @@ def test_a_verdict_about_kept_groups_is_not_fair_where_the_gap_is_above_the_thre
     data["guarantee"] |= {"delta": DELTA}
     groups = np.repeat(np.arange(SMALL + 2), sizes)
     table = {"sex": [f"g{i}" for i in groups], "decision": np.where(groups < 2, 0, groups - 1).tolist()}
-    assert verify(None, parse_spec(data), table=table).decision is Decision.UNDECIDED
+    assert verify(None, parse_spec(data), data=table).decision is Decision.UNDECIDED
 
 
 @pytest.mark.parametrize("compare", ["overall", "average"])
@@ -98,8 +98,8 @@ def test_certificates_about_kept_groups_and_all_rows_hold(compare: str, criterio
     table = people(3, 800)
     data = audit(reading="sample", compare=compare, criterion=criterion, min_size=40)
     path = tmp_path / "certificate.json"
-    write_certificate(verify(None, parse_spec(data), table=table), path)
-    assert recheck(path, table=table).holds
+    write_certificate(verify(None, parse_spec(data), data=table), path)
+    assert recheck(path, data=table).holds
 
 
 def test_sizes_in_a_sample_do_not_choose_the_groups_as_which_every_row_is_shown() -> None:
@@ -126,7 +126,7 @@ def test_a_decision_that_changes_has_one_interval() -> None:
         verdict = verify(
             lambda rows: (rows[:, 0] > 40 + 8 * rows[:, 1]).astype(int),
             parse_spec(asked),
-            table=table if asked is data else None,
+            data=table if asked is data else None,
         )
         (row,) = verdict.groups
         assert row.probability == verdict.gap

@@ -118,7 +118,7 @@ def test_a_certificate_about_texts_whose_decision_changes_holds(tmp_path: Path) 
     verdict = verify(None, parse_spec(changed(data, "property.threshold", 0.9)))
     assert "texts whose decision changes" in verdict.statement
     write_certificate(verdict, tmp_path / "c.json")
-    found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", table=tmp_path / "texts.txt", full=True)
+    found = recheck(tmp_path / "c.json", tmp_path / "network.onnx", data=tmp_path / "texts.txt", full=True)
     assert [claim.name for claim in found.claims if not claim.holds] == []
 
 
@@ -161,7 +161,7 @@ def test_texts_that_are_read_otherwise_are_other_texts(key: str, value: Any, tmp
 def test_a_certificate_about_texts_holds(certified: tuple[Path, Verdict]) -> None:
     folder, _ = certified
     (folder / "terms.toml").unlink()
-    found = recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt", full=True)
+    found = recheck(folder / "c.json", folder / "network.onnx", data=folder / "texts.txt", full=True)
     assert [claim.name for claim in found.claims if not claim.holds] == []
     assert "texts" in [claim.name for claim in found.claims]
 
@@ -171,11 +171,11 @@ def test_another_corpus_or_other_words_do_not_pass(certified: tuple[Path, Verdic
     other = folder / "other"
     other.mkdir()
     (other / "texts.txt").write_text("\n".join(TEXTS[::-1]))
-    found = recheck(folder / "c.json", folder / "network.onnx", table=other / "texts.txt")
+    found = recheck(folder / "c.json", folder / "network.onnx", data=other / "texts.txt")
     assert "texts" in [claim.name for claim in found.claims if not claim.holds]
     vectors = folder / "vectors.txt"
     vectors.write_text(vectors.read_text().replace("good", "nice"))
-    found = recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt")
+    found = recheck(folder / "c.json", folder / "network.onnx", data=folder / "texts.txt")
     assert "texts" in [claim.name for claim in found.claims if not claim.holds]
 
 
@@ -184,19 +184,19 @@ def test_files_that_are_missing_are_named(certified: tuple[Path, Verdict]) -> No
     with pytest.raises(CertificateError, match="name it with --data"):
         recheck(folder / "c.json", folder / "network.onnx")
     with pytest.raises(CertificateError, match=r"speaks of texts of texts\.txt; name that file"):
-        recheck(folder / "c.json", folder / "network.onnx", table=folder / "terms.toml")
+        recheck(folder / "c.json", folder / "network.onnx", data=folder / "terms.toml")
     (folder / "vectors.txt").unlink()
     with pytest.raises(
         CertificateError, match=r"speaks of vectors\.txt, which does not lie beside the network or the data"
     ):
-        recheck(folder / "c.json", folder / "network.onnx", table=folder / "texts.txt")
+        recheck(folder / "c.json", folder / "network.onnx", data=folder / "texts.txt")
 
 
 def test_a_certificate_about_a_data_set_takes_no_other_corpus(tmp_path: Path) -> None:
     content = asked(tmp_path)
     content["population"] = {"kind": "text", "dataset": "toxicity", "as": "observed"}
     with pytest.raises(CertificateError, match="speaks of texts of the data set toxicity"):
-        locate_files(tmp_path / "c.json", parse_spec(content), model=None, table=tmp_path / "texts.txt", own=None)
+        locate_files(tmp_path / "c.json", parse_spec(content), model=None, data=tmp_path / "texts.txt", own=None)
 
 
 def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,9 +240,9 @@ def test_paths_are_read_from_the_specs_folder(tmp_path: Path, monkeypatch: pytes
 def test_another_corpus_can_be_given(tmp_path: Path) -> None:
     spec = parse_spec(asked(tmp_path))
     (tmp_path / "more.txt").write_text("\n".join(TEXTS * 2))
-    assert "texts of more.txt" in verify(None, spec, table=tmp_path / "more.txt").population
+    assert "texts of more.txt" in verify(None, spec, data=tmp_path / "more.txt").population
     with pytest.raises(SpecError, match="texts are read from a file"):
-        verify(None, spec, table={"a": [1]})
+        verify(None, spec, data={"a": [1]})
 
 
 def test_nothing_about_texts_is_loaded_for_a_question_without_one() -> None:

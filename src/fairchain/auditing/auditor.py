@@ -36,7 +36,7 @@ from fairchain.report.findings import Findings
 from fairchain.report.markdown import markdown
 from fairchain.report.page import page
 from fairchain.spec import Marginals, Spec, Table, load_spec, revise
-from fairchain.spec.files import files_of
+from fairchain.spec.documents import files_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.schema import Texts
 from fairchain.tables import read_table
@@ -111,7 +111,7 @@ class AuditRun:
     ----------
     name, spec, case
         The name of the spec file, the spec with its file names, and the case prepared from it, for all stages.
-    table, label
+    labelled, label
         Labelled rows, and their column of true labels.
     workers
         The number of threads.
@@ -122,7 +122,7 @@ class AuditRun:
     name: str
     spec: Spec
     case: Case
-    table: RawTable | None = None
+    labelled: RawTable | None = None
     label: str | None = None
     workers: int | None = None
     verdict: Verdict | None = None
@@ -135,13 +135,13 @@ def audit(
     folder: str | Path,
     *,
     model: str | Path | None = None,
-    data: str | Path | None = None,
+    labelled: str | Path | None = None,
     label: str | None = None,
     repair: bool = True,
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
-    fresh: bool = False,
+    restart: bool = False,
     progress: Callable[[Step], None] | None = None,
 ) -> Audit:
     """Verify, explain, repair and report, in a folder that keeps finished stages.
@@ -154,15 +154,15 @@ def audit(
         Where to write. An audit of the same question that was stopped there continues.
     model
         A network's file instead of the spec's.
-    data, label
+    labelled, label
         Labelled rows, for the accuracy of a repaired network and for witnesses near to real rows; and their column with
         the true labels.
     repair
         Whether to repair an unfair network.
     seed, allow_constant, workers
         As for `verify`.
-    fresh
-        Start again, whatever the folder contains.
+    restart
+        Discard the stages of an earlier audit in the folder.
     progress
         Called when a stage starts, reports its progress and ends.
 
@@ -183,16 +183,16 @@ def audit(
         if not Path(model).is_file():
             raise AuditError(f"{model}: file not found; an audit needs the file of a network")
         question = revise(question, model__path=str(model))
-    if label is not None and data is None:
+    if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
-    table = read_table(data) if data is not None else None
+    table = read_table(labelled) if labelled is not None else None
     if table is not None:
         # Rows that cannot be used are reported before the work.
         read_labelled_rows(table, question, label)
     run = AuditRun(Path(spec).name, question, prepare(None, question), table, label, workers)
-    key, names = _key(run, data, repair=repair), ("report.html", *ABOUT)
+    key, names = _key(run, labelled, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
-    with open_checkpoints(Path(folder), key, fresh=fresh, names=names) as checkpoints:
+    with open_checkpoints(Path(folder), key, restart=restart, names=names) as checkpoints:
         try:
             findings = _run(run, checkpoints, repair, progress or (lambda _: None), done)
         except OutputError as error:
@@ -272,17 +272,17 @@ def explain_files(run: AuditRun, tell: Tell) -> Files:
     """Explain the gap."""
     # Witnesses are searched in the population's own rows where it has rows.
     own = isinstance(run.spec.population, Table | Marginals) or run.spec.text is not None
-    found = explain_case(run.case, table=None if own else run.table, workers=run.workers, progress=_rounds(tell))
+    found = explain_case(run.case, rows=None if own else run.labelled, workers=run.workers, progress=_rounds(tell))
     return {"explanation.json": to_json(found)}
 
 
 def chain_files(run: AuditRun, tell: Tell) -> Files:
     """Learn the chain through the units with the largest effects, and write it for other tools too."""
-    states, view = chain_units(run.explanation) if run.explanation is not None else ([], None)
+    units, view = chain_units(run.explanation) if run.explanation is not None else ([], None)
     chain = learn_chain(
         None,
         run.case,
-        states=states,
+        units=units,
         view=view,
         workers=run.workers,
         progress=lambda done, _: tell(f"{done:,} rounds"),
@@ -296,7 +296,7 @@ def repair_files(run: AuditRun, tell: Tell) -> Files:
     """Repair the network; without an accepted one the file says what was tried."""
     found = repair_case(
         run.case,
-        data=run.table,
+        labelled=run.labelled,
         label=run.label,
         workers=run.workers,
         progress=lambda at: tell(f"generation {at.iteration}, best gap {at.gap:.4f}"),
@@ -343,7 +343,7 @@ def _rounds(tell: Tell) -> Callable[[int, int], None]:
     return lambda done, total: tell(f"{done:,} of {total:,} rounds")
 
 
-def _key(run: AuditRun, data: str | Path | None, **options: bool) -> str:
+def _key(run: AuditRun, labelled: str | Path | None, **options: bool) -> str:
     """Return a hash of everything that the results depend on: the contents and names of files, not their folders."""
     spec = msgspec.to_builtins(run.spec)
     contents = []
@@ -357,7 +357,7 @@ def _key(run: AuditRun, data: str | Path | None, **options: bool) -> str:
         "spec": spec,
         "network": run.case.model.sha256 if run.case.model is not None else None,
         "files": contents,
-        "data": _checksums(Path(data)) if data is not None else None,
+        "labelled": _checksums(Path(labelled)) if labelled is not None else None,
         "label": run.label,
         "options": options,
         "versions": _versions(),

@@ -50,7 +50,7 @@ class AuditState(Record, frozen=True):
 
 @contextmanager
 def open_checkpoints(
-    folder: Path, key: str, *, fresh: bool = False, names: Collection[str] = ()
+    folder: Path, key: str, *, restart: bool = False, names: Collection[str] = ()
 ) -> Iterator[Checkpoints]:
     """Open the folder of an audit for this process alone: two would remove each other's files."""
     try:
@@ -59,7 +59,7 @@ def open_checkpoints(
     except OSError as error:
         raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
     try:
-        yield Checkpoints(folder, key, fresh=fresh, names=names)
+        yield Checkpoints(folder, key, restart=restart, names=names)
     finally:
         if lock is not None:
             os.close(lock)
@@ -94,20 +94,20 @@ class Checkpoints:
         Created if it does not exist.
     key
         A hash of everything that the results depend on. A folder with the results of another question is refused.
-    fresh
+    restart
         Remove the files of an earlier audit, and start again.
     names
         Of all files that stages may return. Where an audit starts again, those that an audit wrote are removed, and
         any other file with such a name is refused: a reader would take it for a result.
     """
 
-    def __init__(self, folder: Path, key: str, *, fresh: bool = False, names: Collection[str] = ()) -> None:
+    def __init__(self, folder: Path, key: str, *, restart: bool = False, names: Collection[str] = ()) -> None:
         self.folder, self._key, self._names = folder, key, names
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._stages: dict[str, dict[str, str]] = {}
             self._written: dict[str, list[str]] = {}
-            self._begin(fresh)
+            self._begin(restart)
         except OSError as error:
             raise AuditError(UNUSABLE.format(folder, error.strerror)) from None
         self._save()
@@ -142,17 +142,17 @@ class Checkpoints:
         self._save()
         return made, False
 
-    def _begin(self, fresh: bool) -> None:
+    def _begin(self, restart: bool) -> None:
         """Take over finished stages; raise an error if the folder contains something else."""
         for leftover in self.folder.glob("*".join(PART)):
             leftover.unlink(missing_ok=True)
         known = self._read()
-        if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not fresh:
+        if known is None and not (self.folder / STATE).exists() and any(self.folder.iterdir()) and not restart:
             raise AuditError(
                 f"{self.folder}: is not empty and contains no audit; name a new folder with --output, or write "
                 "into this one with --restart"
             )
-        if known is None or fresh:
+        if known is None or restart:
             # A network that was repaired for another question must not remain beside this report.
             self._clear(known.written if known is not None else {})
             return

@@ -36,8 +36,8 @@ def learn_chain(
     model: Any,
     spec: Spec | str | Path | Case,
     *,
-    states: Sequence[str] = (),
-    kind: Kind = "product",
+    units: Sequence[str] = (),
+    chain: Kind = "product",
     estimator: Estimator = "frequency",
     rounds: int | None = None,
     epsilon: float | None = None,
@@ -54,10 +54,10 @@ def learn_chain(
     ----------
     model, spec
         As for `verify`; the network must be one that onnxruntime runs. A `Case` in place of the spec has all of it.
-    states
-        Units to look at, in the order of the network: `capital-gain`, `layer3[2]`, `layer3:kmeans=3`,
-        `lstm1:kmeans=4`, ...
-    kind
+    units
+        Units of the states, in the order of the network: a feature, `capital-gain`; a neuron, `layer3[2]`; or all
+        neurons of a layer as one unit whose states are clusters, `layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`.
+    chain
         "product": states carry the group, so that probabilities of labels are exactly those counted. "shared": they
         do not, as in the paper; the chain then comes with its fidelity.
     estimator
@@ -79,29 +79,29 @@ def learn_chain(
     Examples
     --------
     >>> from fairchain import example
-    >>> chain = learn_chain(None, example("census"), states=["capital-gain:bins=5"], rounds=2000)
-    >>> len(chain)
+    >>> learned = learn_chain(None, example("census"), units=["capital-gain:bins=5"], rounds=2000)
+    >>> len(learned)
     18
     """
-    _check(kind, estimator)
+    _check(chain, estimator)
     effort = LearningEffort(rounds, epsilon, rule, progress)
-    context = prepare_context(model, spec, states, seed, limits)
+    context = prepare_context(model, spec, units, seed, limits)
     over_time = _view(context, view)
-    units = fitted(context, over_time=over_time is not None)
-    plan = _plan(context, units, kind, estimator, over_time, any_time=epsilon is not None)
+    fit = fitted(context, over_time=over_time is not None)
+    plan = _plan(context, fit, chain, estimator, over_time, any_time=epsilon is not None)
     with thread_pool(workers or default_workers()) as pool:
-        counter = TraceCounter(replace(context, apart=kind == "shared"), [(units, plan)], pool)
+        counter = TraceCounter(replace(context, apart=chain == "shared"), [(fit, plan)], pool)
         counts, done = effort.spend(lambda first, rounds: counter.counts(first, rounds)[0], plan)
         metadata = {
             "property": str(context.spec.property),
             **context.metadata,
             "rounds": done,
-            "states": list(states),
+            "states": list(units),
             "epsilon": epsilon,
             "sound": epsilon is None or rule == "sound",
         }
-        chain = build_chain(counts, plan, metadata)
-        return _with_fidelity([chain], context, [(units, plan)], done, pool)[0]
+        learned = build_chain(counts, plan, metadata)
+        return _with_fidelity([learned], context, [(fit, plan)], done, pool)[0]
 
 
 def learn_family(
@@ -109,7 +109,7 @@ def learn_family(
     spec: Spec | str | Path,
     *,
     units: Sequence[str] | None = None,
-    kind: Kind = "product",
+    chain: Kind = "product",
     estimator: Estimator = "frequency",
     rounds: int = ROUNDS,
     view: Literal["folded", "last"] = "last",
@@ -119,11 +119,11 @@ def learn_family(
 ) -> dict[str, Chain]:
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
-    `units` are written as for `learn_chain`; by default every feature that is not protected and every hidden neuron.
+    `units` and `chain` are as for `learn_chain`; by default all unprotected features and all hidden neurons are units.
     Each chain keeps delta for itself: it is not shared out among them. A unit of a recurrent layer has the state after
     its last step; with `view` "folded", where all units are such, the chain runs through all of its steps.
     """
-    _check(kind, estimator)
+    _check(chain, estimator)
     LearningEffort(rounds)
     if view not in ("folded", "last"):
         raise ChainError(f'unknown view "{view}" of a family; expected folded or last')
@@ -135,18 +135,18 @@ def learn_family(
     for request in context.requests:
         if over_time and request.tensor not in context.recurrent:
             raise ChainError(f'{request.text}: has no states over time; use it without view = "folded"')
-    chains = [
-        ((unit,), _plan(context, (unit,), kind, estimator, over_time))
+    planned = [
+        ((unit,), _plan(context, (unit,), chain, estimator, over_time))
         for unit in fitted(context, over_time=over_time is not None)
     ]
     metadata = {**context.metadata, "rounds": rounds}
     with thread_pool(workers or default_workers()) as pool:
-        counts = TraceCounter(replace(context, apart=kind == "shared"), chains, pool).counts(0, rounds)
+        counts = TraceCounter(replace(context, apart=chain == "shared"), planned, pool).counts(0, rounds)
         family = [
             build_chain(each, plan, {**metadata, "states": [text]})
-            for text, (_, plan), each in zip(units, chains, counts, strict=True)
+            for text, (_, plan), each in zip(units, planned, counts, strict=True)
         ]
-        return dict(zip(units, _with_fidelity(family, context, chains, rounds, pool), strict=True))
+        return dict(zip(units, _with_fidelity(family, context, planned, rounds, pool), strict=True))
 
 
 def _check(kind: str, estimator: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from fairchain.cli.exit_codes import BAD_INPUT, INTERRUPTED
+
 __all__ = ["main"]
 
 
@@ -15,7 +17,7 @@ def main() -> None:
         # Nothing handles signals yet, and an import may have made another exception of a KeyboardInterrupt.
         stopped = any(isinstance(each, KeyboardInterrupt) for each in (error, error.__cause__, error.__context__))
         print("fairchain:", "interrupted" if stopped else f"cannot start ({error})", file=sys.stderr)
-        sys.exit(130 if stopped else 2)
+        sys.exit(INTERRUPTED if stopped else BAD_INPUT)
     guarded(_work)
 
 

@@ -22,6 +22,7 @@ from fairchain.cli import options as shared
 from fairchain.cli.audit import audit
 from fairchain.cli.certificate_views import card, compare
 from fairchain.cli.demo import demo
+from fairchain.cli.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, RECHECKED, TERMINATED
 from fairchain.cli.explain import explain
 from fairchain.cli.init import init
 from fairchain.cli.monitor import Terminated, monitor
@@ -35,8 +36,6 @@ from fairchain.system.isolation import NO_MEMORY, out_of_memory
 from fairchain.system.user_code import described
 
 COMPLETING = "_FAIRCHAIN_COMPLETE"
-BAD_INPUT, INTERRUPTED, TERMINATED, CLOSED_PIPE, OUR_BUG = 2, 130, 143, 141, 101
-RECHECKED = {"CONFIRMED": 0, "REJECTED": 1, "CONSISTENT": 3}
 
 
 @click.group(
@@ -49,14 +48,7 @@ def app() -> None:
     """Decide whether a neural network treats groups alike, with an error probability that others can recheck."""
 
 
-for command in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card):
-    app.add_command(command)
-
-
-@app.command(
-    short_help="An independent check of a certificate.",
-    epilog="Example: fairchain recheck certificate.json --model census.onnx",
-)
+@shared.command("An independent check of a certificate.", "recheck certificate.json --model census.onnx")
 @click.argument("certificate", type=PATH)
 @click.option("--model", type=PATH, help="Network of the certificate; none for recorded decisions.")
 @click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")
@@ -79,15 +71,15 @@ def recheck(
     Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
     everything), 2 bad input.
     """
-    from fairchain.cli.progress import recheck_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.rechecking import recheck as run_recheck
 
     silent = quiet or as_json
     given = {name: value for name, value in options.items() if value is not None}
     report = partial(print, file=sys.stderr)
-    with recheck_progress(silent) as progress:
+    with progress_of("recheck", silent) as progress:
         result = run_recheck(
-            certificate, model, table=data, progress=progress, report=None if silent else report, **given
+            certificate, model, data=data, progress=progress, report=None if silent else report, **given
         )
     if as_json:
         print(json.dumps(result.to_dict(), indent=1))
@@ -98,7 +90,7 @@ def recheck(
     return RECHECKED[result.conclusion]
 
 
-@app.command(short_help="The JSON Schema of spec files.", epilog="Example: fairchain schema -o fairchain.schema.json")
+@shared.command("The JSON Schema of spec files.", "schema -o fairchain.schema.json")
 @shared.output("File to write; by default standard output.")
 def schema(output: Path | None) -> None:
     """Print the JSON Schema of spec files, for editors that complete and check specs."""
@@ -107,10 +99,7 @@ def schema(output: Path | None) -> None:
     write_or_print(json.dumps(json_schema(), indent=1) + "\n", output)
 
 
-@app.command(
-    short_help="A script with which your shell completes fairchain commands.",
-    epilog="Example: fairchain completion bash >> ~/.bashrc",
-)
+@shared.command("A script with which your shell completes fairchain commands.", "completion bash >> ~/.bashrc")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @shared.output("File to write; by default standard output.")
 def completion(shell: str, output: Path | None) -> None:
@@ -126,6 +115,12 @@ def completion(shell: str, output: Path | None) -> None:
     maker = get_completion_class(shell)
     assert maker is not None
     write_or_print(maker(app, {}, "fairchain", COMPLETING).source() + "\n", output)
+
+
+for each in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card):
+    app.add_command(each)
+for each in (recheck, schema, completion):
+    app.add_command(each)
 
 
 @app.group(epilog="Example: fairchain data list")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import EXIT_CODES, PATH
+from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.options import PATH
 from fairchain.cli.progress import wanted
 from fairchain.system.interrupts import raising
 
@@ -34,10 +35,7 @@ MOST_UNITS = 3
 KEPT = "interrupted; what is finished is kept in {}, and the same command goes on from there"
 
 
-@click.command(
-    short_help="Verify, explain, repair and report, in one go.",
-    epilog="Example: fairchain audit audit.toml -o audit --labelled rows.csv",
-)
+@shared.command("Verify, explain, repair and report, in one go.", "audit audit.toml -o audit --labelled rows.csv")
 @click.argument("spec", type=PATH)
 @shared.output("Folder to write; a stopped audit continues there.", required=True)
 @shared.model
@@ -67,13 +65,13 @@ def audit(
     command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
     3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
     """
-    options |= {"repair": not no_repair, "data": labelled, "fresh": restart}
+    options |= {"repair": not no_repair, "labelled": labelled, "restart": restart}
     found = run_audit(spec, output, quiet=quiet or as_json, **options)
     if as_json:
         print(json.dumps(audit_values(found), indent=1))
     else:
         show_audit(found, spec, brief=quiet)
-    return EXIT_CODES[found.decision]
+    return VERDICTS[found.decision]
 
 
 def run_audit(spec: Path, output: Path, *, quiet: bool, **options: Any) -> Audit:

@@ -19,10 +19,7 @@ MOST_ROWS = 40
 MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 
 
-@click.command(
-    short_help="Two certificates side by side.",
-    epilog="Example: fairchain compare certificate.json repaired-certificate.json",
-)
+@shared.command("Two certificates side by side.", "compare certificate.json repaired-certificate.json")
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
 @shared.as_json
@@ -42,10 +39,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         _show(found, str(first) if same else first.name, str(second) if same else second.name)
 
 
-@click.command(
-    short_help="A section for a model card, from a certificate.",
-    epilog="Example: fairchain card certificate.json -o fairness.md",
-)
+@shared.command("A section for a model card, from a certificate.", "card certificate.json -o fairness.md")
 @click.argument("certificate", type=PATH)
 @shared.output("File to write (Markdown); by default standard output.")
 def card(certificate: Path, output: Path | None) -> None:

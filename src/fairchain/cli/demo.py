@@ -28,9 +28,7 @@ TEXT_SPECS = ("comments-religion", "comments-race")
 TEXT_DATA = ("toxicity", "glove")
 
 
-@click.command(
-    short_help="Verdicts on embedded networks, offline.", epilog="Example: fairchain demo credit -o my-audit"
-)
+@shared.command("Verdicts on embedded networks, offline.", "demo credit -o my-audit")
 @click.argument("name", type=click.Choice(EXAMPLES), required=False)
 @shared.output("Folder to which the specs and networks are copied.")
 @click.option("--report", type=PATH, help="Folder for an audit of the last example, with its report.")
@@ -90,12 +88,12 @@ def demo(
 def _show_reasons(question: Spec, verdict: Verdict) -> None:
     """Print the units with the largest effects in a line."""
     from fairchain.cli.audit import show_why
-    from fairchain.cli.progress import explain_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.cli.terminal import Screen
     from fairchain.explaining import explain
     from fairchain.spec.properties import kind_of
 
-    with explain_progress(quiet=False) as progress:
+    with progress_of("explain") as progress:
         found = explain(None, question, progress=progress)
     show_why(Screen(), found, kind_of(verdict.spec))
 

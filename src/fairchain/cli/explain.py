@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH, naming
+from fairchain.cli.options import PATH, naming, revised
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 BAR, WITNESSES = 25, 3
 
 
-@click.command(
-    short_help="Why: the features and neurons behind a gap.",
-    epilog="Example: fairchain explain audit.toml --units features --units layer3 --rows rows.csv",
+@shared.command(
+    "Why: the features and neurons behind a gap.", "explain audit.toml --units features --units layer3 --rows rows.csv"
 )
 @click.argument("spec", type=PATH)
 @shared.model
 @shared.data
 @click.option("--rows", type=PATH, help="Table of real rows in which witnesses are searched, for drawn inputs.")
-@shared.units
+@shared.units(
+    "Feature, neuron, or layer for each of its neurons: capital-gain, layer3[2], layer3; with states for the "
+    "sensitivity after a colon: layer3:kmeans=3. Repeatable."
+)
 @shared.count("--rounds", "Number of rounds.  [default: 20000]")
 @shared.count("--top", "Rows of each table.", default=10)
 @shared.choice(
@@ -50,40 +52,30 @@ def explain(
     rounds: int | None,
     top: int,
     method: Any,
-    data: Path | None,
-    rows: Path | None,
-    protected: tuple[str, ...],
-    outcome: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
     """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
-    --units also takes the words features and neurons; they are the default. Exit code 0, also without a
-    gap; 2 bad input.
+    --units also takes the words features and neurons; they are the default. Exit code 0, also without a gap; 2 bad
+    input.
     """
-    from fairchain.cli.progress import explain_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import ROUNDS
-    from fairchain.spec import Table, load_spec, revise
+    from fairchain.spec import load_spec
 
     question = load_spec(spec)
-    of_table = isinstance(question.population, Table)
-    if of_table and rows is not None:
-        raise click.UsageError("--rows is for a spec that draws inputs; this one is about a table: use --data")
-    if not of_table and data is not None:
-        raise click.UsageError("--data is for a spec about a table; this one draws inputs: use --rows for witnesses")
     with naming(spec):
-        question = revise(question, property__protected=list(protected) or None, property__outcome=outcome)
-        with explain_progress(quiet or as_json) as progress:
+        question = revised(question, options)
+        with progress_of("explain", quiet or as_json) as progress:
             found = run_explain(
                 options.pop("model"),
                 question,
                 units=units or None,
                 rounds=rounds or ROUNDS,
                 method=method or "default",
-                table=data or rows,
                 progress=progress,
                 **options,
             )

@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from fairchain.cli.exit_codes import BAD_INPUT, INTERRUPTED, OUR_BUG
 from fairchain.system.interrupts import Interrupts, install, is_interruption
 from fairchain.system.isolation import NO_MEMORY, describe_end, die_with, out_of_memory, requested, tell_by
 
-BAD_INPUT, INTERRUPTED, OUR_BUG = 2, 130, 101
 # How siginfo marks a signal that the kernel sent, for a terminal to every process of its group.
 _BY_KERNEL = 0x80
 # Sent to the first process, these are meant for the child.

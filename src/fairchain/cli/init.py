@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 DECISIONS = ["argmax", "logit", "probability", "label"]
 
 
-@click.command(
-    short_help="A first spec for a model and a table.",
-    epilog="Example: fairchain init model.onnx people.csv --label income --protected sex",
-)
+@shared.command("A first spec for a model and a table.", "init model.onnx people.csv --label income --protected sex")
 @click.argument("model")
 @click.argument("table", type=PATH)
 @shared.output("Spec to write (.toml).", default=Path("spec.toml"), show_default=True)
@@ -64,7 +61,7 @@ def init(
     from fairchain.drafting import DraftOptions, must_be_free, save_spec
 
     must_be_free(output, force=force)
-    requested = DraftOptions(reading=reading, output=model_output, **known)
+    requested = DraftOptions(reading=reading, model_output=model_output, **known)
     draft = _drafted(model, table, requested, ask=sys.stdin.isatty() and not as_json)
     save_spec(draft, output, force=force)
     _show(draft, model, output, as_json=as_json, quiet=quiet)
@@ -72,11 +69,11 @@ def init(
 
 def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> Draft:
     """Return the draft; prompt for the protected feature if no name shows it and there is a terminal."""
-    from fairchain.drafting import NobodyProtectedError, draft_spec
+    from fairchain.drafting import NoProtectedFeatureError, draft_spec
 
     try:
         return draft_spec(table, model, requested)
-    except NobodyProtectedError as error:
+    except NoProtectedFeatureError as error:
         # A prompt shows names as they are: those that would act on the terminal are in the message instead.
         if not ask or not all(name.isprintable() for name in error.candidates):
             raise

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import EXIT_CODES, PATH
+from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.options import PATH
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import OutputError, SpecError
 from fairchain.messages import in_a_line
@@ -114,7 +115,7 @@ def monitor(
                 raise
         if source.unfinished:
             print("The last line is not complete yet; the next run reads it.", file=sys.stderr)
-    return EXIT_CODES[watch.progress.concluded(watch.question)]
+    return VERDICTS[watch.progress.concluded(watch.question)]
 
 
 @contextmanager

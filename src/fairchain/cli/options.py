@@ -1,17 +1,19 @@
-"""Options that several commands share, each with one name and one meaning; renamed options; exit codes."""
+"""Options that several commands share, each with one name and one meaning; keys of the spec that options replace."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairchain.errors import ModelError, SpecError
 
-EXIT_CODES = {"FAIR": 0, "UNFAIR": 1, "UNDECIDED": 3, "CONSTANT": 3}
+if TYPE_CHECKING:
+    from fairchain.spec import Spec
+
 # Former options of each command, with what to write instead.
 RENAMED = {
     "fairchain demo": {"--save": "--output"},
@@ -24,6 +26,11 @@ RENAMED = {
     "fairchain data get": {"--csv": "--output"},
 }
 
+# Options that replace a key of the spec, in every command that has them; double underscores are dots.
+KEYS = {
+    "property": ("protected", "kind", "outcome", "given", "criterion", "compare", "min_size", "threshold"),
+    "guarantee": ("delta", "seed", "allow_constant"),
+}
 PATH = click.Path(path_type=Path)
 Command = Callable[..., Any]
 
@@ -42,16 +49,15 @@ delta = click.option("--delta", type=float, help="Largest probability that a sta
 allow_constant = click.option(
     "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
 )
-units = click.option(
-    "--units",
-    multiple=True,
-    help="Feature or neurons: capital-gain, layer3, layer3[2]; their states after a colon, capital-gain:bins=5, "
-    "layer3:kmeans=3. Repeatable.",
-)
 seed = click.option("--seed", type=int, help="Seed; by default derived from network, spec and data.")
 force = click.option("--force", is_flag=True, help="Overwrite the file.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict, and no progress.")
+
+
+def command(summary: str, example: str) -> Callable[[Command], click.Command]:
+    """Return a command with its line in the list of commands, and an example below its help."""
+    return click.command(short_help=summary, epilog=f"Example: fairchain {example}")
 
 
 def option(
@@ -72,6 +78,11 @@ def count(name: str, description: str, *, least: int = 1, **settings: Any) -> Ca
     return option(name, click.IntRange(min=least), description, **settings)
 
 
+def units(description: str) -> Callable[[Command], Command]:
+    """Return the option for units; a layer is each of its neurons in an explanation, one clustered unit in a chain."""
+    return click.option("--units", multiple=True, help=description)
+
+
 def output(description: str, **settings: Any) -> Callable[[Command], Command]:
     """Return the option for the file or folder that a command writes; the suffix of a file gives its format."""
     return click.option("-o", "--output", type=PATH, help=description, **settings)
@@ -88,6 +99,17 @@ def write_or_print(text: str, path: Path | None) -> None:
 
 
 workers = count("--workers", "Number of threads; by default one for each core.")
+
+
+def revised(spec: Spec, options: dict[str, Any], **changes: Any) -> Spec:
+    """Return the spec with options and further changes in place of its keys; remove these options from `options`."""
+    from fairchain.spec import revise
+
+    for table, names in KEYS.items():
+        given = {f"{table}__{name}": options.pop(name) for name in names if name in options}
+        # A repeatable option that is not given is an empty tuple.
+        changes |= {key: value for key, value in given.items() if value != ()}
+    return revise(spec, **changes)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import PATH, Command
+from fairchain.cli.options import PATH, Command, revised
 from fairchain.cli.output import must_be_writable
 from fairchain.messages import plain
 
@@ -29,9 +29,12 @@ PRINTED = ["prism", "drn", "dot", "json"]
 # Options for learning a chain; a chain that is read from a file takes none of them.
 LEARNING: Sequence[Callable[[Command], Command]] = (
     shared.model,
-    shared.units,
+    shared.units(
+        "Feature, neuron, or layer as one unit whose states are clusters: capital-gain, layer3[2], layer3; with its "
+        "states after a colon: capital-gain:bins=5, layer3:kmeans=3. Repeatable."
+    ),
     shared.choice("--view", VIEWS, "Steps of a recurrent unit: in one state, in one each, or the last one."),
-    shared.choice("--chain", KINDS, "States with the group, or without it.", to="kind", default="product"),
+    shared.choice("--chain", KINDS, "States with the group, or without it.", default="product"),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
     shared.protected,
     shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
@@ -48,10 +51,7 @@ def learning(command: Command) -> Command:
     return reduce(lambda made, option: option(made), reversed(LEARNING), command)
 
 
-@click.command(
-    short_help="PCTL on the learned chain.",
-    epilog="""Example: fairchain query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""",
-)
+@shared.command("PCTL on the learned chain.", """query audit.toml --units capital-gain:bins=5 'P=? [ F "Y=>50K" ]'""")
 @click.argument("source", type=PATH)
 @click.argument("formula")
 @click.option("--start", help="Start state instead of the first, for example sex=Female.")
@@ -70,7 +70,7 @@ def query(
 
     parse(formula)  # report a typo before a chain is learned
     chain = _chain(source, quiet=quiet or as_json, **options)
-    answer = check_chain(chain, formula, engine=engine, state=start)
+    answer = check_chain(chain, formula, engine=engine, start=start)
     if as_json:
         known = {key: chain.metadata.get(key) for key in ("kind", "view", "rounds", "fidelity")}
         unvisited = [chain.states[state] for state in sorted(chain.unvisited)]
@@ -84,10 +84,7 @@ def query(
     return 3 if answer.undecided else 0 if answer.value else 1
 
 
-@click.command(
-    short_help="The chain for other tools.",
-    epilog="Example: fairchain export audit.toml --units layer3[2] -o chain.drn",
-)
+@shared.command("The chain for other tools.", "export audit.toml --units layer3[2] -o chain.drn")
 @click.argument("source", type=PATH)
 @shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
 @shared.choice("--format", PRINTED, "Format on standard output, without --output.", to="form")
@@ -113,7 +110,7 @@ def export(source: Path, form: str | None, output: Path | None, intervals: bool,
         print(path)
 
 
-def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: float | None, **options: Any) -> Chain:
+def _chain(source: Path, *, quiet: bool, **options: Any) -> Chain:
     """Learn the chain of a spec, or read a chain file."""
     if source.suffix.lower() not in SPECS or _holds_a_chain(source):
         from fairchain.chain.formats import read_chain
@@ -121,20 +118,20 @@ def _chain(source: Path, *, quiet: bool, protected: tuple[str, ...], delta: floa
         context = click.get_current_context()
         for option in context.command.params:
             given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-            if given and option.name in ("protected", "delta", *options):
+            if given and option.name in options:
                 raise click.UsageError(f"{option.opts[0]}: {source} holds a chain, which is not learned; leave it out")
         return read_chain(source, fix_deadlocks=True)
     from fairchain.chain.learn import learn_chain
-    from fairchain.cli.progress import learn_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
-    from fairchain.spec import load_spec, revise
+    from fairchain.spec import load_spec
 
     try:
-        spec = revise(load_spec(source), property__protected=list(protected) or None, guarantee__delta=delta)
+        spec = revised(load_spec(source), options)
     except SpecError as error:
         raise SpecError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
-    with learn_progress(quiet) as progress:
-        return learn_chain(options.pop("model"), spec, states=options.pop("units"), progress=progress, **options)
+    with progress_of("learn", quiet) as progress:
+        return learn_chain(options.pop("model"), spec, progress=progress, **options)
 
 
 def _must_not_be_read(source: Path, output: Path, form: str) -> None:

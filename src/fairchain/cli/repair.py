@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import EXIT_CODES, PATH, naming
+from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable
 from fairchain.errors import FairchainError, OutputError
 from fairchain.messages import in_a_line
@@ -25,9 +26,9 @@ MOST_ROWS = 12
 FRONT_ROWS = 8
 
 
-@click.command(
-    short_help="A network without the gap, with its certificate.",
-    epilog="Example: fairchain repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
+@shared.command(
+    "A network without the gap, with its certificate.",
+    "repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
 @shared.output("Network to write (.onnx); its certificate is written beside it.", required=True)
@@ -44,7 +45,7 @@ FRONT_ROWS = 8
 @shared.choice(
     "--change", ["auto", "scales", "biases", "last-layer", "low-rank"], "Parameters that may change.", default="auto"
 )
-@shared.count("--max-units", "Largest number of units that may change.", least=0, default=10, to="units")
+@shared.count("--max-units", "Largest number of units that may change.", least=0, default=10)
 @click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
 @click.option("--max-accuracy-loss", type=float, help="Take the fairest network that loses no more than this.")
 @shared.count("--iterations", "Largest number of generations.", least=0, default=100)
@@ -61,12 +62,6 @@ def repair(
     spec: Path,
     output: Path,
     model: str | None,
-    protected: tuple[str, ...],
-    outcome: str | None,
-    threshold: float | None,
-    delta: float | None,
-    allow_constant: bool | None,
-    labelled: Path | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -77,27 +72,20 @@ def repair(
     already; 1 not repaired; 3 a constant model, which has nothing to repair; 2 bad input or a result that cannot be
     written.
     """
-    from fairchain.cli.progress import repair_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
-    from fairchain.spec import load_spec, revise
-    from fairchain.spec.files import files_of
+    from fairchain.spec import load_spec
+    from fairchain.spec.documents import files_of
 
     question = load_spec(spec)
     parts = (question.model, question.population, *question.described)
     named = [Path(name) for part in parts for name in files_of(part).values()]
     _must_be_safe(output, [spec, Path(model or spec), *named])
     with naming(spec):
-        question = revise(
-            question,
-            property__protected=list(protected) or None,
-            property__outcome=outcome,
-            property__threshold=threshold,
-            guarantee__delta=delta,
-            guarantee__allow_constant=allow_constant,
-        )
-        with repair_progress(quiet or as_json) as progress:
-            result = run_repair(model, question, data=labelled, progress=progress, **options)
+        question = revised(question, options)
+        with progress_of("repair", quiet or as_json) as progress:
+            result = run_repair(model, question, progress=progress, **options)
     files, unwritten = [], None
     try:
         if result.accepted:
@@ -113,7 +101,7 @@ def repair(
     if unwritten is not None:
         raise unwritten
     if not result.needed:
-        return EXIT_CODES[result.before.conclusion]
+        return VERDICTS[result.before.conclusion]
     return 0 if result.accepted else 1
 
 

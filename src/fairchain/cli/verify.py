@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.options import EXIT_CODES, PATH, naming
+from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable, show_then_write
 from fairchain.errors import SpecError
 
@@ -18,30 +20,18 @@ if TYPE_CHECKING:
     from fairchain.spec import Spec
     from fairchain.verification.verdict import Verdict
 
-# Options that replace a key of the spec: the name of the parameter, and the key with double underscores for dots.
-KEYS = {
-    "kind": "property__kind",
-    "outcome": "property__outcome",
-    "given": "property__given",
-    "criterion": "property__criterion",
-    "compare": "property__compare",
-    "min_size": "property__min_size",
-    "threshold": "property__threshold",
-    "delta": "guarantee__delta",
+# Further options that replace a key of the spec; in other commands their names mean the effort of the command itself.
+BUDGET = {
     "epsilon": "guarantee__epsilon",
     "rule": "guarantee__rule",
     "rounds": "guarantee__budget__rounds",
     "seconds": "guarantee__budget__seconds",
-    "seed": "guarantee__seed",
-    "allow_constant": "guarantee__allow_constant",
 }
 ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 
 
-@click.command(
-    short_help="The verdict on a spec.", epilog="Example: fairchain verify audit.toml --certificate certificate.json"
-)
+@shared.command("The verdict on a spec.", "verify audit.toml --certificate certificate.json")
 @click.argument("spec", type=PATH)
 @shared.model
 @click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
@@ -100,7 +90,7 @@ def verify(
             must_be_writable(path, option)
     question = load_spec(spec)
     try:
-        question = _changed(question, population, **changes)
+        question = _changed(question, population, changes)
     except SpecError as error:
         raise SpecError(f"{spec}, as changed by the command line: {error}") from None
     with naming(spec):
@@ -119,47 +109,41 @@ def verify(
         from fairchain.cli.verdict_display import show_verdict
 
         show_verdict(verdict, brief=quiet)
-    show_then_write(*_files(verdict, spec, certificate, junit, summary, silent=quiet or as_json))
-    return EXIT_CODES[verdict.conclusion]
+    show_then_write(*_files(verdict, spec, certificate, junit, summary))
+    if certificate is not None and not (quiet or as_json):
+        print(f"Certificate: {certificate}")
+    return VERDICTS[verdict.conclusion]
 
 
 def _files(
-    verdict: Verdict, spec: Path, certificate: Path | None, junit: Path | None, summary: Path | None, *, silent: bool
+    verdict: Verdict, spec: Path, certificate: Path | None, junit: Path | None, summary: Path | None
 ) -> list[Callable[[], None]]:
     """Return a step for each file that is requested."""
+    from fairchain.certificates import write_certificate
+    from fairchain.system.atomic_write import append, place
 
-    def write_certificate_file() -> None:
-        from fairchain.certificates import write_certificate
-
-        assert certificate is not None
-        write_certificate(verdict, certificate)
-        if not silent:
-            print(f"Certificate: {certificate}")
-
-    def write_junit() -> None:
+    steps: list[Callable[[], None]] = []
+    if certificate is not None:
+        steps.append(partial(write_certificate, verdict, certificate))
+    if junit is not None:
         from fairchain.report.junit import junit as to_junit
-        from fairchain.system.atomic_write import place
 
-        assert junit is not None
-        place({junit: to_junit({f"{spec.name}: {verdict.record.question}": verdict.record}).encode()})
-
-    def append_summary() -> None:
+        text = to_junit({f"{spec.name}: {verdict.record.question}": verdict.record})
+        steps.append(partial(place, {junit: text.encode()}))
+    if summary is not None:
         from fairchain.report.markdown import for_pull_request
-        from fairchain.system.atomic_write import append
 
-        assert summary is not None
         name = certificate.name if certificate is not None else None
-        append(summary, f"{for_pull_request(verdict.record, title=spec.name, certificate=name)}\n".encode())
+        text = for_pull_request(verdict.record, title=spec.name, certificate=name)
+        steps.append(partial(append, summary, f"{text}\n".encode()))
+    return steps
 
-    steps = ((certificate, write_certificate_file), (junit, write_junit), (summary, append_summary))
-    return [step for path, step in steps if path is not None]
 
-
-def _changed(question: Spec, function: str | None, *, protected: tuple[str, ...], **options: Any) -> Spec:
+def _changed(question: Spec, function: str | None, options: dict[str, Any]) -> Spec:
     """Return the spec with the options of the command line in place of its own keys."""
     from msgspec import to_builtins
 
-    from fairchain.spec import Ratio, revise
+    from fairchain.spec import Ratio
 
     kind, current = options["kind"], question.property
     if kind is not None and (kind == "ratio") != isinstance(current, Ratio) and options["threshold"] is None:
@@ -172,19 +156,16 @@ def _changed(question: Spec, function: str | None, *, protected: tuple[str, ...]
             'property.kind: "individual" compares an input with itself in another group; drop --compare and --criterion'
         )
     before = to_builtins(question.population)
-    population = _population(before, function, **{name: value for name, value in options.items() if name not in KEYS})
-    return revise(
-        question,
-        property__protected=list(protected) or None,
-        population=population if population != before else None,
-        **{KEYS[name]: value for name, value in options.items() if name in KEYS},
+    changes = {key: options.pop(name) for name, key in BUDGET.items()}
+    population = _population(
+        before, function, *(options.pop(name) for name in ("data", "reading", "label", "prediction"))
     )
+    return revised(question, options, population=population if population != before else None, **changes)
 
 
 def _population(
     before: dict[str, Any],
     function: str | None,
-    *,
     data: Path | None,
     reading: str | None,
     label: str | None,
@@ -215,10 +196,10 @@ def _population(
 
 def run_verify(question: Spec, model: str | None = None, *, population: str | None = None, **options: Any) -> Verdict:
     """Verify with progress on the terminal."""
-    from fairchain.cli.progress import verify_progress
+    from fairchain.cli.progress import progress_of
     from fairchain.models.load import import_named
     from fairchain.verification import verify as run
 
     function = None if population is None else import_named(population)
-    with verify_progress(options.pop("quiet")) as progress:
+    with progress_of("verify", options.pop("quiet")) as progress:
         return run(model, question, population=function, progress=progress, **options)

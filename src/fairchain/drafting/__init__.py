@@ -5,7 +5,7 @@ wherever it is read.
 """
 
 from fairchain.drafting.draft import draft_spec, infer_spec
-from fairchain.drafting.groups import NobodyProtectedError
+from fairchain.drafting.groups import NoProtectedFeatureError
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess
 from fairchain.drafting.write import must_be_free, save_spec, write_spec
 
@@ -13,7 +13,7 @@ __all__ = [
     "Draft",
     "DraftOptions",
     "Guess",
-    "NobodyProtectedError",
+    "NoProtectedFeatureError",
     "draft_spec",
     "infer_spec",
     "must_be_free",

@@ -20,7 +20,7 @@ from fairchain.drafting.guesses import Guess
 from fairchain.drafting.signature import Input, Signature
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import listed, shown
-from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.feature_encoding import widths
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.schema import NA_VALUES
 from fairchain.spec.validate import MOST_EXACT, MOST_VALUES

@@ -53,7 +53,7 @@ def infer_spec(
     reading: RowsAre | None = None,
     ignore: Sequence[str] = (),
     decision: Decision | None = None,
-    output: str | None = None,
+    model_output: str | None = None,
     prediction: str | None = None,
     limits: Limits | None = None,
 ) -> Spec:
@@ -66,7 +66,7 @@ def infer_spec(
     model
         Any model that `verify` takes, or None if there is none yet.
     label
-        The column with the true labels; by default guessed by its name, or because it is no input of the model.
+        The column with the true labels; by default guessed by its name, or because it is not an input of the model.
     protected
         The features whose groups are compared; by default the likeliest protected attribute, by its name.
     outcome
@@ -79,9 +79,9 @@ def infer_spec(
         default a sample, unless the protected groups are ranges of a number: where these were chosen by looking at
         the rows, the bounds of a sample do not hold for the same rows.
     ignore
-        Columns that are no input of the model.
-    decision, output
-        As in `[model]` of a spec, where the model leaves a doubt.
+        Columns that are not inputs of the model.
+    decision, model_output
+        As `decision` and `output` in `[model]` of a spec, where the model is ambiguous.
     prediction
         A column with recorded decisions, in place of a model.
     limits
@@ -107,7 +107,7 @@ def infer_spec(
         reading=reading,
         ignore=tuple(ignore),
         decision=decision,
-        output=output,
+        model_output=model_output,
         prediction=prediction,
         limits=limits,
     )
@@ -123,14 +123,14 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     if model is not None and options.prediction is not None:
         raise SpecError("prediction: recorded decisions take the model's place; give one of the two")
     opened = None if model is None else open_model(model, options.limits)
-    taken = Signature("no model") if opened is None else signature_of(opened, options.output)
+    taken = Signature("no model") if opened is None else signature_of(opened, options.model_output)
     raw = read_table(table)
     # CSV knows texts only; frames and Parquet tell the text "1" from the number 1.
     typed = not isinstance(table, str | Path | RawTable) or str(table).lower().endswith(".parquet")
     columns = _columns(raw, typed, options)
     label, told, possible = _label_and_layouts(columns, taken, options)
     known = label or options.prediction
-    readings = output_readings(taken, Profile(raw, known) if known else None, options.decision, options.output)
+    readings = output_readings(taken, Profile(raw, known) if known else None, options.decision, options.model_output)
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
     trial = best_encoding(raw, opened, possible, readings, rows)
     outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)

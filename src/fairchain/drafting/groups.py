@@ -29,7 +29,7 @@ VALUES = "Groups: one for each value that occurs; join or rename them as your qu
 RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
 
 
-class NobodyProtectedError(SpecError):
+class NoProtectedFeatureError(SpecError):
     """No name shows which feature is protected; `candidates` are the features."""
 
     def __init__(self, message: str, candidates: tuple[str, ...]) -> None:
@@ -50,7 +50,7 @@ def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str]
         [tuple(dict.fromkeys(given))] if given else [(name,) for name in like_protected(every)]
     )
     if not likely:
-        raise NobodyProtectedError(
+        raise NoProtectedFeatureError(
             f"{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): "
             f"{listed(names)}",
             tuple(names),

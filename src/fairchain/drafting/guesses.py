@@ -23,7 +23,7 @@ class DraftOptions:
     reading: RowsAre | None = None
     ignore: tuple[str, ...] = ()
     decision: Decision | None = None
-    output: str | None = None
+    model_output: str | None = None
     prediction: str | None = None
     limits: Limits | None = None
 

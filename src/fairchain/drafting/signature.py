@@ -206,7 +206,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
     if len(by_name) == 2 and len(labels) == 1:
         return labels[0]
     raise ModelError(
-        f"{name}: the network has outputs {', '.join(by_name)}; choose one with --model-output (output=...)"
+        f"{name}: the network has outputs {', '.join(by_name)}; choose one with --model-output (model_output=...)"
     )
 
 

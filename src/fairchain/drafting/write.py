@@ -45,19 +45,16 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
     """
     spec = draft.spec
     lines = [*comment("A first spec, drafted by fairchain init. Check the lines that begin with Guess.")]
-    for text in draft.about(""):
-        lines += comment(text)
-    for text in draft.warnings:
-        lines += comment(f"WARNING: {text}")
+    lines += comment(*draft.about(""), *(f"WARNING: {text}" for text in draft.warnings))
     lines += ["", "[model]", *_table(draft, "model", _fields(spec.model, folder))]
-    lines += [
-        "",
-        *comment("In the order of the inputs; low and high are the smallest and the largest number in the table."),
-    ]
-    for text in draft.about("feature"):
-        lines += comment(text)
+    order = "In the order of the inputs; low and high are the smallest and the largest number in the table."
+    lines += ["", *comment(order, *draft.about("feature"))]
     for feature in spec.features:
-        lines += ["", "[[feature]]", *_feature(draft, feature)]
+        # Name and kind first, groups last.
+        first = {"name": 0, "kind": 1, "groups": 3}
+        fields = dict(sorted(_fields(feature).items(), key=lambda item: first.get(item[0], 2)))
+        name = f"feature.{feature.name}"
+        lines += ["", "[[feature]]", *comment(*draft.about(name)), *_table(draft, name, fields)]
     lines += ["", "[population]", *_table(draft, "population", _fields(spec.population, folder))]
     lines += ["", "[property]", *_table(draft, "property", _fields(spec.property))]
     lines += ["", "[guarantee]", *comment("Probability of a wrong verdict, at most.")]
@@ -91,29 +88,13 @@ def _fields(part: Any, folder: str | Path | None = None) -> dict[str, Any]:
 
 def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
     for field, entry in fields.items():
-        for text in draft.about(f"{name}.{field}"):
-            yield from comment(text)
-        if field == "as":
-            for text in _READING[entry]:
-                yield from comment(text)
-        yield f"{field} = {value(entry)}"
+        yield from comment(*draft.about(f"{name}.{field}"), *(_READING[entry] if field == "as" else ()))
+        yield f"{key(field)} = {value(entry)}"
     if name == "population" and isinstance(draft.spec.population, Table) and draft.spec.population.path is None:
         yield from comment('path = "people.csv"   (the rows were given in Python)')
     for field in ("decision", "outcome"):
         if field not in fields:
-            for text in draft.about(f"{name}.{field}"):
-                yield from comment(text)
-
-
-def _feature(draft: Draft, feature: Any) -> Iterator[str]:
-    for text in draft.about(f"feature.{feature.name}"):
-        yield from comment(text)
-    fields = _fields(feature)
-    # Name and kind first, groups last.
-    for name, entry in sorted(fields.items(), key=lambda item: {"name": 0, "kind": 1, "groups": 3}.get(item[0], 2)):
-        for text in draft.about(f"feature.{feature.name}.{name}"):
-            yield from comment(text)
-        yield f"{key(name)} = {value(entry)}"
+            yield from comment(*draft.about(f"{name}.{field}"))
 
 
 def save_spec(draft: Draft, path: str | Path, *, force: bool = False) -> None:
@@ -158,7 +139,7 @@ def key(name: str) -> str:
     return name if _BARE.fullmatch(name) else value(name)
 
 
-def comment(text: str) -> list[str]:
-    """Return the lines of a comment; no text can end it."""
-    clean = "".join(letter if letter.isprintable() else " " for letter in text)
-    return [f"# {line}" for line in textwrap.wrap(clean, WIDTH - 2, break_on_hyphens=False)]
+def comment(*texts: str) -> list[str]:
+    """Return the lines of comments, each on lines of its own; no text can end a comment."""
+    clean = ("".join(letter if letter.isprintable() else " " for letter in text) for text in texts)
+    return [f"# {line}" for text in clean for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False)]

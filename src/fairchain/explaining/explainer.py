@@ -23,7 +23,7 @@ from fairchain.explaining.words import word_effects
 from fairchain.models import Limits
 from fairchain.models.inspect.activations import HiddenLayer, Probe
 from fairchain.prepare import Case, gather, read_question
-from fairchain.spec import Individual, Marginals, Ratio, Spec, Table
+from fairchain.spec import Individual, Marginals, Ratio, Spec, Table, Texts
 from fairchain.spec.properties import kind_of
 from fairchain.statements import scope
 from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally, count_together
@@ -44,7 +44,8 @@ def explain(
     units: Sequence[str] | None = None,
     rounds: int = ROUNDS,
     method: Choice = "default",
-    table: Any = None,
+    data: Any = None,
+    rows: Any = None,
     population: Callable[..., Any] | None = None,
     delta: float | None = None,
     seed: int | None = None,
@@ -56,18 +57,19 @@ def explain(
 
     Parameters
     ----------
-    model, spec, population, seed, workers, limits
+    model, spec, data, population, seed, workers, limits
         As for `verify`; the network must be one that onnxruntime runs.
     units
-        Units to intervene on: "features", "neurons", `capital-gain`, `layer3`, `layer3[2]`; by default all.
+        Units to intervene on: a feature, `capital-gain`; a neuron, `layer3[2]`; each neuron of a layer, `layer3`; or
+        all "features", all "neurons". By default both.
     rounds
         Inputs that are evaluated as each group and with each unit intervened on.
     method
         "resample": the unit gets the value that it has for another input, of any group. "mean": it is held at its mean,
         a category at its most frequent value. By default neurons are resampled, and features are held where they are
         drawn independently of the group and resampled elsewhere.
-    table
-        Rows to search witnesses in; of a spec about a table, in place of its own.
+    rows
+        Real rows in which witnesses are searched, for drawn inputs; a table as for `data`.
     delta
         Instead of the spec's: the probability that some interval of effects misses, and that of sensitivities.
     progress
@@ -82,20 +84,22 @@ def explain(
     """
     question = read_question(spec, guarantee__seed=seed, guarantee__delta=delta)
     check_explainable(question)
-    if table is not None and question.text is not None:
-        raise SpecError("table: the network reads texts, in which a table has no rows; leave --rows (table=...) out")
-    own = isinstance(question.population, Table | Marginals)
-    case = gather(model, question, table=table if own else None, population=population, limits=limits)
-    witnesses = None if own else table
-    return explain_case(
-        case, table=witnesses, units=units, rounds=rounds, method=method, workers=workers, progress=progress
-    )
+    if rows is not None and question.text is not None:
+        raise SpecError("--rows (rows=...): the network reads texts, and a table has none; leave it out")
+    if rows is not None and isinstance(question.population, Table):
+        raise SpecError(
+            "--rows (rows=...): witnesses are searched in the rows of the population; give those with --data (data=...)"
+        )
+    if data is not None and not isinstance(question.population, Table | Marginals | Texts):
+        raise SpecError("--data (data=...): this spec draws inputs without rows; for witnesses give --rows (rows=...)")
+    case = gather(model, question, data=data, population=population, limits=limits)
+    return explain_case(case, rows=rows, units=units, rounds=rounds, method=method, workers=workers, progress=progress)
 
 
 def explain_case(
     case: Case,
     *,
-    table: Any = None,
+    rows: Any = None,
     units: Sequence[str] | None = None,
     rounds: int = ROUNDS,
     method: Choice = "default",
@@ -108,9 +112,7 @@ def explain_case(
     ----------
     case
         Its model must be a network that onnxruntime runs.
-    table
-        Rows to search witnesses in, where the case has none.
-    units, rounds, method, workers, progress
+    rows, units, rounds, method, workers, progress
         As for `explain`.
     """
     start = time.perf_counter()
@@ -119,9 +121,9 @@ def explain_case(
     if not 1 <= rounds <= MOST_ROUNDS:
         raise SpecError(f"rounds: found {rounds}; give 1 to {MOST_ROUNDS:,}")
     witnesses = None
-    if table is not None:
+    if rows is not None:
         complete = Table(reading="population", drop_missing=True)
-        witnesses = encode_rows(read_table(table), msgspec.structs.replace(case.spec, population=complete))
+        witnesses = encode_rows(read_table(rows), msgspec.structs.replace(case.spec, population=complete))
     context = context_of(case, witnesses)
     requests, layers = requested_units(context, units)
     probe = Probe(context.model, case.spec, [request.tensor for request in requests if request.tensor is not None])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.encoding import encode, is_whole, words
+from fairchain.models.onnx.feature_encoding import encode, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 
 

@@ -19,7 +19,7 @@ from fairchain.errors import DataError, FairchainError
 from fairchain.monitoring.bounds import MOST_GROUPS, MOST_ROWS, MonitoredProperty, name_problem
 from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
-from fairchain.system.plain_files import open_plain
+from fairchain.system.untrusted_files import open_plain
 
 # More than the question and all groups with the longest names take.
 MOST_BYTES = 16_000_000

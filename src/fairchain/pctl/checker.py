@@ -42,7 +42,7 @@ class Engine(Protocol):
 
 
 def check_chain(
-    chain: Chain, formula: str | Formula, *, engine: EngineName = "own", state: str | None = None
+    chain: Chain, formula: str | Formula, *, engine: EngineName = "own", start: str | None = None
 ) -> QueryAnswer:
     """Check a PCTL formula on a chain, or compute its number (docs/queries.md).
 
@@ -54,8 +54,8 @@ def check_chain(
         Like `P=? [ F "Y=>50K" ]`, or what `parse` made of it.
     engine
         "own", or "storm" for values by Storm, which needs `pip install fairchain[storm]`.
-    state
-        The state to start from instead of the initial one.
+    start
+        State to start from, instead of the initial one.
 
     Raises
     ------
@@ -72,16 +72,16 @@ def check_chain(
     ... )
     >>> print(check_chain(coin, 'P=? [ F "heads" ]'))
     0.5
-    >>> print(check_chain(coin, 'P>=0.2 [ X "heads" ]', state="toss"))
+    >>> print(check_chain(coin, 'P>=0.2 [ X "heads" ]', start="toss"))
     true: 0.25 against >=0.2
     """
     query = parse(str(formula))
     check_labels(chain, query)
-    start = chain.initial if state is None else state_number(chain, state)
+    first = chain.initial if start is None else state_number(chain, start)
     points = Points(chain)
     values = _engine(engine, points)
     bounds = Bounds(points) if chain.has_intervals else None
-    origin = np.arange(len(chain)) == start
+    origin = np.arange(len(chain)) == first
     groups: dict[str, Quantity] = {}
     quantity = None
     found: Floats | Mask
@@ -94,14 +94,14 @@ def check_chain(
         else:
             found, between = _measured(query, values, bounds)
         if query.bound is not None:
-            quantity = Quantity(*(float(each[start]) for each in (found, *(between or ()))))
+            quantity = Quantity(*(float(each[first]) for each in (found, *(between or ()))))
             found, numbers = satisfies(found, query), between
             between = None if numbers is None else _including(found, decided(numbers, query))
-    low, high = (None, None) if between is None else (plain(each[start]) for each in between)
+    low, high = (None, None) if between is None else (plain(each[first]) for each in between)
     return QueryAnswer(
         formula=query,
-        state=chain.states[start],
-        value=plain(found[start]),
+        state=chain.states[first],
+        value=plain(found[first]),
         low=low,
         high=high,
         values=found,

@@ -17,7 +17,7 @@ from fairchain.errors import SpecError
 from fairchain.populations.base import Population
 from fairchain.populations.uniform import UniformPopulation
 from fairchain.spec import BayesNetwork, CategoryFeature, Group, Marginals, Spec, Texts, Uniform, groups_of, schema
-from fairchain.spec.files import is_file
+from fairchain.spec.documents import is_file
 from fairchain.spec.subgroups import OVERALL, Subgroup, subgroups_of_groups, unmixed
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ class RejectionPopulation(DerivedPopulation):
         self.predicate, self.most = predicate, most
 
     def __str__(self) -> str:
-        given = "" if self.predicate is None else f", among people for whom {self.predicate}"
+        given = "" if self.predicate is None else f", among inputs with {self.predicate}"
         return f"{self.source}{given}"
 
     def shares(self) -> Sequence[float] | None:

@@ -216,7 +216,7 @@ class TextGroups:
         """
         swapped = self.population.reading == "swapped"
         if swapped:
-            pool = np.flatnonzero(np.all([mentions.anybody for mentions in self.mentions], axis=0))
+            pool = np.flatnonzero(np.all([mentions.any_value for mentions in self.mentions], axis=0))
         else:
             pool = self.corpus.order[self.members(group)[self.corpus.order]]
         if not len(pool):

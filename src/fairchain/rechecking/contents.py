@@ -16,8 +16,7 @@ import msgspec
 from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION, Certificate, digest
 from fairchain.errors import CertificateError
 from fairchain.records import Record
-from fairchain.system.plain_files import open_plain
-from fairchain.system.strict_json import object_once
+from fairchain.system.untrusted_files import object_once, open_plain
 
 MOST_BYTES = 200_000_000
 Kind = TypeVar("Kind")

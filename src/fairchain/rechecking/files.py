@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from fairchain.errors import CertificateError
 from fairchain.records import Record
 from fairchain.spec import Marginals, Spec, Table
-from fairchain.spec.files import files_of
+from fairchain.spec.documents import files_of
 from fairchain.spec.schema import Texts
 
 WORDNET = Path("/usr/share/wordnet")
@@ -32,7 +32,7 @@ class UsedFile(Record, frozen=True):
 
 
 def locate_files(
-    certificate: Path, inside: Spec, *, model: str | Path | None, table: Any, own: Spec | None
+    certificate: Path, inside: Spec, *, model: str | Path | None, data: Any, own: Spec | None
 ) -> tuple[Spec, str | Path | None, Any]:
     """Return the spec with files that can be opened, the network's file, and the table.
 
@@ -40,27 +40,27 @@ def locate_files(
     budget of the certificate; names of tables in sentences stay those of the certificate.
     """
     if own is None:
-        return _beside(certificate, inside, model, table), model, table
+        return _beside(certificate, inside, model, data), model, data
     guarantee = replace(own.guarantee, seed=inside.guarantee.seed, budget=inside.guarantee.budget)
     model = model if model is not None else own.model.path
     if isinstance(own.population, Table | Marginals):
-        table = table if table is not None else own.population.path
+        data = data if data is not None else own.population.path
         own = replace(own, population=replace(own.population, path=getattr(inside.population, "path", None)))
     elif isinstance(own.population, Texts) and own.population.path is not None:
-        table = table if table is not None else own.population.path
-        _check_corpus(certificate, inside, table)
-        own = replace(own, population=replace(own.population, path=str(table)))
-    return replace(own, guarantee=guarantee), model, table
+        data = data if data is not None else own.population.path
+        _check_corpus(certificate, inside, data)
+        own = replace(own, population=replace(own.population, path=str(data)))
+    return replace(own, guarantee=guarantee), model, data
 
 
-def _beside(certificate: Path, spec: Spec, model: str | Path | None, table: Any) -> Spec:
+def _beside(certificate: Path, spec: Spec, model: str | Path | None, data: Any) -> Spec:
     """Return the certificate's spec, with the files of its texts beside the network or the corpus that were named."""
     population = spec.population
     if not isinstance(population, Texts):
         return spec
-    _check_corpus(certificate, spec, table)
-    folders = [Path(path).parent for path in (model, table) if isinstance(path, str | Path)]
-    changes = {} if population.path is None else {"path": str(table)}
+    _check_corpus(certificate, spec, data)
+    folders = [Path(path).parent for path in (model, data) if isinstance(path, str | Path)]
+    changes = {} if population.path is None else {"path": str(data)}
     if population.wordnet is not None:
         changes["wordnet"] = _found(certificate, population.wordnet, [*folders, WORDNET.parent])
     described = []
@@ -70,9 +70,9 @@ def _beside(certificate: Path, spec: Spec, model: str | Path | None, table: Any)
     return replace(spec, population=replace(population, **changes), described=tuple(described))
 
 
-def used_files(spec: Spec, model: str | Path | None, table: Any) -> tuple[UsedFile, ...]:
+def used_files(spec: Spec, model: str | Path | None, data: Any) -> tuple[UsedFile, ...]:
     """Return every file that the check of this question opens, with the hash of its bytes."""
-    named: list[tuple[str, Any]] = [("model", model), ("data", table if isinstance(table, str | Path) else None)]
+    named: list[tuple[str, Any]] = [("model", model), ("data", data if isinstance(data, str | Path) else None)]
     if isinstance(spec.population, Texts):
         named.append(("wordnet", spec.population.wordnet))
         for feature in spec.described:
@@ -84,13 +84,13 @@ def _check_corpus(certificate: Path, spec: Spec, corpus: Any) -> None:
     population = spec.population
     assert isinstance(population, Texts)
     if population.path is not None and not isinstance(corpus, str | Path):
-        raise CertificateError(f"{certificate}: speaks of texts of a file; name it with --data (table=... in Python)")
+        raise CertificateError(f"{certificate}: speaks of texts of a file; name it with --data (data=... in Python)")
     if population.path is not None and Path(str(corpus)).name != Path(population.path).name:
         raise CertificateError(f"{corpus}: the certificate speaks of texts of {population.path}; name that file")
     if population.path is None and corpus is not None:
         raise CertificateError(
             f"{certificate}: speaks of texts of the data set {population.dataset}, which `fairchain data get` fetches; "
-            "leave --data (table=...) out"
+            "leave --data (data=...) out"
         )
 
 

@@ -115,7 +115,7 @@ def recheck(
     certificate: str | Path,
     model: str | Path | None = None,
     *,
-    table: Any = None,
+    data: Any = None,
     spec: Spec | str | Path | None = None,
     full: bool = False,
     fresh: bool = False,
@@ -131,7 +131,7 @@ def recheck(
     ----------
     certificate, model
         The two files; no model for a certificate about recorded decisions, or if the spec names it.
-    table
+    data
         The rows that the certificate is about, if it is about rows: a file or a frame.
     spec
         The spec that the certificate should answer, if the checker has it from elsewhere. The files that it names are
@@ -160,16 +160,16 @@ def recheck(
     claims = [Claim("file", intact, "digest matches" if intact else "the digest does not match: the file was changed")]
     verdict = str(file.claims.get("verdict"))
     own = None if spec is None else read_question(spec)
-    if own is not None and (differs := _differing_keys(own, inside, table)):
+    if own is not None and (differs := _differing_keys(own, inside, data)):
         claims.append(Claim("question", False, f"the given spec differs in {', '.join(differs)}"))
         return Recheck(verdict=verdict, claims=tuple(claims))
     recorded = isinstance(inside.population, Table) and inside.population.prediction is not None
     if recorded and model is not None:
         raise CertificateError(f"{path}: about recorded decisions, not about a model; leave --model (model=...) out")
-    spec, model, table = locate_files(path, inside, model=model, table=table, own=own)
+    spec, model, data = locate_files(path, inside, model=model, data=data, own=own)
     if fresh and isinstance(spec.population, Table):
         raise CertificateError(f"{path}: is about rows, and no inputs are drawn from rows; leave --fresh out")
-    rows = _rows(path, file, spec, table)
+    rows = _rows(path, file, spec, data)
     loaded = None
     if recorded:
         model = None
@@ -184,7 +184,7 @@ def recheck(
         detail = f"{len(rows.values):,} rows with sha256 {claimed[:16]}..."
         claims.append(Claim.check("table", problem if rows.sha256 != claimed else "", detail))
     check = _Check(path, file, spec, own is not None, loaded, full, fresh, seconds, seed, progress, report)
-    result = Recheck(verdict=verdict, files=used_files(spec, model, table))
+    result = Recheck(verdict=verdict, files=used_files(spec, model, data))
     if (constant := file.claims.get("constant")) is not None:
         result = replace(result, constant=str(constant))
     if isinstance(spec.population, Table):
@@ -207,7 +207,7 @@ def _spec_inside(path: Path, file: Certificate[Raw]) -> Spec:
     return spec
 
 
-def _differing_keys(own: Spec, inside: Spec, table: Any) -> list[str]:
+def _differing_keys(own: Spec, inside: Spec, data: Any) -> list[str]:
     """Return the keys in which two specs differ in meaning.
 
     A file's name changes no meaning, but frequencies of rows are not those of a spec without rows.
@@ -215,24 +215,24 @@ def _differing_keys(own: Spec, inside: Spec, table: Any) -> list[str]:
     theirs = meaning_of(inside)
     differs = [key for key, text in meaning_of(own).items() if text != theirs[key]]
     if isinstance(own.population, Marginals) and isinstance(inside.population, Marginals):
-        rows = own.population.path is not None or table is not None
+        rows = own.population.path is not None or data is not None
         if rows != (inside.population.path is not None) and "population" not in differs:
             differs.append("population")
     return differs
 
 
-def _rows(path: Path, file: Certificate[Raw], spec: Spec, table: Any) -> TableRows | None:
+def _rows(path: Path, file: Certificate[Raw], spec: Spec, data: Any) -> TableRows | None:
     needs = isinstance(spec.population, Table) or (
         isinstance(spec.population, Marginals)
         and (spec.population.path is not None or file.claims.get("table_sha256") is not None)
     )
-    if not needs and table is not None and not isinstance(spec.population, Texts):
-        raise CertificateError(f"{path}: its inputs do not come from a table; leave --data (table=...) out")
+    if not needs and data is not None and not isinstance(spec.population, Texts):
+        raise CertificateError(f"{path}: its inputs do not come from a table; leave --data (data=...) out")
     if not needs:
         return None
-    if table is None:
-        raise CertificateError(f"{path}: speaks of rows of a table; name it with --data (table=... in Python)")
-    return read_rows(spec, table)
+    if data is None:
+        raise CertificateError(f"{path}: speaks of rows of a table; name it with --data (data=... in Python)")
+    return read_rows(spec, data)
 
 
 def _load(

@@ -19,7 +19,7 @@ from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Marginals, Spec, Table, TextFeature
 from fairchain.statistics.rate_counts import gaps_of
 from fairchain.tables import encode_rows, read_table
-from fairchain.tables.encoding import label_values
+from fairchain.tables.cell_values import label_values
 from fairchain.tables.read import RawTable
 from fairchain.verification.counting import count_rows
 

@@ -75,7 +75,7 @@ class Settings:
 
     optimizer: str = "evolution"
     change: str = "auto"
-    units: int = 10
+    max_units: int = 10
     keep_protected: bool | None = None
     max_accuracy_loss: float | None = None
     iterations: int = 100
@@ -90,8 +90,8 @@ class Settings:
                 'change: "low-rank" changes only the weights of the protected features, which keep_protected leaves '
                 'as they are; take change = "scales" or "last-layer"'
             )
-        if self.units < 0 or self.iterations < 0:
-            raise SpecError("units and iterations: a number below 0; give 0 or more")
+        if self.max_units < 0 or self.iterations < 0:
+            raise SpecError("max_units and iterations: a number below 0; give 0 or more")
         if self.max_accuracy_loss is not None and not 0 <= self.max_accuracy_loss < 1:
             raise SpecError(f"max_accuracy_loss: found {self.max_accuracy_loss:g}; give a share from 0 to below 1")
 
@@ -119,16 +119,16 @@ def repair(
     model: Any,
     spec: Spec | str | Path,
     *,
-    data: Any = None,
+    labelled: Any = None,
     held_out: Any = None,
     label: str | None = None,
     optimizer: str = "evolution",
     change: str = "auto",
-    units: int = 10,
+    max_units: int = 10,
     keep_protected: bool | None = None,
     max_accuracy_loss: float | None = None,
     iterations: int = 100,
-    table: Any = None,
+    data: Any = None,
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -141,13 +141,13 @@ def repair(
 
     Parameters
     ----------
-    model, spec, table, population, workers, limits
+    model, spec, data, population, workers, limits
         As for `verify`; the model must be an ONNX network.
-    data
+    labelled
         Labelled rows whose accuracy is to be kept: a table with the features and a column of true labels. Half of
         them is held out for the price. Without any, agreement with the original network is kept instead.
     held_out
-        Labelled rows for the price; then all of `data` is searched on.
+        Labelled rows for the price; then all of `labelled` is searched on.
     label
         The column with the true labels; by default the spec's, or `label`.
     optimizer
@@ -156,7 +156,7 @@ def repair(
         What may change: "scales", "biases", "last-layer" or "low-rank"; "auto" is low-rank where the network reads
         the protected features and their weights may change, the last layer of a network that reads texts, and scales
         elsewhere.
-    units
+    max_units
         How many features and neurons, those that `explain` ranks first, may change besides the protected features.
     keep_protected
         Leave the weights of the protected features as they are.
@@ -182,18 +182,18 @@ def repair(
     Examples
     --------
     >>> from fairchain.examples import example
-    >>> result = repair(None, example("credit"), change="scales", units=0, iterations=1)
+    >>> result = repair(None, example("credit"), change="scales", max_units=0, iterations=1)
     >>> result.accepted, result.before.decision.name, result.after.decision.name
     (True, 'UNFAIR', 'FAIR')
     """
-    settings = Settings(optimizer, change, units, keep_protected, max_accuracy_loss, iterations)
+    settings = Settings(optimizer, change, max_units, keep_protected, max_accuracy_loss, iterations)
     question = read_question(spec, guarantee__seed=seed)
     check_repairable(question)
-    case = gather(model, question, table=table, population=population, limits=limits)
+    case = gather(model, question, data=data, population=population, limits=limits)
     return repair_case(
         case,
         settings,
-        data=data,
+        labelled=labelled,
         held_out=held_out,
         label=label,
         workers=workers,
@@ -207,7 +207,7 @@ def repair_case(
     case: Case,
     settings: Settings | None = None,
     *,
-    data: Any = None,
+    labelled: Any = None,
     held_out: Any = None,
     label: str | None = None,
     workers: int | None = None,
@@ -221,7 +221,7 @@ def repair_case(
     ----------
     case, settings
         The case, and the options of the search.
-    data, held_out, label, workers, progress, before, explanation
+    labelled, held_out, label, workers, progress, before, explanation
         As for `repair`.
     """
     start, settings = time.perf_counter(), settings or Settings()
@@ -230,8 +230,8 @@ def repair_case(
         assert case.model is not None
         note = case.model.note or "is Python code"
         raise ModelError(f"{case.model.name}: {note}; only an ONNX network can be repaired")
-    if held_out is not None and data is None:
-        raise SpecError("held_out: labelled rows to judge on, and none to search on; give data too")
+    if held_out is not None and labelled is None:
+        raise SpecError("held_out: labelled rows to judge on, and none to search on; give labelled too")
     before = verify_case(case, workers=workers) if before is None else before
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
@@ -248,7 +248,7 @@ def repair_case(
             statement=f"Nothing to repair: {before.statement}",
             notes=before.notes if before.constant is not None else (),
         )
-    rows, kept = _labelled(data, held_out, label, case)
+    rows, kept = _labelled(labelled, held_out, label, case)
     return _repaired(case, case.model, settings, rows, kept, workers, progress, before, explanation, start)
 
 
@@ -398,7 +398,7 @@ def _parameters(
     units = [*(protected if settings.protected_too else ()), *ranked()]
     if not units:
         raise ModelError(
-            f"{name}: has no unit whose outgoing weights could be scaled; allow more with units, or take "
+            f"{name}: has no unit whose outgoing weights could be scaled; allow more with max_units, or take "
             'change = "last-layer"'
         )
     return Scales(weights, units, None if settings.paper else means)
@@ -408,7 +408,7 @@ def _ranked(
     case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: int | None
 ) -> list[NamedUnit]:
     """Return the units that an explanation ranks first: the given one, or one with a seed of its own."""
-    if not settings.units:
+    if not settings.max_units:
         return []
     if explanation is None:
         seed = derived_seed(case.seed.value, SEARCH, 1)
@@ -417,9 +417,11 @@ def _ranked(
             seeded = case_of(spec, case.model, case.rows, function=case.function)
             explanation = explain_case(seeded, rounds=RANKING_ROUNDS, workers=workers)
         except SpecError as error:
-            raise SpecError(f"units cannot be ranked: {error}; do without: units = 0 (--max-units 0)") from None
+            raise SpecError(
+                f"units cannot be ranked: {error}; do without: --max-units 0 (max_units=0 in Python)"
+            ) from None
     measure: Measure = "sensitivity" if settings.paper else "effect"
-    return ranked_units(explanation, case.spec, weights, settings.units, measure)
+    return ranked_units(explanation, case.spec, weights, settings.max_units, measure)
 
 
 def _changes(weights: Weights, new: Mapping[str, Array]) -> tuple[TensorChange, ...]:
@@ -472,7 +474,7 @@ def _notes(before: Verdict, best: Judged, rows: LabelledRows | None, held_out: L
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":
         notes.append(
             "No labelled rows were given, so agreement with the original network was kept, right or wrong; "
-            "give rows with --labelled (data=... in Python) to keep accuracy."
+            "give rows with --labelled (labelled=... in Python) to keep accuracy."
         )
     # Nothing in a table distinguishes a copy of a row from another individual with the same values.
     copies = rows.in_common(held_out) if rows is not None and held_out is not None else 0

@@ -72,7 +72,7 @@ def _from_where(findings: Findings) -> str:
     if all_pairs is None:
         return f"{sure}. Groups that could no longer change the verdict were evaluated less often."
     if not all_pairs.rounds:
-        return f"{sure}, if the rows are a fair draw."
+        return f"{sure}, if the rows are a random sample."
     return f"{sure}. They come from {all_pairs.rounds:,} separate rounds, each of which evaluates every group once."
 
 

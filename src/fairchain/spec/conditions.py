@@ -17,7 +17,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near
 from fairchain.spec.schema import CategoryFeature, Feature, Spec
 
 Values = NDArray[np.floating]
@@ -302,7 +302,7 @@ class _Source:
         before = re.split(r"[-.]", name)[0]
         if before != name and before in self._features:
             _fail(word.column, f'{missing}; {NO_ARITHMETIC}, and "-" and "." belong to a name')
-        _fail(word.column, f"{missing}; {suggest(_short(name), _some(self._features))}")
+        _fail(word.column, f"{missing}; {near(name, list(self._features))}")
 
     def _column(self, node: ast.AST) -> int:
         start = len(self._code) - len(self._code.lstrip())
@@ -361,7 +361,7 @@ def _category_value(word: _Word, feature: CategoryFeature) -> tuple[float, str]:
     names = [str(value) for value in feature.values]
     _fail(
         word.column,
-        f'"{_short(word.text)}" is not a value of "{feature.name}"; {suggest(_short(word.text), _some(names))}',
+        f'"{_short(word.text)}" is not a value of "{feature.name}"; {near(word.text, names)}',
     )
 
 
@@ -383,11 +383,6 @@ def _written_name(name: str) -> str:
 
 def _quoted(text: str, quote: str) -> str:
     return quote + text.replace(quote, 2 * quote) + quote
-
-
-def _some(names: Iterable[str], most: int = 8) -> list[str]:
-    listed = list(names)
-    return listed if len(listed) <= most else [*listed[:most], "..."]
 
 
 def _short(text: str, most: int = 60) -> str:

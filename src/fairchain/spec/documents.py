@@ -1,4 +1,4 @@
-"""Files that a user writes in TOML or JSON: read within a limit, parsed, never executed."""
+"""Files that a user writes in TOML or JSON: read within a limit, parsed, never executed; files that a spec names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from fairchain.errors import SpecError
-from fairchain.system.plain_files import open_plain
-from fairchain.system.strict_json import object_once
+from fairchain.system.untrusted_files import object_once, open_plain
 
 
 def read_bytes(path: Path, most: int, remedy: str) -> bytes:
@@ -51,3 +50,18 @@ def parse_document(content: bytes, suffix: str) -> Any:
         raise SpecError(f"not valid {suffix[1:].upper()}: {error}") from None
     except RecursionError:
         raise SpecError("nested too deeply; write it flatter") from None
+
+
+def files_of(part: object) -> dict[str, str]:
+    """Return the keys of a part of a spec that name a file or a folder, and what they say.
+
+    Lists and vectors that come with fairchain are named without a suffix.
+    """
+    found = {key: getattr(part, key, None) for key in ("path", "vocabulary", "wordnet")}
+    found |= {key: name for key in ("terms", "vectors") if is_file(name := getattr(part, key, None))}
+    return {key: name for key, name in found.items() if name is not None}
+
+
+def is_file(name: object) -> bool:
+    """Return whether a list of terms or of vectors is a file, not one that fairchain knows by its name."""
+    return isinstance(name, str) and bool(set(name) & set("./\\"))

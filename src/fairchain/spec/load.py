@@ -16,8 +16,7 @@ import msgspec
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
 from fairchain.spec import schema
-from fairchain.spec.documents import parse_document, read_bytes
-from fairchain.spec.files import files_of
+from fairchain.spec.documents import files_of, parse_document, read_bytes
 from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
 
@@ -134,7 +133,7 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
 
 
 def revise(spec: Spec, **changes: Any) -> Spec:
-    """The same spec with some keys changed and everything checked again; None leaves a key as it is.
+    """Return the spec with some keys changed and everything checked again; None leaves a key as it is.
 
     Keys are written with double underscores for dots: `revise(spec, guarantee__delta=0.05)`.
     """
@@ -156,7 +155,7 @@ def revise(spec: Spec, **changes: Any) -> Spec:
 
 
 def _beside(spec: Path, part: Any) -> Any:
-    """A part of the spec whose files, if it names some, are read from the spec's folder."""
+    """Return a part of the spec whose files, if it names some, are read from the spec's folder."""
     found = {key: str(spec.parent / value) for key, value in files_of(part).items()}
     return msgspec.structs.replace(part, **found) if found else part
 
@@ -212,7 +211,7 @@ def _known_keys(table: str, found: object) -> list[str]:
 
 
 def _by_kind(union: Any, kind: object) -> type[msgspec.Struct]:
-    """The member of a tagged union with this kind; the first if there is none."""
+    """Return the member of a tagged union with this kind; the first if there is none."""
     members: tuple[type[msgspec.Struct], ...] = get_args(union)
     return next((each for each in members if each.__struct_config__.tag == kind), members[0])
 

@@ -35,7 +35,7 @@ MOST_EXACT = 2**53
 MOST_BINS = 10_000
 TOO_WIDE = "the range is wider than any number; narrow it"
 # Names of the value that a text has which mentions none of the others.
-NOBODY = ("none", "others", "other", "nobody")
+NONE_VALUES = ("none", "others", "other", "nobody")
 
 
 def check(spec: Spec) -> None:

@@ -103,6 +103,7 @@ def install(handler: Interrupts) -> None:
             for each in (handler, signal.getsignal(signal.SIGINT)):
                 if isinstance(each, Interrupts):
                     each._raised = float("-inf")
+            handler._since = time.monotonic()
             handler._later(signal.SIGINT)
         else:
             former(found)

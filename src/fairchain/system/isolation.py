@@ -1,7 +1,7 @@
 """Work in a process of its own, so that a crash of native code is a message and not the end of the caller.
 
 Two forms: `start` forks the command line before anything heavy is imported; `isolated` runs one call in a new
-interpreter. The second process has the rights of the first: this contains crashes, it is no sandbox.
+interpreter. The second process has the rights of the first: this contains crashes and is not a sandbox.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,7 +27,7 @@ _PREPARE = (
 )
 NO_MEMORY = "the memory ran out; allow more of it (ulimit -v), or use a smaller network or table"
 _NO_MEMORY = ("failed to map segment", "annot allocate memory", "can't start new thread", "std::bad_alloc")
-# A person or a program asked the process to end by one of these; the others are accidents.
+# A user or a program requests the end of the process by one of these; the others are accidents.
 _REQUESTS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGVTALRM")
 
 # How this process tells the one that watches over it: it belongs to the process, as its parent does.
@@ -167,21 +167,29 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
     )
     assert child.stdin is not None
     assert child.stdout is not None
-    state = _Watched(child.stdout)
+    # What the child said last of each kind.
+    said: dict[str, Any] = {}
+    interrupted = False
 
     def stop() -> None:
-        if state.ready and sys.platform != "win32":
+        nonlocal interrupted
+        if "ready" in said and sys.platform != "win32":
             child.send_signal(signal.SIGINT)
         else:
             child.kill()
-        state.interrupted = True
+        interrupted = True
 
     try:
         with first_interrupt(stop):
             with suppress(BrokenPipeError):
                 child.stdin.write(len(request).to_bytes(HEAD, "little") + request)
                 child.stdin.flush()
-            found, value = state.until_the_end(progress)
+            for kind, value in _messages(child.stdout):
+                said[kind] = value
+                if kind == "progress":
+                    progress(*value)
+                if kind in ("result", "error"):
+                    break
     except BaseException:
         child.kill()
         raise
@@ -190,42 +198,26 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
         with suppress(OSError):
             child.stdin.close()
         child.stdout.close()
-    if found == "result":
-        return value
-    if found == "error":
-        raise value
-    if state.interrupted:
+    if "result" in said:
+        return said["result"]
+    if "error" in said:
+        raise said["error"]
+    if interrupted:
         raise KeyboardInterrupt
-    raise ModelError(describe_end(code, state.model))
+    raise ModelError(describe_end(code, said.get("model", "")))
 
 
-class _Watched:
-    """What the child says, message by message."""
+def _messages(stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
+    """Yield what the child says, until it ends or a message is cut off."""
+    import pickle
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self.model, self.ready, self.interrupted = "", False, False
-
-    def until_the_end(self, progress: Any) -> tuple[str, Any]:
-        """Return the last message: a result, an error, or "" for a child that ended without one."""
-        import pickle
-
-        while len(head := self._stream.read(HEAD)) == HEAD:
-            size = int.from_bytes(head, "little")
-            content = self._stream.read(size)
-            if len(content) < size:
-                break
-            # Our own code wrote it, with no more rights than this process has.
-            kind, value = pickle.loads(content)
-            if kind == "ready":
-                self.ready = True
-            elif kind == "model":
-                self.model = value
-            elif kind == "progress":
-                progress(*value)
-            else:
-                return kind, value
-        return "", None
+    while len(head := stream.read(HEAD)) == HEAD:
+        size = int.from_bytes(head, "little")
+        content = stream.read(size)
+        if len(content) < size:
+            return
+        # Our own code wrote it, with no more rights than this process has.
+        yield pickle.loads(content)
 
 
 def answer() -> None:

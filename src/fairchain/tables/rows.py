@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
 from fairchain.spec.schema import Marginals, Spec, Table
-from fairchain.tables.encoding import feature_values, label_values, missing_cells
+from fairchain.tables.cell_values import feature_values, label_values, missing_cells
 from fairchain.tables.read import RawTable
 
 

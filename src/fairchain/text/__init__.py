@@ -4,7 +4,6 @@ A text is a row of word numbers: 0 is padding, i >= 1 the word i - 1 of a `Lexic
 nothing knows a network. Everything read here is untrusted input: files are limited, and nothing in them is executed.
 """
 
-from fairchain.text.lexicon import Lexicon, lexicon_of
-from fairchain.text.tokenizer import tokenise
+from fairchain.text.lexicon import Lexicon, lexicon_of, tokenise
 
 __all__ = ["Lexicon", "lexicon_of", "tokenise"]

@@ -24,10 +24,8 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.messages import near, shown
 from fairchain.spec import Texts
-from fairchain.text.array_cache import keep, kept, key_of
-from fairchain.text.lexicon import Ids, Lexicon
-from fairchain.text.lines import digest_of, limited_lines, stamps_of
-from fairchain.text.tokenizer import tokenise
+from fairchain.text.files import digest_of, keep, kept, key_of, limited_lines, stamps_of
+from fairchain.text.lexicon import Ids, Lexicon, tokenise
 
 # What a corpus may ask for: bytes of the file and of one text, texts, and words that are kept of all of them.
 MOST_BYTES = 8_000_000_000
@@ -179,7 +177,7 @@ def _known(text: str, numbers: dict[str, int], unknown: int, length: int) -> lis
     """Return the numbers of the first known words of a text."""
     start = text
     if len(text) > LETTERS_PER_WORD * length:
-        # A blank separates words whatever surrounds it, so what stands before it can be cut by itself.
+        # A blank separates words whatever surrounds it, so the text before it can be cut by itself.
         start = text[: text.rfind(" ", 0, LETTERS_PER_WORD * length) + 1] or text
     found = [number for token in tokenise(start) if (number := numbers.get(token, unknown))]
     if len(found) < length and len(start) < len(text):

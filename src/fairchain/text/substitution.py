@@ -20,9 +20,8 @@ from fairchain.errors import DataError, SpecError
 from fairchain.spec.schema import Texts
 from fairchain.text.corpus import Corpus
 from fairchain.text.lexicon import Ids, Lexicon
-from fairchain.text.synonyms import Synonyms, listed_words, nearest_words
+from fairchain.text.synonyms import Synonyms, listed_words, nearest_words, read_wordnet
 from fairchain.text.terms import Terms, kept_words
-from fairchain.text.wordnet import read_wordnet
 
 HalfWords = NDArray[np.uint32]
 # Texts that are looked at together, so that memory stays flat.

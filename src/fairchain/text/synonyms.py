@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.text.array_cache import keep, key_of
-from fairchain.text.array_cache import kept as kept_arrays
+from fairchain.errors import DataError
+from fairchain.text.files import keep, key_of, limited_lines
+from fairchain.text.files import kept as kept_arrays
 from fairchain.text.lexicon import Ids, Lexicon, Vectors
 
 # Only so many words of a list are replaced or offered, from its beginning: lists of vectors begin with the most
@@ -32,6 +33,10 @@ MOST_NUMBERS = 2**24
 UNIT, SPARE = 2**20, 8
 # Changes whenever the same list of vectors would give other neighbours.
 VERSION = 2
+# Files of WordNet, and what they may hold.
+PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
+MOST_WORDNET_BYTES = 200_000_000
+LONGEST_LINE = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,3 +193,65 @@ def _usable(found: dict[str, NDArray[Any]] | None, numbers: Ids, most: int) -> I
     if offered is None or offered.dtype != np.int32 or offered.shape != (len(numbers), min(most, len(numbers) - 1)):
         return None
     return offered if np.isin(offered, numbers).all() else None
+
+
+def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
+    """Return for each word of WordNet 3.0 the others of its synsets, those of its most used meanings first.
+
+    The folder holds its database files, as Debian's package wordnet-base installs them in /usr/share/wordnet:
+    `index.noun` and its like list, for each word, its synsets with the most used meaning first; `data.noun` lists the
+    words of each synset. Words of several parts are left out, since a text is cut into single ones.
+
+    Raises
+    ------
+    DataError
+        If the folder does not hold the files, or they are not laid out as WordNet's.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; name the one that holds index.noun and data.noun")
+    found: dict[str, list[str]] = {}
+    for part in PARTS_OF_SPEECH:
+        synsets = dict(_synsets(folder / f"data.{part}"))
+        for word, places in _index(folder / f"index.{part}"):
+            others = found.setdefault(word, [])
+            for place in places:
+                others += [other for other in synsets.get(place, ()) if other != word and other not in others]
+    return found
+
+
+def _synsets(path: Path) -> Iterator[tuple[bytes, list[str]]]:
+    """Yield the place of each synset in its file, and its words: `00001740 03 n 01 entity 0 ...`."""
+    for number, fields in _lines(path):
+        try:
+            count = int(fields[3], 16)
+            words = [fields[4 + 2 * place].decode("ascii") for place in range(count)]
+        except (IndexError, ValueError):
+            raise _damaged(path, number) from None
+        # An adjective may say where it is used: galore(ip).
+        yield fields[0], [word for word in (word.partition("(")[0].lower() for word in words) if word.isalpha()]
+
+
+def _index(path: Path) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield each word and the places of its synsets: `dog n 7 5 @ ~ #m #p %p 7 1 02084071 ...`."""
+    for number, fields in _lines(path):
+        try:
+            word, synsets, pointers = fields[0].decode("ascii"), int(fields[2]), int(fields[3])
+            places = fields[6 + pointers : 6 + pointers + synsets]
+        except (IndexError, ValueError):
+            raise _damaged(path, number) from None
+        if len(places) != synsets:
+            raise _damaged(path, number)
+        if word.isalpha():
+            yield word, places
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the number and the fields of each line; the licence in front is indented."""
+    for number, line in enumerate(limited_lines(path, LONGEST_LINE, MOST_WORDNET_BYTES, len), 1):
+        if line and not line.startswith(b" "):
+            yield number, line.split()
+
+
+def _damaged(path: Path, number: int) -> DataError:
+    return DataError(f"{path}, line {number:,}: not laid out as WordNet 3.0 is; install wordnet-base, or get it again")

@@ -1,6 +1,6 @@
 """Words by which a text mentions a group. Lists for religion, race and gender ship with the package.
 
-A list gives each value of a feature its words, and may have a row `neutral` for texts that are to mention nobody. For
+A list gives each value of a feature its words, and may have a row `neutral` for texts that are to mention no value. For
 an exchange of terms the lists are parallel: words at the same place have the same form.
 """
 
@@ -22,13 +22,11 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
 from fairchain.spec import CategoryFeature
-from fairchain.spec.documents import parse_document, read_bytes
-from fairchain.spec.files import is_file
+from fairchain.spec.documents import is_file, parse_document, read_bytes
 from fairchain.spec.schema import Text
-from fairchain.spec.validate import NOBODY
+from fairchain.spec.validate import NONE_VALUES
 from fairchain.text.corpus import Corpus
-from fairchain.text.lexicon import Lexicon
-from fairchain.text.tokenizer import tokenise
+from fairchain.text.lexicon import Lexicon, tokenise
 
 SHIPPED = ("religion", "race", "gender")
 NEUTRAL = "neutral"
@@ -42,13 +40,13 @@ Lists = dict[str, tuple[str, ...]]
 class Terms:
     """The words of each value of a feature, in the order of its values.
 
-    `nobody` is the value of texts that mention none of the others; it has no words. `neutral` are the forms that stand
-    for it in an exchange, if the list has some.
+    `none_value` is the value of texts that mention none of the others; it has no words. `neutral` are the words in its
+    place in an exchange, if the list has some.
     """
 
     feature: str
     words: Mapping[str, tuple[str, ...]]
-    nobody: str | None
+    none_value: str | None
     neutral: tuple[str, ...] | None
 
     @property
@@ -58,8 +56,8 @@ class Terms:
 
     @property
     def sha256(self) -> str:
-        """Of everything that is said here."""
-        content = [self.feature, list(self.words.items()), self.nobody, self.neutral]
+        """Hash of the terms."""
+        content = [self.feature, list(self.words.items()), self.none_value, self.neutral]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def exchange(self, value: str) -> dict[str, str]:
@@ -68,9 +66,9 @@ class Terms:
         Raises
         ------
         SpecError
-            If the lists are not parallel, or a text cannot be made to mention nobody.
+            If the lists are not parallel, or there are no words for a text that mentions no value.
         """
-        target = self.neutral if value == self.nobody else self.words[value]
+        target = self.neutral if value == self.none_value else self.words[value]
         where = f'feature "{self.feature}".terms'
         if target is None:
             raise SpecError(
@@ -79,7 +77,7 @@ class Terms:
             )
         found: dict[str, str] = {}
         for other, words in self.words.items():
-            if other != self.nobody and len(words) != len(target):
+            if other != self.none_value and len(words) != len(target):
                 raise SpecError(
                     f'{where}: "{other}" has {len(words)} words and "{value}" {len(target)}; as = "swapped" exchanges '
                     "words at the same place, so all lists must be equally long"
@@ -103,7 +101,7 @@ def terms_of(feature: CategoryFeature) -> Terms:
     values = [str(value) for value in feature.values]
     without = [value for value in values if not lists.get(value)]
     for value in without:
-        if value not in NOBODY and value not in lists:
+        if value not in NONE_VALUES and value not in lists:
             known = [name for name in lists if name != NEUTRAL]
             raise SpecError(
                 f'{where}: no words for "{value}" ({suggest(value, known)}); the value of texts that mention none of '
@@ -195,9 +193,9 @@ BLOCK = 2**16
 
 @dataclass(frozen=True, eq=False)
 class Mentions:
-    """For each value of a feature the texts that hold one of its terms; a text may mention several, or nobody.
+    """For each value of a feature the texts that hold one of its terms; a text may mention several, or none.
 
-    A term that stands behind the words that the network reads does not count: the network cannot know of it.
+    A term after the last word that the network reads does not count: the network does not see it.
     """
 
     terms: Terms
@@ -205,8 +203,8 @@ class Mentions:
 
     @classmethod
     def of(cls, corpus: Corpus, lexicon: Lexicon, terms: Terms) -> Mentions:
-        """Look for the terms of a feature in a corpus."""
-        values = [value for value in terms.words if value != terms.nobody]
+        """Find the terms of a feature in a corpus."""
+        values = [value for value in terms.words if value != terms.none_value]
         owner = np.zeros(len(lexicon) + 1, np.int16)
         for place, value in enumerate(values, 1):
             owner[[lexicon.numbers[word] for word in terms.words[value] if word in lexicon.numbers]] = place
@@ -218,13 +216,13 @@ class Mentions:
         return cls(terms, dict(zip(values, found, strict=True)))
 
     @property
-    def anybody(self) -> Mask:
+    def any_value(self) -> Mask:
         """The texts that mention some value."""
         found: Mask = np.any(list(self.by_value.values()), axis=0)
         return found
 
     def any_of(self, values: Sequence[str]) -> Mask:
         """Return the texts that mention at least one of these values; those that mention none have its own value."""
-        masks = [~self.anybody if value == self.terms.nobody else self.by_value[value] for value in values]
+        masks = [~self.any_value if value == self.terms.none_value else self.by_value[value] for value in values]
         found: Mask = np.any(masks, axis=0)
         return found

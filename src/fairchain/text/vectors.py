@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from fairchain.errors import DataError
+from fairchain.text.files import digest_of, limited_lines, opened
 from fairchain.text.lexicon import Vectors
-from fairchain.text.lines import digest_of, limited_lines, opened
 
 Found = tuple[tuple[str, ...], Vectors | None, str]
 

@@ -27,7 +27,7 @@ def verify(
     spec: Spec | str | Path,
     *,
     weights: str | Path | None = None,
-    table: Any = None,
+    data: Any = None,
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
     allow_constant: bool | None = None,
@@ -48,7 +48,7 @@ def verify(
         A `Spec`, or the path of a spec file.
     weights
         A torch state dict to load into the module that `model` is, names or makes.
-    table
+    data
         Rows in place of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
         from column names to cells. For texts, the file of a corpus.
     population
@@ -91,7 +91,7 @@ def verify(
     'FAIR'
     """
     if isolate:
-        given = {"table": table, "population": population, "seed": seed, "workers": workers, "limits": limits}
+        given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
         given["allow_constant"] = allow_constant
         return isolated(verify, model, spec, weights=weights, certify=certify, progress=progress, **given)  # type: ignore[no-any-return]
     if workers is not None and workers < 1:
@@ -99,7 +99,7 @@ def verify(
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
     if certify and question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
-    case = gather(model, question, weights=weights, table=table, population=population, limits=limits)
+    case = gather(model, question, weights=weights, data=data, population=population, limits=limits)
     if certify and not case.certifiable:
         raise CertificateError(NO_CERTIFICATE)
     return verify_case(case, workers=workers, progress=progress)

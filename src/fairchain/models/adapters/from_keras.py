@@ -32,7 +32,7 @@ from fairchain.models.adapters.keras_network import to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
 from fairchain.models.base import MisfitError, random_inputs
-from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.models.adapters.socrates_file import SocratesFile, whole_numbers
-from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec

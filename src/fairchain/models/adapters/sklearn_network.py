@@ -16,7 +16,7 @@ from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.base import random_inputs
 from fairchain.models.frames import column_name, is_text, make_frame
-from fairchain.models.onnx.encoding import widths, words
+from fairchain.models.onnx.feature_encoding import widths, words
 from fairchain.spec import CategoryFeature, Feature, Spec
 
 ML_OPSET = 3

@@ -20,7 +20,7 @@ from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import longest_first
 from fairchain.models.adapters.from_function import flat_array
 from fairchain.models.base import random_inputs
-from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import Spec, TextFeature

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.edit.unit_axes import Units, pass_on
-from fairchain.models.onnx.encoding import widths
+from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import attribute
 from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel

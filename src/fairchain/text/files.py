@@ -1,14 +1,27 @@
-"""Files line by line within limits, so that a line of any length costs no more memory than it may."""
+"""Files of texts and words: read line by line within limits, so that a line of any length costs limited memory.
+
+Arrays that took long to compute are kept in the user's cache under the hash of what they were computed from. A file
+there is written in one step and begins with the hash of the rest; a damaged one is ignored. Nothing in it is executed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
-from fairchain.errors import DataError
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError, OutputError
+from fairchain.system.atomic_write import place
+
+DIGEST = 32
 
 
 @contextmanager
@@ -16,7 +29,7 @@ def opened(path: Path, most_bytes: int) -> Iterator[BufferedReader]:
     """Open a regular file that is not too large; what goes wrong while it is read is a DataError."""
     try:
         if not path.is_file():
-            raise DataError(f"{path}: there is no such file")
+            raise DataError(f"{path}: no such file")
         if path.stat().st_size > most_bytes:
             raise DataError(f"{path}: larger than {most_bytes:,} bytes; keep a part of it")
         with path.open("rb") as file:
@@ -56,3 +69,34 @@ def digest_of(path: Path) -> str:
     """Return the sha256 of a file."""
     with opened(path, 2**63) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def key_of(*parts: Any) -> str:
+    """Return a name that follows from everything that an answer depends on."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def kept(folder: Path, key: str) -> dict[str, NDArray[Any]] | None:
+    """Return what was kept under a key, if it is whole."""
+    try:
+        content = memoryview((folder / f"{key}.npz").read_bytes())
+        if hashlib.sha256(content[DIGEST:]).digest() != bytes(content[:DIGEST]):
+            return None
+        body = BytesIO(content[DIGEST:])
+        with ZipFile(body) as whole:
+            if any(member.compress_type != ZIP_STORED for member in whole.infolist()):
+                return None  # `keep` packs nothing, and what is packed may be of any size
+        with np.load(body, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+    except Exception:  # a strange file ends in anything
+        return None
+    return arrays if all(isinstance(array, np.ndarray) for array in arrays.values()) else None
+
+
+def keep(folder: Path, key: str, **arrays: NDArray[Any]) -> None:
+    """Keep arrays for the next time; a folder that cannot be written keeps nothing."""
+    body = BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]  # its other argument is not an array
+    with suppress(OSError, OutputError):
+        folder.mkdir(parents=True, exist_ok=True)
+        place({folder / f"{key}.npz": hashlib.sha256(body.getbuffer()).digest() + body.getbuffer()})

@@ -1,0 +1,37 @@
+"""Untrusted files: opened only if they are plain files, since a pipe may never open; JSON without a key twice."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a plain file to read its bytes, without waiting; raise an OSError for a folder, a pipe or a device."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    file = os.fdopen(descriptor, "rb") if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    if file is None:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return file
+
+
+def object_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object from its pairs, for the `object_pairs_hook` of json.loads; raise a ValueError for a key twice.
+
+    Some programs read the first value of such a key, and some the last.
+
+    >>> json.loads('{"a": 1, "a": 2}', object_pairs_hook=object_once)
+    Traceback (most recent call last):
+    ValueError: the key "a" occurs twice in one object
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {json.dumps(twice[:60])} occurs twice in one object")
+    return found
