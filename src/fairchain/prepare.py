@@ -32,13 +32,13 @@ from fairchain.spec import (
     load_spec,
     revise,
 )
-from fairchain.spec.conditions import predicate_of
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, seed_of
 from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import rows_phrase, table_name
 
 if TYPE_CHECKING:
+    from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
@@ -213,7 +213,7 @@ def case_of(
             'population.kind: "callable" goes with a Python function, given as population=... or --population; '
             "give both or neither"
         )
-    predicate = predicate_of(spec)
+    predicate = _predicate(spec)
     drawn = concerned = members = None
     left_out: tuple[tuple[str, float], ...]
     if isinstance(spec.population, Table):
@@ -244,13 +244,22 @@ def case_of(
     )
 
 
+def _predicate(spec: Spec) -> Predicate | None:
+    """Return the condition `given`; the module that parses conditions is imported only for one."""
+    if spec.property.given is None:
+        return None
+    from fairchain.spec.conditions import predicate_of
+
+    return predicate_of(spec)
+
+
 def group_population(case: Case) -> Population:
     """Return the population of a case that draws for every group by itself, whatever the groups are compared with."""
     subgroups = subgroups_of_groups(case.groups)
     drawn: Population = case.population
     if subgroups == case.comparison.subgroups:
         return drawn
-    predicate = predicate_of(case.spec)
+    predicate = _predicate(case.spec)
     return build_population(
         case.spec, subgroups, drawn.dtype, rows=case.rows, function=case.function, predicate=predicate
     )

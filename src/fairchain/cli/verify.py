@@ -118,20 +118,21 @@ def verify(
 def _files(
     verdict: Verdict, spec: Path, certificate: Path | None, junit: Path | None, summary: Path | None
 ) -> list[Callable[[], None]]:
-    """Return a step for each file that is requested."""
-    from fairchain.certificates import write_certificate
-    from fairchain.system.atomic_write import append, place
-
+    """Return a step for each file that is requested; only these import what they need."""
     steps: list[Callable[[], None]] = []
     if certificate is not None:
+        from fairchain.certificates import write_certificate
+
         steps.append(partial(write_certificate, verdict, certificate))
     if junit is not None:
         from fairchain.report.junit import junit as to_junit
+        from fairchain.system.atomic_write import place
 
         text = to_junit({f"{spec.name}: {verdict.record.question}": verdict.record})
         steps.append(partial(place, {junit: text.encode()}))
     if summary is not None:
         from fairchain.report.markdown import for_pull_request
+        from fairchain.system.atomic_write import append
 
         name = certificate.name if certificate is not None else None
         text = for_pull_request(verdict.record, title=spec.name, certificate=name)
