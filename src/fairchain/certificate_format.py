@@ -42,7 +42,7 @@ class Look(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchEvidence(Record, frozen=True, forbid_unknown_fields=True):
-    """A batch of rounds: what was planned from the past, and what came of it.
+    """A batch of rounds: its plan, made from earlier batches, and its counts.
 
     `together` has the rounds in which two groups both got the outcome: for every chunk and every outcome the upper
     triangle of a symmetric table. `labels` are all labels that the network gave in the batch, counted or not.

@@ -8,7 +8,7 @@
         │   └── UnansweredError     an input that the network has no class for
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
-        ├── ChainError          something that is no Markov chain
+        ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a question to a chain that cannot be asked
         └── AuditError          a folder in which an audit cannot be kept
 
@@ -28,7 +28,7 @@ class OutputError(FairchainError):
 
 
 class InputError(FairchainError):
-    """Something the caller gave cannot be used; the message says what and how to mend it."""
+    """Something the caller gave cannot be used; the message says why and how to fix it."""
 
 
 class SpecError(InputError):
@@ -56,7 +56,7 @@ class CertificateError(InputError):
 
 
 class ChainError(InputError):
-    """A file or an object is no Markov chain, or one cannot be learned as asked."""
+    """A file or an object is not a Markov chain, or a chain cannot be learned."""
 
 
 class QueryError(InputError):

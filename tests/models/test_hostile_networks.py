@@ -145,7 +145,7 @@ def test_operators_along_the_batch_are_refused_even_if_no_trial_shows_it(operato
 
 def test_constants_for_each_place_of_a_fixed_batch_are_refused() -> None:
     message = refused(hostile.differs_by_place_in_fixed_batch())
-    assert "joins the rows with something of another kind" in message
+    assert "joins rows and values that are not rows" in message
 
 
 @pytest.mark.parametrize("size", [2**16 + 1, 2**31, 2**62])

@@ -60,7 +60,7 @@ class LearningEffort:
                 return counts, done
         raise ChainError(
             f"epsilon: {done:,} rounds do not make every transition known within {self.epsilon:g}; a state is too "
-            "rare: leave it out, divide it otherwise, or use a larger epsilon"
+            "rare: leave it out, divide it into other states, or use a larger epsilon"
         )
 
 

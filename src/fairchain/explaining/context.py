@@ -1,6 +1,6 @@
 """What an explanation needs besides the case: a network that can be cut, and inputs drawn for every group by itself.
 
-Of a table a round shows one row of each group, drawn with replacement; where individuals are compared, every row is
+For a table, a round shows one row of each group, drawn with replacement; where individuals are compared, every row is
 shown as every group instead. The results are about these rows, also where they are a sample of a larger population.
 """
 

@@ -183,7 +183,9 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
     with user_code(name, "cannot be called without arguments to make the module that the weights belong to:"):
         made = source() if callable(source) else None
     if not is_module(made):
-        raise ModelError(f"{name}: weights belong to a torch module, and this neither is nor makes one")
+        raise ModelError(
+            f"{name}: weights were given, and this is not a torch module; leave --weights (weights=...) out"
+        )
     return load_state(made, weights, limits)
 
 

@@ -161,12 +161,13 @@ class GroupCounts:
         return [Interval(float(e), float(a), float(b)) for e, a, b in zip(estimates, low, high, strict=True)]
 
     def gap(self, question: MonitoredProperty) -> Interval:
-        """Return the largest gap between two groups; [0, 1] while there is nothing to compare."""
-        if (self.trials > 0).sum() < 2:
-            return Interval(0.0, 0.0, 1.0)
-        low, high = gap_bounds(self.trials, self.successes, question)
-        estimate = max(0.0, float(estimated_gap(self.trials, self.successes, question.kind)))
-        return Interval(estimate, min(max(0.0, float(low)), estimate), max(min(1.0, float(high)), estimate))
+        """Return the largest difference, or the smallest ratio; [0, 1] while there is nothing to compare."""
+        estimate, low, high = 0.0, 0.0, 1.0
+        if (self.trials > 0).sum() >= 2:
+            estimate = max(0.0, float(estimated_gap(self.trials, self.successes, question.kind)))
+            bounds = gap_bounds(self.trials, self.successes, question)
+            low, high = min(max(0.0, float(bounds[0])), estimate), max(min(1.0, float(bounds[1])), estimate)
+        return Interval(1 - estimate, 1 - high, 1 - low) if question.kind == "ratio" else Interval(estimate, low, high)
 
     def widest(self) -> tuple[str, str] | None:
         """Return the groups with the highest and the lowest rate seen, if there are two."""

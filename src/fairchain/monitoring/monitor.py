@@ -145,7 +145,7 @@ class Monitor:
 
     @property
     def gap(self) -> Interval:
-        """The largest gap between two groups; for a ratio, what the smallest ratio lacks to 1."""
+        """The largest difference between two groups, or the smallest ratio, as in `Verdict.gap`."""
         return self._counts.gap(self.question)
 
     @property
@@ -187,7 +187,7 @@ class Monitor:
         return monitor
 
     def __repr__(self) -> str:
-        gap = f"{'ratio' if self.question.kind == 'ratio' else 'gap'} {measured(self.gap, self.question):.4f}"
+        gap = f"{'ratio' if self.question.kind == 'ratio' else 'gap'} {self.gap:.4f}"
         return f"<Monitor: {self.conclusion} after {self.rows:,} rows, {gap}, threshold {self.question.threshold:g}>"
 
     def _repr_html_(self) -> str:
@@ -223,17 +223,10 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         raise DataError(f"{name}: found lists of different lengths; give one value for each row") from None
 
 
-def measured(gap: Interval, question: MonitoredProperty) -> Interval:
-    """Return the gap in the words of the question: itself, or for a ratio the smallest ratio."""
-    if question.kind == "difference":
-        return gap
-    return Interval(1 - gap.estimate, 1 - gap.high, 1 - gap.low)
-
-
 def sentence(gap: Interval, question: MonitoredProperty) -> str:
     """Return the gap and the threshold in a few words."""
     what = "the largest gap" if question.kind == "difference" else "the smallest ratio"
-    return f"{what} is {measured(gap, question):.4f}, the threshold {question.threshold:g}"
+    return f"{what} is {gap:.4f}, the threshold {question.threshold:g}"
 
 
 def statement(decision: Decision, question: MonitoredProperty, groups: int) -> str:
@@ -268,7 +261,6 @@ def describe(decision: Decision, counts: GroupCounts, question: MonitoredPropert
     """Return everything that is known, as plain JSON values."""
     gap, widest = counts.gap(question), counts.widest()
     more, less = widest or (None, None)
-    ratio = measured(gap, question)
     return {
         "verdict": counts.concluded(decision, question),
         "decision": decision.name,
@@ -276,7 +268,6 @@ def describe(decision: Decision, counts: GroupCounts, question: MonitoredPropert
         "allow_constant": question.allow_constant,
         "rows": counts.rows,
         "gap": {"estimate": gap.estimate, "low": gap.low, "high": gap.high, "more": more, "less": less},
-        **({"ratio": vars(ratio)} if question.kind == "ratio" else {}),
         "kind": question.kind,
         "threshold": question.threshold,
         "delta": question.delta,

@@ -168,12 +168,12 @@ class DerivedPopulation(Population):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of the source."""
+        """Return the notes of the source."""
         return self.source.notes
 
     @property
     def sha256(self) -> str | None:
-        """That of the source."""
+        """Return the hash of the source."""
         return self.source.sha256
 
 

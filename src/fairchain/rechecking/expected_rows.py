@@ -76,7 +76,10 @@ def count_rows(
     inside = {group.name: concerned & _in_group(rows, spec, group) for group in groups_of(spec)}
     groups, left_out = _large_enough(rows, spec, inside)
     if not concerned.any() or len(groups) < 2:
-        raise CertificateError(f"{rows.source}: these rows cannot answer the question inside the certificate")
+        raise CertificateError(
+            f"{rows.source}: these rows have fewer than two groups of the certificate's spec; give the rows that it "
+            "was issued for"
+        )
     comparison = comparison_of(spec, groups)
     if comparison.individual:
         assert model is not None

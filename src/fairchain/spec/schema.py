@@ -357,14 +357,14 @@ Property = Difference | Ratio | Individual
 
 
 class Budget(_Strict, frozen=True, kw_only=True):
-    """Where to stop without a verdict."""
+    """The largest number of rounds and of seconds."""
 
     rounds: Annotated[float, doc("Rounds, at most; in each, one individual is shown as every group.", ge=1)] = 1e8
     seconds: Annotated[float, doc("Seconds of wall time, at most.", gt=0)] = 60.0
 
 
 class Guarantee(_Strict, frozen=True, kw_only=True):
-    """How sure to be, how exact, by which rule, and at what cost."""
+    """Error probability, accuracy, stopping rule and budget."""
 
     delta: Annotated[float, doc("Probability of a wrong verdict, at most.", ge=1e-100, lt=1)] = 1e-6
     epsilon: Annotated[
@@ -381,7 +381,7 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
             "its data, so that the network cannot be fitted to it."
         ),
     ] = None
-    budget: Annotated[Budget, doc("Where to stop without a verdict.")] = Budget()
+    budget: Annotated[Budget, doc("The largest number of rounds and of seconds.")] = Budget()
     allow_constant: Annotated[bool, doc("Accept a model that gives one decision to every input that is tried.")] = False
 
 

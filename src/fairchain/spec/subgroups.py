@@ -37,7 +37,7 @@ class Subgroup:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What the evidence has to decide.
+    """The comparisons that a verdict is about.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What every inference from counts offers, and every stopping rule, so that one loop in `verify` serves them all.
 
-A rule says what to sample next from what it has seen (`plan`), takes what came of it (`observe`), and can say at
+A rule plans the next batch from earlier ones (`plan`), takes its counts (`observe`), and can say at
 any time what is known (`decision`, `gap`, `probabilities`, `forecast`).
 """
 

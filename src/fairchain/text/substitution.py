@@ -53,7 +53,7 @@ class Replacing:
 
     @property
     def sha256(self) -> str:
-        """Of what can replace what."""
+        """Return the hash of all replacements."""
         return self.synonyms.sha256
 
     def apply(self, texts: NDArray[np.intp], drawn: Ids, words: NDArray[np.uint32]) -> None:

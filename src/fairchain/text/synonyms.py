@@ -59,7 +59,7 @@ class Synonyms:
 
     @property
     def sha256(self) -> str:
-        """Of what can replace what."""
+        """Return the hash of all replacements."""
         digest = hashlib.sha256()
         for part in (self.places, self.offered, self.counts):
             digest.update(np.ascontiguousarray(part, "<i4").tobytes())

@@ -38,7 +38,7 @@ Halted = Callable[[float], bool]
 
 @dataclass(frozen=True)
 class Batch:
-    """What came of a plan.
+    """The counts of a batch of rounds.
 
     `first` is its first chunk, `size` the rounds in a chunk (fewer in the last), and `chunks` how many there are.
     `together` counts the rounds in which two groups both got the outcome, (outcomes, groups, groups), and `parts` does

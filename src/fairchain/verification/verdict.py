@@ -48,7 +48,7 @@ class GroupProbability:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that was sampled, in order: what was planned from the past, and what came of it.
+    """The batches of a run in order: each plan, made from earlier batches, and its counts.
 
     `look` is there if all counted rounds gave one label.
     """

@@ -162,7 +162,9 @@ def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> Onn
             with quiet():
                 model = keras.saving.load_model(copy, compile=False, safe_mode=True)
         except Exception as error:
-            raise ModelError(f"{path}: Keras does not take this file: {first_line(error)}") from None
+            raise ModelError(
+                f"{path}: Keras cannot load this file ({first_line(error)}); save it again with this Keras"
+            ) from None
     return from_keras(model, spec, limits, name=str(path))
 
 

@@ -278,7 +278,7 @@ class _Operator:
         if len(wide) < 2:
             return wide[0] if wide else ()
         if any(BATCH in axis for axis in wide):
-            raise _TaintedError("joins the rows with something of another kind at the same axis")
+            raise _TaintedError("joins rows and values that are not rows along one axis")
         # A number above 1 is what an unknown size beside it must be, or be spread to.
         return next((axis for axis in wide if not any(isinstance(factor, str) for factor in axis)), self.new())
 
@@ -809,7 +809,7 @@ def _by_element(op: _Operator) -> Followed:
         raise _TaintedError("chooses some rows of a batch")
     parts = [each for each in (data, index, updates) if each is not None]
     if len({(part.batch, part.shape[part.batch] if part.batch is not None else ()) for part in parts}) > 1:
-        raise _TaintedError("joins the rows with something of another kind at the same axis")
+        raise _TaintedError("joins rows and values that are not rows along one axis")
     return op.made((data if updates is not None else index).shape)
 
 
