@@ -39,7 +39,7 @@ def test_an_unfair_network_goes_the_whole_way_and_its_certificates_hold(tmp_path
 
     found, ran = run(write_question(tmp_path), tmp_path / "out")
     assert (found.decision, found.repaired) == ("UNFAIR", True)
-    assert list(ran) == ["verify", "survey", "explain", "chain", "repair", "report"]
+    assert list(ran) == ["verify", "all pairs", "explain", "chain", "repair", "report"]
     assert set(contents(found.folder)) == UNFAIR_FILES
     assert recheck(found.folder / "certificate.json", tmp_path / "network.onnx").holds
     repaired = found.folder / "repaired.onnx"
@@ -54,7 +54,7 @@ def test_a_fair_network_needs_no_reason_and_no_repair(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".audit.json").write_bytes(b"{")
     found, ran = run(write_question(tmp_path, weight=0.0), tmp_path / "out")
-    assert (found.decision, found.repaired, list(ran)) == ("FAIR", False, ["verify", "survey", "chain", "report"])
+    assert (found.decision, found.repaired, list(ran)) == ("FAIR", False, ["verify", "all pairs", "chain", "report"])
     assert set(contents(found.folder)) == FAIR_FILES
 
 
@@ -65,7 +65,7 @@ def test_an_undecided_one_is_explained_and_not_repaired(tmp_path: Path) -> None:
     spec.write_text(json.dumps(data), encoding="utf-8")
     found, ran = run(spec, tmp_path / "out")
     assert found.decision == "UNDECIDED"
-    assert list(ran) == ["verify", "survey", "explain", "chain", "report"]
+    assert list(ran) == ["verify", "all pairs", "explain", "chain", "report"]
 
 
 def test_an_audit_again_makes_nothing_again_wherever_its_files_lie(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_stage_that_was_interrupted_is_made_again_and_the_end_is_the_same(
             with pytest.raises(KeyboardInterrupt):
                 run(spec, tmp_path / "out")
     found, ran = run(spec, tmp_path / "out")
-    assert ran == {name: name in ("verify", "survey", "explain", "chain") for name in ran}
+    assert ran == {name: name in ("verify", "all pairs", "explain", "chain") for name in ran}
     assert contents(found.folder) == contents(tmp_path / "unbroken")
 
 
@@ -177,7 +177,7 @@ def test_the_content_of_a_table_is_in_the_key(tmp_path: Path) -> None:
         run(spec, tmp_path / "out", repair=False)
 
 
-def test_rows_of_a_table_are_counted_and_need_no_survey(tmp_path: Path) -> None:
+def test_rows_of_a_table_are_counted_and_need_no_estimates_of_all_pairs(tmp_path: Path) -> None:
     spec = write_question(tmp_path)
     data = json.loads(spec.read_text(encoding="utf-8"))
     data["population"] = {"kind": "table", "path": "rows.csv", "as": "sample"}

@@ -14,7 +14,7 @@ from fairchain.statistics.intervals import largest_above, upper_bounds
 from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
 from fairchain.statistics.rate_counts import SubgroupCounts
 from fairchain.statistics.rules import every_pair
-from fairchain.statistics.two_sample import largest_bound, lower_beyond, pair_bounds
+from fairchain.statistics.two_sample import largest_bound, lower_beyond, two_sample_bounds
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_the_largest_bounds_of_rows_are_those_of_all_pairs(measure: str, rows: i
         trials = np.full(9, rows) if alike else rng.integers(1, rows, 9)
         successes = np.full((4, 9), rows // 3) if alike else rng.binomial(trials, rng.random((4, 9)))
         compared = every_pair(9, 4)
-        below, above = pair_bounds(trials, successes, np.argwhere(compared), measure, 0.01)
+        below, above = two_sample_bounds(trials, successes, np.argwhere(compared), measure, 0.01)
         assert largest_bound(trials, successes, compared, measure, 0.01, upper=True) == pytest.approx(
             above.max(), abs=1e-9
         )

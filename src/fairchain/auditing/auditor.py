@@ -227,7 +227,7 @@ def _run(
     stage("verify", verify_files, again=True)
     assert run.verdict is not None
     decision = run.verdict.conclusion
-    stage("survey", survey_files)
+    stage("all pairs", all_pairs_files)
     if decision in ("UNFAIR", "UNDECIDED"):
         stage("explain", explain_files)
         run.explanation = _record(done, "explanation.json", Explanation)
@@ -262,7 +262,7 @@ def verify_files(run: AuditRun, tell: Tell) -> Files:
     return files
 
 
-def survey_files(run: AuditRun, tell: Tell) -> Files:
+def all_pairs_files(run: AuditRun, tell: Tell) -> Files:
     """Estimate every group and every pair, where inputs are drawn."""
     found = estimate_all_pairs(run.case, workers=run.workers, progress=_rounds(tell))
     return {} if found is None else {"all-pairs.json": to_json(found)}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STAGES = {
     "verify": "verifying",
-    "survey": "estimating every group and pair",
+    "all pairs": "estimating every group and pair",
     "explain": "looking for what carries the gap",
     "chain": "learning the chain",
     "repair": "repairing",

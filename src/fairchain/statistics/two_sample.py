@@ -57,7 +57,7 @@ class _Grid:
         return cls(low[place.ravel()].reshape(shape), high[place.ravel()].reshape(shape))
 
 
-def pair_bounds(
+def two_sample_bounds(
     trials: Counts, successes: Counts, pairs: NDArray[np.intp], measure: str, alpha: float
 ) -> tuple[Floats, Floats]:
     """Return lower and upper bounds of the gaps of some pairs, each of which fails with probability at most alpha.
@@ -95,12 +95,12 @@ SLACK = 1e-12
 def largest_bound(
     trials: Counts, successes: Counts, compared: NDArray[np.bool_], measure: str, alpha: float, *, upper: bool
 ) -> float:
-    """Return the largest upper (or lower) bound of the compared pairs; as with `pair_bounds` for all, and faster."""
+    """Return the largest upper (or lower) bound of the compared pairs; faster than `two_sample_bounds` for all."""
     best = -math.inf
 
     def refine(pairs: NDArray[np.intp]) -> None:
         nonlocal best
-        best = max(best, float(pair_bounds(trials, successes, pairs, measure, alpha)[upper].max(initial=-np.inf)))
+        best = max(best, float(two_sample_bounds(trials, successes, pairs, measure, alpha)[upper].max(initial=-np.inf)))
 
     distinct = _distinct(trials, successes, compared)
     looks = _looks(trials, successes, distinct, measure, alpha, lambda: best - SLACK, upper=upper)
@@ -137,7 +137,7 @@ def lower_beyond(
         above = at_least > float(limit) + SLACK
         unsure = np.flatnonzero(~above & (at_most > float(limit) - SLACK))
         above[unsure] = [
-            gap > limit for gap in pair_bounds(trials, successes, pairs[unsure], measure, alpha)[0].tolist()
+            gap > limit for gap in two_sample_bounds(trials, successes, pairs[unsure], measure, alpha)[0].tolist()
         ]
         found.append(pairs[above])
     return np.concatenate(found)
