@@ -71,7 +71,7 @@ $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
 	@touch $@
 
 test-lowest: $(VENV)-lowest/done
-	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not keras and not browser and not mlflow" tests/spec tests/statistics tests/populations tests/tables tests/models tests/verification
+	PYTHONDONTWRITEBYTECODE= $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal -p no:cacheprovider -m "not network and not torch and not keras and not browser and not mlflow" tests/spec tests/statistics tests/populations tests/tables tests/models tests/verification tests/chain
 
 # SEED chooses other mutants; what fails is printed with the command that repeats it.
 fuzz: $(VENV)/torch

@@ -201,6 +201,7 @@ def test_any_text_is_a_predicate_or_a_spec_error(text: str) -> None:
         ("(" * 5000, ["cannot be read"]),
         (" " * (MOST_CHARACTERS + 1), ["10001 characters", "10000"]),
         ("x" * MOST_CHARACTERS, ["column 1:", "no feature", "..."]),
+        ("age > 1 and 'a\nb'", ["column 13:", "a comparison"]),
     ],
 )
 def test_a_mistake_is_pointed_at(text: str, words: list[str]) -> None:
@@ -209,6 +210,7 @@ def test_a_mistake_is_pointed_at(text: str, words: list[str]) -> None:
     message = str(caught.value)
     assert message.startswith("property.given: ")
     assert len(message) < 400
+    assert "\n" not in message
     for word in words:
         assert word in message
 

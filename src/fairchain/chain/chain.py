@@ -80,7 +80,7 @@ class Chain:
         from scipy.sparse import csr_array
 
         size = len(self.states)
-        return csr_array((self.probabilities, self.targets, self.starts), shape=(size, size))
+        return with_int_indices(csr_array((self.probabilities, self.targets, self.starts), shape=(size, size)))
 
     @cached_property
     def starts(self) -> Indices:
@@ -185,3 +185,9 @@ def _comparable(chain: Chain) -> tuple[Any, ...]:
         chain.unvisited,
         dict(chain.metadata),
     )
+
+
+def with_int_indices(matrix: Any) -> Any:
+    """Return a sparse matrix whose indices are C integers, the only ones that all solvers of scipy take."""
+    matrix.indices, matrix.indptr = (each.astype(np.intc, copy=False) for each in (matrix.indices, matrix.indptr))
+    return matrix

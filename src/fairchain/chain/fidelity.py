@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.chain.chain import Chain, Floats
+from fairchain.chain.chain import Chain, Floats, with_int_indices
 from fairchain.chain.plan import ChainPlan
 from fairchain.chain.traces import TraceCounts
 from fairchain.statistics.intervals import clopper_pearson
@@ -68,7 +68,9 @@ def _reach(chain: Chain, goals: Iterable[Iterable[int]], groups: int) -> Floats:
         stays = inside | (chain.matrix.diagonal() == 1)
         matrix: csr_array = chain.matrix[~stays]
         found = inside.astype(np.float64)
-        found[~stays] = spsolve((eye_array(int((~stays).sum())) - matrix[:, ~stays]).tocsc(), matrix @ found)
+        found[~stays] = spsolve(
+            with_int_indices((eye_array(int((~stays).sum())) - matrix[:, ~stays]).tocsc()), matrix @ found
+        )
         reached.append(found[1 : 1 + groups])
     return np.stack(reached, axis=1)
 

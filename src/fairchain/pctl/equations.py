@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairchain.chain.chain import with_int_indices
 from fairchain.errors import QueryError
 from fairchain.pctl.graph import Floats, Indices, components_of
 
@@ -180,7 +181,7 @@ def _small(
     if visits:
         inverse, between = inverse.T.tocsr(), between.T.tocsr()
     triangle = (eye_array(len(leaving), format="csr") - inverse @ between).tocsr()
-    values: Floats = spsolve_triangular(triangle, inverse @ right, lower=visits, unit_diagonal=True)
+    values: Floats = spsolve_triangular(with_int_indices(triangle), inverse @ right, lower=visits, unit_diagonal=True)
     return values, _rounding(values, np.bincount(component))
 
 
@@ -235,7 +236,7 @@ def _factors(matrix: csr_array) -> Callable[[Floats], Floats]:
     try:
         # Rows or columns are diagonally dominant: the pivots may stay where they are, so that the pattern of the matrix
         # and its transpose says where factors fill.
-        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
+        factors = splu(with_int_indices(matrix.tocsc()), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
     except RuntimeError:
         raise _never_left(matrix.shape[0]) from None
     inverse: Callable[[Floats], Floats] = factors.solve

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
-from fairchain.messages import near
+from fairchain.messages import in_a_line, near
 from fairchain.spec.schema import CategoryFeature, Feature, Spec
 
 Values = NDArray[np.floating]
@@ -329,7 +329,7 @@ def _sign(found: re.Match[str], column: int) -> str:
 
 
 def _fail(column: int, message: str) -> NoReturn:
-    raise SpecError(f"property.given: column {column}: {message}")
+    raise SpecError(f"property.given: column {column}: {in_a_line(message)}")
 
 
 def _constant(word: _Word, feature: Feature) -> tuple[float, str]:
