@@ -19,7 +19,6 @@ from scipy.stats import chisquare, kstest
 
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Scratch, UniformPopulation
-from fairchain.populations.distributions import MOST_LISTED
 from fairchain.populations.marginals import MarginalPopulation, marginal_shares
 from fairchain.spec import Spec, parse_spec
 from fairchain.spec.subgroups import Subgroup
@@ -35,8 +34,8 @@ STATED = {
     "age": [[0, 1, 0.4], [2, 9, 0.6]],
 }
 
-GOLDEN_ROWS = [[0.0, 1.0, 1.5423916120022798, 1.0, 0.0], [0.0, 1.0, 3.0455041793917914, 1.0, 0.0]]
-GOLDEN_HASH = "8134206898653a6b6148038e667432e9935cac02296f4d7075336132fcabd555"
+GOLDEN_ROWS = [[0.0, 1.0, 1.6397486860144435, 1.0, 0.0], [0.0, 1.0, 4.627074105011346, 1.0, 0.0]]
+GOLDEN_HASH = "59f673f0805be5748fe4391b3c71320d04ad20f8f289635b7b6288f37cfbb1a5"
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def test_stated_categories_have_their_shares() -> None:
     assert frequent(shown[:, 0], {0: 0.5, 1: 0, 2: 0.2, 3: 0.3})
 
 
-def test_shares_with_six_decimals_are_drawn_by_search_and_have_their_shares() -> None:
+def test_shares_with_six_decimals_are_drawn_as_they_are() -> None:
     shares = {"a": 0.100003, "b": 0.400001, "c": 0.299999, "d": 0.199997}
     drawn = stated(JOB, SEX, job=shares)
     shown = drawn.rounds(1, 1, 40_000).show(0)
@@ -149,10 +148,9 @@ def test_a_table_gives_its_columns_frequencies() -> None:
     assert frequent(shown[:, 1], shares_of(rows.values[:, 1]))
 
 
-def test_a_large_table_is_drawn_by_search_with_the_same_frequencies() -> None:
+def test_a_large_table_is_drawn_with_its_frequencies() -> None:
     rng = np.random.default_rng(2)
     rows = Rows(np.stack([rng.choice(4, 70_001), rng.choice(10, 70_001), rng.choice(2, 70_001)], 1).astype(np.float64))
-    assert len(rows.values) > 2 * MOST_LISTED
     drawn = MarginalPopulation(asked(JOB, AGE, SEX), None, rows, np.float64)
     shown = drawn.rounds(1, 1, 40_000).show(0)
     assert frequent(shown[:, 0], shares_of(rows.values[:, 0]))

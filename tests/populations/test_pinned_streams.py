@@ -128,7 +128,7 @@ PINNED = {
     "uniform, average": "064e882b1dc52f9c",
     "uniform, given": "5206dc3eeea13a04",
     "uniform, individual": "ba85f5a506010837",
-    "stated": "60166c2793a659f4",
+    "stated": "81d81a54d3ac7ec9",
     "table": "626a5c6d3101b37e",
     "network": "1c25afa7dcb0e09e",
     "network, individual": "980cb7d4c9c872d7",

@@ -1,22 +1,21 @@
 """The distribution of one feature, drawn by inverse CDF from words that subgroups share.
 
 A distribution is `Counted`, values with whole counts, or `Ranges`, uniform inside each of several ranges with fractions
-as weights. Either can be restricted to a group's domain, and the restricted distribution is exact too: probabilities
-are never rounded. What is drawn from is a `Listed` array, of which all entries are equally likely, or `Ranges`.
-Frequencies that a spec states are read to six decimals and then taken as whole numbers, so that draws are exact.
+as weights. Either can be restricted to a group's domain, and its mass stays an exact fraction. Counted values are drawn
+with exactly their probabilities, ranges from a random number of 53 bits, as the nodes of a Bayesian network are.
+Frequencies that a spec states are read to six decimals and then taken as whole numbers.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
-from math import ceil, floor, gcd, lcm
+from itertools import pairwise
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +24,10 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import Inputs
-from fairchain.populations.streams import Address, HalfWords, scaled, unit_reals
+from fairchain.populations.streams import Address, HalfWords, unit_reals
 from fairchain.spec import CategoryFeature, Domain, Feature, domain_of
 from fairchain.spec.schema import Piece
 
-# A list of so many entries stays in the processor's cache, where a look into it is the fastest way to draw; with more
-# entries it pays to search, unless there are too many values for that.
-MOST_LISTED, MOST_SEARCHED = 2**15, 2**10
 # A column is counted without sorting if its values are whole numbers within such a span.
 MOST_SPAN = 2**20
 
@@ -45,27 +41,8 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
-    """Every entry of a sorted array is equally likely; a likelier value occurs more often."""
-
-    values: NDArray[np.float64]
-
-    @property
-    def words(self) -> int:
-        """How many random words a draw needs."""
-        return 1
-
-    def draw(self, words: Sequence[HalfWords], address: Address, substream: int) -> Inputs | float:
-        """Draw a value for each row of words; rejected words are drawn again on `substream`."""
-        size = len(self.values)
-        if size == 1:
-            return float(self.values[0])
-        return self.values[address.below(words[0], size, substream)]
-
-
-@dataclass(frozen=True, eq=False)
 class Ranges:
-    """One of several ranges by weight, then uniform inside it: whole numbers, or reals with 53 random bits."""
+    """One of several ranges by weight, then uniform inside it: whole numbers or reals."""
 
     parts: tuple[Range, ...]
     real: bool
@@ -74,11 +51,6 @@ class Ranges:
     def mass(self) -> Fraction:
         """The sum of all weights."""
         return sum((part.weight for part in self.parts), Fraction(0))
-
-    @property
-    def words(self) -> int:
-        """How many random words a draw needs: one for the range, if there are several, then for the place in it."""
-        return (len(self.parts) > 1) + 1 + self.real
 
     def within(self, domain: Domain) -> Ranges:
         """Return the part in a domain."""
@@ -97,92 +69,22 @@ class Ranges:
     def _length(self, low: float, high: float) -> Fraction:
         return Fraction(high) - Fraction(low) + (not self.real)
 
-    def ready(self) -> Listed | Ranges:
-        """Return the same distribution in the form that is drawn fastest."""
-        if self.real:
-            return self
-        mass = self.mass
-        each = [part.weight / mass / self._length(part.low, part.high) for part in self.parts]
-        entries = lcm(*(share.denominator for share in each))
-        if entries > MOST_LISTED:
-            return self
-        lists = (
-            np.repeat(np.arange(part.low, part.high + 1, dtype=np.float64), int(share * entries))
-            for part, share in zip(self.parts, each, strict=True)
-        )
-        return Listed(np.concatenate(list(lists)))
-
-    def draw(self, words: Sequence[HalfWords], address: Address, substream: int) -> Inputs | float:
-        """Return a value for each row of words, the place in a range from the last of them.
-
-        Words that do not settle it are continued on `substream`, or drawn again on one for each range far above it.
-        """
-        lows, highs = self._ends
-        chosen = self._choose(words[0], address, substream)
-        if self.real:
-            place = unit_reals(words[-2], words[-1])
-            values: Inputs = lows[chosen] + (highs - lows)[chosen] * place
-            np.minimum(values, highs[chosen], out=values)
-            return values
-        if (lows == highs).all():
-            return lows[chosen]
-        sizes = (highs - lows).astype(np.uint64) + np.uint64(1)
-        index, low = scaled(words[-1], sizes[chosen])
-        again = low < np.uint64(2**32) % sizes[chosen]
-        for number in np.unique(chosen[again]) if again.any() else ():
-            rows = again & (chosen == number)
-            index[rows] = address.integers(int(sizes[number]), int(rows.sum()), substream + ((1 + int(number)) << 32))
-        return lows[chosen] + index
-
-    def guide(self, bits: int) -> NDArray[np.float64] | None:
-        """Return the value of all words that begin with the same bits, NaN if they differ; None if ranges are wide."""
-        if any(part.low != part.high for part in self.parts):
-            return None
-        edges = [0, *(edge * 2**bits for edge in self._edges), 2**bits]
-        table = np.full(2**bits, np.nan)
-        for part, start, end in zip(self.parts, edges[:-1], edges[1:], strict=True):
-            table[ceil(start) : floor(end)] = part.low
-        return table
-
-    def _choose(self, words: HalfWords, address: Address, substream: int) -> NDArray[np.intp]:
-        """Return the number of the range for each word, read as the first 32 bits of a real number without end.
-
-        Almost always these bits settle it. If the edge of a range lies among the numbers that begin with them, more
-        bits are drawn until they do.
-        """
-        if len(self.parts) == 1:
-            return np.zeros(len(words), np.intp)
-        chosen = np.searchsorted(self._marks, words, side="right")
-        open_rows = np.flatnonzero(self._marks[np.maximum(chosen, 1) - 1] == words)
-        more = _words(address, substream)
-        for row in open_rows:
-            chosen[row] = self._settle(int(words[row]), more)
-        return chosen
-
-    def _settle(self, known: int, more: Iterator[int]) -> int:
-        span = 2**32
-        while True:
-            least, most = Fraction(known, span), Fraction(known + 1, span)
-            number = bisect_right(self._edges, least)
-            if number == bisect_left(self._edges, most):
-                return number
-            known, span = known * 2**32 + next(more), span * 2**32
+    def draw(self, words: Sequence[HalfWords], _address: Address, _substream: int) -> Inputs:
+        """Return the value at which the CDF reaches the random number that two words make, for each pair of words."""
+        lows, highs, edges = self._columns
+        uniforms = unit_reals(*words)
+        chosen = np.searchsorted(edges[1:-1], uniforms, side="right")
+        start = edges[chosen]
+        place = (uniforms - start) / (edges[chosen + 1] - start) * (highs - lows + (not self.real))[chosen]
+        values: Inputs = lows[chosen] + (place if self.real else np.floor(place))
+        return np.minimum(values, highs[chosen], out=values)
 
     @cached_property
-    def _edges(self) -> tuple[Fraction, ...]:
-        """Where one range ends and the next begins, between 0 and 1."""
-        mass = self.mass
-        return tuple(accumulate(part.weight / mass for part in self.parts[:-1]))
-
-    @cached_property
-    def _marks(self) -> HalfWords:
-        """The first 32 bits of the edges."""
-        return np.array([int(edge * 2**32) for edge in self._edges], np.uint32)
-
-    @cached_property
-    def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        lows, highs = zip(*((part.low, part.high) for part in self.parts), strict=True)
-        return np.array(lows, np.float64), np.array(highs, np.float64)
+    def _columns(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Lows and highs of the ranges, and where each begins and the last one ends between 0 and 1."""
+        sums = np.cumsum([0.0, *(float(part.weight / self.mass) for part in self.parts)])
+        sums[-1] = 1.0
+        return np.array([part.low for part in self.parts]), np.array([part.high for part in self.parts]), sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,13 +114,15 @@ class Counted:
         inner = domain.holds(self.values)
         return Counted(self.values[inner], self.counts[inner])
 
-    def ready(self) -> Listed | Ranges:
-        """Return the same distribution in the form that is drawn fastest."""
-        counts = self.counts // gcd(*self.counts.tolist())
-        if counts.sum() <= MOST_LISTED or len(counts) > MOST_SEARCHED:
-            return Listed(np.repeat(self.values, counts))
-        points = zip(self.values.tolist(), counts.tolist(), strict=True)
-        return Ranges(tuple(Range(value, value, Fraction(count)) for value, count in points if count), real=False)
+    def draw(self, words: Sequence[HalfWords], address: Address, substream: int) -> Inputs | float:
+        """Draw a value for each of the first words; rejected ones are drawn again on `substream`."""
+        entries = self.entries
+        return entries[address.below(words[0], len(entries), substream)] if len(entries) > 1 else float(entries[0])
+
+    @cached_property
+    def entries(self) -> NDArray[np.float64]:
+        """A sorted list whose entries are all equally likely; a likelier value occurs more often."""
+        return np.repeat(self.values, self.counts // gcd(*self.counts.tolist()))
 
 
 Distribution = Counted | Ranges
@@ -229,14 +133,6 @@ def uniform_over(domain: Domain) -> Ranges:
     return Ranges((Range(domain.low, domain.high, Fraction(1)),), domain.real)
 
 
-def _words(address: Address, substream: int) -> Iterator[int]:
-    """Yield the words of a substream, one after the other without end."""
-    given, size = 0, 64
-    while True:
-        yield from map(int, address.halfwords(size, substream)[given:])
-        given, size = size, 2 * size
-
-
 # Shares are read in millionths, and must sum to 1 within one of them (with room for the rounding of a float sum).
 UNIT = 10**6
 SLACK = 1.000001e-6
@@ -244,8 +140,8 @@ SLACK = 1.000001e-6
 Stated = Mapping[str, float] | Sequence[Piece]
 
 
-def stated_distribution(feature: Feature, stated: Stated) -> Distribution:
-    """Return the distribution of a feature whose frequencies the spec states.
+def stated_distribution(feature: Feature, stated: Stated) -> Ranges:
+    """Return the distribution of a feature whose frequencies the spec states; a value without a share has none.
 
     Raises
     ------
@@ -257,25 +153,24 @@ def stated_distribution(feature: Feature, stated: Stated) -> Distribution:
     if isinstance(stated, Mapping):
         if domain.real:
             raise SpecError(f"{where}: a single real value has probability 0; write pieces [[low, high, share], ...]")
-        # A value that is not named has no share.
         values = [_value(where, feature, domain, key) for key in stated]
         if len(set(values)) != len(values):
             raise SpecError(f"{where}: a value occurs twice; give each value one share")
-        counts = _counts([(f"{where}.{key}", share) for key, share in stated.items()], where)
-        order = np.argsort(values)
-        return Counted(np.array(values, np.float64)[order], np.array(counts, np.int64)[order])
-    if isinstance(feature, CategoryFeature):
-        example = f'{{"{feature.values[0]}" = 0.5, ...}}'
-        raise SpecError(f"{where}: pieces are for numbers; write the share of each value: {example}")
-    for piece in stated:
-        _check_piece(f"{where}: {_shown(piece)}", domain, piece)
-    counts = _counts([(f"{where}: {_shown(piece)}", piece[2]) for piece in stated], where)
-    in_order = sorted(zip(stated, counts, strict=True), key=lambda both: both[0][:2])
+        named = [f"{where}.{key}" for key in stated]
+        pieces: list[Piece] = [(value, value, share) for value, share in zip(values, stated.values(), strict=True)]
+    else:
+        if isinstance(feature, CategoryFeature):
+            example = f'{{"{feature.values[0]}" = 0.5, ...}}'
+            raise SpecError(f"{where}: pieces are for numbers; write the share of each value: {example}")
+        named, pieces = [f"{where}: {_shown(piece)}" for piece in stated], list(stated)
+        for name, piece in zip(named, pieces, strict=True):
+            _check_piece(name, domain, piece)
+    counts = _counts(list(zip(named, (share for _, _, share in pieces), strict=True)), where)
+    in_order = sorted(zip(pieces, counts, strict=True), key=lambda both: both[0][:2])
     for (one, _), (other, _) in pairwise(in_order):
         if other[0] < one[1] or (other[0] == one[1] and not domain.real):
             raise SpecError(f"{where}: {_shown(one)} and {_shown(other)} overlap; give every number to one piece")
-    parts = (Range(piece[0], piece[1], Fraction(count)) for piece, count in in_order if count)
-    return Ranges(tuple(parts), domain.real)
+    return Ranges(tuple(Range(low, high, Fraction(count)) for (low, high, _), count in in_order if count), domain.real)
 
 
 def _value(where: str, feature: Feature, domain: Domain, key: str) -> int:

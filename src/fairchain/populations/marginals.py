@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import Inputs, Rounds, Scratch, columns_of, shown_groups
-from fairchain.populations.distributions import Counted, Distribution, Listed, Stated, stated_distribution, uniform_over
+from fairchain.populations.distributions import Counted, Distribution, Ranges, Stated, stated_distribution, uniform_over
 from fairchain.populations.streams import Address, HalfWords
 from fairchain.populations.uniform import Draws, IndependentPopulation
 from fairchain.spec import Domain, Group, Spec, domain_of
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 # Features that a phrase names before it only counts them.
 MOST_NAMED = 4
-# First bits of a word that settle most values of a distribution that is searched.
-GUIDE_BITS = 13
 
 
 class MarginalPopulation(IndependentPopulation):
@@ -63,21 +61,30 @@ class MarginalPopulation(IndependentPopulation):
     ) -> None:
         super().__init__(spec, subgroups, dtype)
         self._phrase = _phrase(spec, rows)
-        distributions = distributions_of(spec, rows)
-        self._shares = _shares(distributions, self.protected_columns, self.groups)
+        self._distributions = distributions_of(spec, rows)
+        self._shares = _shares(self._distributions, self.protected_columns, self.groups)
         for subgroup, shares in zip(self.subgroups, self._shares, strict=True):
             if 0 in shares:
                 raise _impossible(spec, rows, subgroup, spec.property.protected[shares.index(Fraction(0))])
-        self._distributions = tuple(distribution.ready() for distribution in distributions)
         # Subgroups with the same values of a feature share a distribution and the substream of its redraws.
-        domains = [(place, domain) for group in self.groups for place, domain in enumerate(group.domains)]
-        restricted = {key: distributions[self.protected_columns[key[0]]].within(key[1]).ready() for key in domains}
+        domains = dict.fromkeys(both for group in self.groups for both in enumerate(group.domains))
         self._restricted = {
-            key: (distribution, 1 + self.width + number)
-            for number, (key, distribution) in enumerate(restricted.items())
+            (place, domain): (
+                self._distributions[self.protected_columns[place]].within(domain),
+                1 + self.width + number,
+            )
+            for number, (place, domain) in enumerate(domains)
         }
-        self._tabulate()
-        self._spread_words()
+        # One table has the lists of all columns, so that one look-up draws them all. Columns that are overwritten
+        # later, protected ones and ranges, look at a single entry.
+        lists = [
+            each.entries if isinstance(each, Counted) and column not in self.protected_columns else np.zeros(1)
+            for column, each in enumerate(self._distributions)
+        ]
+        self._table = np.concatenate(lists).astype(self.dtype)
+        sizes = [len(entries) for entries in lists]
+        self.set_columns(sizes, np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64))
+        self._ranges = [i for i, each in enumerate(self._distributions) if isinstance(each, Ranges)]
 
     def __str__(self) -> str:
         return self._phrase
@@ -88,7 +95,7 @@ class MarginalPopulation(IndependentPopulation):
 
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""
-        drawn, (product, _, starts, again) = self.scale(address, count, self._further, scratch)
+        drawn, (product, _, starts, again) = self.scale(address, count, len(self._ranges), scratch)
         np.right_shift(product, np.uint64(32), out=product)
         entries = product.view(np.int64)
         np.add(entries, starts, out=entries)
@@ -96,11 +103,9 @@ class MarginalPopulation(IndependentPopulation):
         np.take(self._table, entries, out=drawn.values.reshape(-1), mode="clip")
         if again is not None:
             self.redraw(drawn, again)
-        for column in self._apart:
-            words = self._words_of(drawn, column)
-            drawn.values[:, column] = self._distributions[column].draw(words, address, 1 + column)
-        if self._guided:
-            self._settle(drawn)
+        for column in self._ranges:
+            if column not in self.protected_columns:
+                drawn.values[:, column] = self._distributions[column].draw(*self._source(drawn, column, 1 + column))
         return self.shown(drawn)
 
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
@@ -111,56 +116,12 @@ class MarginalPopulation(IndependentPopulation):
     def protected_values(self, drawn: Draws, subgroup: int, place: int) -> Inputs | float:
         """Return one protected feature of a subgroup, a value for each round."""
         distribution, substream = self._restricted[place, self.groups[subgroup].domains[place]]
-        return distribution.draw(self._words_of(drawn, self.protected_columns[place]), drawn.address, substream)
+        return distribution.draw(*self._source(drawn, self.protected_columns[place], substream))
 
-    def _words_of(self, drawn: Draws, column: int) -> list[HalfWords]:
-        return [drawn.words[:, column], *(drawn.fine[:, place] for place in self._fine[column])]
-
-    def _settle(self, drawn: Draws) -> None:
-        """Search for the values that the first bits of a word did not settle."""
-        unsettled = np.isnan(drawn.values)
-        for column in self._guided:
-            rows = np.flatnonzero(unsettled[:, column])
-            fresh = self._distributions[column].draw([drawn.words[rows, column]], drawn.address, 1 + column)
-            drawn.values[rows, column] = fresh
-
-    def _tabulate(self) -> None:
-        """Put the lists of all columns into one table, so that one look-up draws them all.
-
-        A distribution that is searched has a guide there: values for the first bits of a word, NaN if more are needed.
-        Columns that are overwritten later (protected ones, and those without list or guide) look at a single entry.
-        """
-        lists: list[NDArray[np.float64]] = []
-        self._apart: list[int] = []
-        self._guided: list[int] = []
-        for column, distribution in enumerate(self._distributions):
-            entries = np.zeros(1)
-            if column in self.protected_columns:
-                pass
-            elif isinstance(distribution, Listed):
-                entries = distribution.values
-            elif (guide := distribution.guide(GUIDE_BITS)) is not None:
-                entries = guide
-                self._guided.append(column)
-            else:
-                self._apart.append(column)
-            lists.append(entries)
-        self._table = np.concatenate(lists).astype(self.dtype)
-        sizes = [len(values) for values in lists]
-        self.set_columns(sizes, np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64))
-
-    def _spread_words(self) -> None:
-        """Set the places of the further words of columns that need more than one, for themselves or a subgroup."""
-        needs = [
-            distribution.words if column in self._apart else 1
-            for column, distribution in enumerate(self._distributions)
-        ]
-        for (place, _), (distribution, _) in self._restricted.items():
-            column = self.protected_columns[place]
-            needs[column] = max(needs[column], distribution.words)
-        ends = np.cumsum([need - 1 for need in needs]).tolist()
-        self._fine = [range(end - need + 1, end) for need, end in zip(needs, ends, strict=True)]
-        self._further = ends[-1]
+    def _source(self, drawn: Draws, column: int, substream: int) -> tuple[list[HalfWords], Address, int]:
+        """Return the words of a column, two of them for ranges, and where rejected ones are drawn again."""
+        fine = [drawn.fine[:, self._ranges.index(column)]] if column in self._ranges else []
+        return [drawn.words[:, column], *fine], drawn.address, substream
 
 
 def distributions_of(spec: Spec, rows: TableRows | None) -> tuple[Distribution, ...]:
