@@ -159,10 +159,7 @@ def _check(kind: str, estimator: str) -> None:
 def _view(context: ChainContext, view: str | None) -> View | None:
     """Return how the states of a recurrent unit follow each other; None for a chain whose units have one state each.
 
-    Raises
-    ------
-    ChainError
-        If the requested units do not make a chain of this view.
+    Raises a ChainError if the requested units do not make a chain of this view.
     """
     if view not in (None, *VIEWS):
         raise ChainError(f'unknown view "{view}"; expected one of {", ".join(VIEWS)}')

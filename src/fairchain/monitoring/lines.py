@@ -99,10 +99,7 @@ class LineSource:
     def skip(self, size: int, sha256: str) -> tuple[Place, bytes]:
         """Pass over what was counted before: the place behind it, and its first block.
 
-        Raises
-        ------
-        DataError
-            If the file does not begin with the very same bytes.
+        Raises a DataError if the file does not begin with the very same bytes.
         """
         place, start = Place(), b""
         while place.size < size and (raw := self._read(min(BLOCK, size - place.size))):

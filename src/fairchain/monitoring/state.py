@@ -117,10 +117,7 @@ def write_state(state: State, path: Path) -> None:
 def sole_use(path: Path) -> Iterator[None]:
     """Keep other monitors from a state while it is in use: of two that count into one file, one would lose its rows.
 
-    Raises
-    ------
-    FairchainError
-        If another process uses the state.
+    Raises a FairchainError if another process uses the state.
     """
     with ExitStack() as stack:
         try:
@@ -139,10 +136,7 @@ def sole_use(path: Path) -> Iterator[None]:
 def read_state(path: Path, question: StreamSpec) -> State | None:
     """Return the state in a file; None if there is none.
 
-    Raises
-    ------
-    DataError
-        If it is damaged, or answers another question.
+    Raises a DataError if it is damaged, or answers another question.
     """
     try:
         with open_plain(path) as file:

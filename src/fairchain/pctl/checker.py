@@ -155,10 +155,7 @@ def _gap(
 def _unvisited(points: Points, query: Formula, start: Mask) -> tuple[str, ...]:
     """Return the names of the unvisited states that the answer depends on.
 
-    Raises
-    ------
-    QueryError
-        If a state of `start` is unvisited: there is no evidence for the answer.
+    Raises a QueryError if a state of `start` is unvisited: there is no evidence for the answer.
     """
     chain = points.chain
     if not chain.unvisited:

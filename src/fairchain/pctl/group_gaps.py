@@ -20,10 +20,7 @@ from fairchain.pctl.point_values import Points
 def groups_of(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
     """Return the labels of the groups of a gap, each with its states.
 
-    Raises
-    ------
-    QueryError
-        If a pattern matches no label, or there are fewer than two groups.
+    Raises a QueryError if a pattern matches no label, or there are fewer than two groups.
     """
     found: dict[str, Mask] = {}
     for pattern in gap.groups:
@@ -47,10 +44,7 @@ def groups_of(chain: Chain, gap: GapQuery) -> dict[str, Mask]:
 def entered(points: Points, states: Mask) -> Floats:
     """Return (states,): the probability that a state of a group is its first to be visited, given that one is.
 
-    Raises
-    ------
-    QueryError
-        If the group has several states and none of them can be reached from the initial state.
+    Raises a QueryError if the group has several states and none of them can be reached from the initial state.
     """
     weights = np.zeros(points.graph.size)
     initial = points.chain.initial

@@ -55,10 +55,7 @@ class IntervalRows:
     def of(cls, chain: Chain) -> IntervalRows:
         """Return the rows of a chain, without those of unvisited states.
 
-        Raises
-        ------
-        ChainError
-            If no distribution is between the bounds of a row.
+        Raises a ChainError if no distribution is between the bounds of a row.
         """
         assert chain.low is not None
         assert chain.high is not None

@@ -24,10 +24,7 @@ OPPOSITE = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 class Storm:
     """A chain as a model of Storm, whose labels are named l0, l1, ...
 
-    Raises
-    ------
-    QueryError
-        If stormpy is not installed.
+    Raises a QueryError if stormpy is not installed.
     """
 
     def __init__(self, points: Points) -> None:

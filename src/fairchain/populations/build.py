@@ -36,6 +36,8 @@ def build_population(
 ) -> Population:
     """Build the population of a spec, ready to draw rounds for these subgroups.
 
+    Raises a SpecError or DataError if the population is invalid, or a subgroup has probability 0.
+
     Parameters
     ----------
     spec, subgroups
@@ -48,11 +50,6 @@ def build_population(
         Draws the inputs, for `kind = "callable"`.
     predicate
         Restricts the population to inputs for which it holds.
-
-    Raises
-    ------
-    SpecError, DataError
-        If the population is invalid, or a subgroup has probability 0.
     """
     if function is not None and not isinstance(spec.population, schema.Callable):
         raise SpecError('population.kind: a function was given to draw inputs; write kind = "callable" or leave it out')

@@ -143,10 +143,8 @@ Stated = Mapping[str, float] | Sequence[Piece]
 def stated_distribution(feature: Feature, stated: Stated) -> Ranges:
     """Return the distribution of a feature whose frequencies the spec states; a value without a share has none.
 
-    Raises
-    ------
-    SpecError
-        If a value does not exist, a share is not a probability, pieces overlap, or the shares do not sum to 1.
+    Raises a SpecError if a value does not exist, a share is not a probability, pieces overlap, or the shares do not sum
+    to 1.
     """
     where = f"population.frequencies.{feature.name}"
     domain = domain_of(feature)

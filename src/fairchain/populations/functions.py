@@ -89,6 +89,9 @@ class Coupled:
 class FunctionPopulation(FeaturePopulation):
     """A population whose inputs a Python function draws.
 
+    Raises a DataError if the function cannot be called so, fails, returns something else than such rows, or is declared
+    as coupled and does not compute each row from its own row of `u`.
+
     Parameters
     ----------
     spec
@@ -105,12 +108,6 @@ class FunctionPopulation(FeaturePopulation):
         Of the feature values handed out.
     name
         What to call the function in messages.
-
-    Raises
-    ------
-    DataError
-        If the function cannot be called so, fails, returns something else than such rows, or is declared as coupled
-        and does not compute each row from its own row of `u`.
     """
 
     def __init__(

@@ -35,6 +35,8 @@ MOST_NAMED = 4
 class MarginalPopulation(IndependentPopulation):
     """The product distribution of features with stated or counted frequencies.
 
+    Raises a SpecError or DataError if frequencies are invalid, or a subgroup has probability 0.
+
     Parameters
     ----------
     spec
@@ -45,11 +47,6 @@ class MarginalPopulation(IndependentPopulation):
         Rows of a table; without one a feature whose frequencies are not stated is uniform over its range.
     dtype
         Of the values that are shown.
-
-    Raises
-    ------
-    SpecError, DataError
-        If frequencies are invalid, or a subgroup has probability 0.
     """
 
     def __init__(

@@ -70,11 +70,7 @@ class RejectionPopulation(DerivedPopulation):
 
         Only candidates for `subgroups` are drawn: a subgroup that a rule no longer compares costs nothing. Which
         candidates a round gets depends on these subgroups, so all subgroups of one round must come from one call.
-
-        Raises
-        ------
-        DataError, SpecError
-            If one of these subgroups accepts no candidate, or too few for a run.
+        Raises a DataError or SpecError if one of these subgroups accepts no candidate, or too few for a run.
         """
         values = {
             subgroup: scratch.rows(f"values {subgroup}", count, lambda rows: np.empty((rows, self.width), self.dtype))

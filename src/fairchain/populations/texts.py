@@ -45,17 +45,15 @@ MOST_NAMED = 8
 class TextPopulation(Population):
     """The distribution from which texts are drawn.
 
+    Raises a SpecError or DataError if the corpus, the terms or the synonyms cannot be read or are invalid, or no text
+    mentions a subgroup's group.
+
     Parameters
     ----------
     spec
         Must have a text, features with terms, and a corpus.
     subgroups
         Groups, or the overall population.
-
-    Raises
-    ------
-    SpecError, DataError
-        If the corpus, the terms or the synonyms cannot be read or are invalid, or no text mentions a subgroup's group.
     """
 
     def __init__(self, spec: Spec, subgroups: Sequence[Subgroup]) -> None:

@@ -40,10 +40,7 @@ class Claim(Record, frozen=True):
 def read_certificate(path: Path) -> tuple[Raw, Certificate[Raw], bool]:
     """Return the file as plain values and as a record, and whether its digest matches.
 
-    Raises
-    ------
-    CertificateError
-        If it cannot be read, is not a certificate, or is one of another version.
+    Raises a CertificateError if it cannot be read, is not a certificate, or is one of another version.
     """
     try:
         raw = json.loads(

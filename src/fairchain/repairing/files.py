@@ -17,10 +17,7 @@ from fairchain.system.atomic_write import place
 def write_repair(repair: Repair, path: str | Path) -> list[Path]:
     """Write an accepted network to `path`, its certificate and the changes beside it; return the files.
 
-    Raises
-    ------
-    FairchainError
-        If the repair was not accepted, or if `path` is the network that was repaired.
+    Raises a FairchainError if the repair was not accepted, or if `path` is the network that was repaired.
     """
     path = Path(path)
     if not repair.accepted or repair.content is None or repair.after is None:

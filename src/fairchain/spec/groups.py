@@ -87,10 +87,8 @@ def domain_of(feature: Feature) -> Domain:
 def groups_of(spec: Spec) -> tuple[Group, ...]:
     """Return every combination of the protected features' groups, named like `sex=Female & race=White`.
 
-    Raises
-    ------
-    SpecError
-        If a protected feature is unknown, its groups are empty, overlap or leave its range, or only one is left.
+    Raises a SpecError if a protected feature is unknown, its groups are empty, overlap or leave its range, or only one
+    is left.
     """
     by_name = {feature.name: feature for feature in spec.features}
     parts = [_groups_of_feature(by_name[name]) for name in spec.property.protected]

@@ -22,12 +22,7 @@ def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[
     between two renames leaves the first files new and the others old.
 
     A new file has the permissions that the umask leaves, a replaced one keeps its own. A link is replaced, not
-    followed; to a device or a pipe the content is written as it is.
-
-    Raises
-    ------
-    OutputError
-        If one cannot be written.
+    followed; to a device or a pipe the content is written as it is. Raises an OutputError if one cannot be written.
     """
     streams = [path for path in contents if _is_stream(path)]
     made: list[tuple[str, Path]] = []
@@ -53,10 +48,7 @@ def place(contents: Mapping[Path, bytes], *, lasting: bool = False, part: tuple[
 def append(path: Path, content: bytes) -> None:
     """Add to the end of a file by one write, so that of several writers at once none is lost or torn.
 
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
+    Raises an OutputError if it cannot be written.
     """
     try:
         with path.open("ab", buffering=0) as file:

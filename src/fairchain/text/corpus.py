@@ -83,10 +83,7 @@ class Corpus:
 def read_corpus(population: Texts, lexicon: Lexicon, length: int) -> Corpus:
     """Return the corpus that a population names, cut to what a network reads; the last one is kept in memory.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be read, is too large or has no text with a known word.
+    Raises a DataError if the file cannot be read, is too large or has no text with a known word.
     """
     if population.dataset is not None:
         from fairchain.datasets import here

@@ -119,12 +119,8 @@ class Lexicon:
 def lexicon_of(feature: TextFeature) -> Lexicon:
     """Return the words, and their vectors, that a text feature names.
 
-    The last few are kept, since the population, the network and its checks use the same one.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or the data set is not in the cache.
+    The last few are kept, since the population, the network and its checks use the same one. Raises a DataError if the
+    file cannot be read, or the data set is not in the cache.
     """
     files: list[Path] = []
     if feature.vocabulary is None and not is_file(feature.vectors):

@@ -102,10 +102,7 @@ def replacing_of(
 ) -> Replacing | None:
     """Return how the words of these texts are replaced as a population says; None if none are.
 
-    Raises
-    ------
-    SpecError, DataError
-        If the synonyms cannot be read, or no word of these texts has one.
+    Raises a SpecError or DataError if the synonyms cannot be read, or no word of these texts has one.
     """
     if not population.replace:
         return None

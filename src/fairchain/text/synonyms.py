@@ -200,12 +200,8 @@ def read_wordnet(folder: str | Path) -> dict[str, list[str]]:
 
     The folder holds its database files, as Debian's package wordnet-base installs them in /usr/share/wordnet:
     `index.noun` and its like list, for each word, its synsets with the most used meaning first; `data.noun` lists the
-    words of each synset. Words of several parts are left out, since a text is cut into single ones.
-
-    Raises
-    ------
-    DataError
-        If the folder does not hold the files, or they are not laid out as WordNet's.
+    words of each synset. Words of several parts are left out, since a text is cut into single ones. Raises a DataError
+    if the folder does not hold the files, or they are not laid out as WordNet's.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -63,10 +63,7 @@ class Terms:
     def exchange(self, value: str) -> dict[str, str]:
         """Return for each term of any value the term of this one in the same form.
 
-        Raises
-        ------
-        SpecError
-            If the lists are not parallel, or there are no words for a text that mentions no value.
+        Raises a SpecError if the lists are not parallel, or there are no words for a text that mentions no value.
         """
         target = self.neutral if value == self.none_value else self.words[value]
         where = f'feature "{self.feature}".terms'
@@ -90,11 +87,8 @@ class Terms:
 def terms_of(feature: CategoryFeature) -> Terms:
     """Return the terms of a feature, checked.
 
-    Raises
-    ------
-    SpecError, DataError
-        If a list cannot be read or is invalid: a value without words, a word of two values, a word that the
-        tokeniser cuts.
+    Raises a SpecError or DataError if a list cannot be read or is invalid: a value without words, a word of two values,
+    a word that the tokeniser cuts.
     """
     where = f'feature "{feature.name}".terms'
     lists = lists_of(feature)

@@ -72,15 +72,12 @@ class WeightBlock:
 class Weights:
     """The weights of a network that can be changed.
 
+    Raises a ModelError if it has none: a tree, a linear model of scikit-learn, weights that are computed.
+
     Parameters
     ----------
     model
         The network.
-
-    Raises
-    ------
-    ModelError
-        If it has none: a tree, a linear model of scikit-learn, weights that are computed.
     """
 
     def __init__(self, model: OnnxModel) -> None:

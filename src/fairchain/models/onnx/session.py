@@ -175,10 +175,7 @@ class OnnxModel:
     def predict(self, values: NDArray[Any]) -> Labels:
         """Return the class number of each row of feature values.
 
-        Raises
-        ------
-        ModelError
-            If the network fails or takes too long; an UnansweredError if a row has no class.
+        Raises a ModelError if the network fails or takes too long; an UnansweredError if a row has no class.
         """
         if not len(values):
             return np.empty(0, np.uint16)
