@@ -228,7 +228,7 @@ def test_weights_in_another_file_count_for_the_size_limit(tmp_path: Path) -> Non
 
 def test_a_file_over_the_size_limit_is_refused(tmp_path: Path) -> None:
     path = save(linear(WEIGHTS), tmp_path / "network.onnx")
-    assert "more than the limit of 100" in refused(path, Limits(file_bytes=100))
+    assert "larger than the limit of 100 bytes" in refused(path, Limits(file_bytes=100))
 
 
 def with_node(operator: str, domain: str = "", **attributes: object) -> ModelProto:

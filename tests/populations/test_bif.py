@@ -218,7 +218,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_parsed(tmp_path: Path)
     with path.open("wb") as file:
         file.truncate(10 * MOST_BYTES[".bif"])
     started = time.perf_counter()
-    with pytest.raises(SpecError, match="larger than 50000000 bytes"):
+    with pytest.raises(SpecError, match="larger than the limit of 50,000,000 bytes"):
         read_nodes(BayesNetwork(path=str(path)))
     assert time.perf_counter() - started < 2
 

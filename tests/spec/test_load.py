@@ -194,7 +194,7 @@ def test_a_mistake_names_the_key_and_the_remedy(name: str) -> None:
         ("bad.json", b'{"model": "\xe9"}', ["UTF-8"]),
         ("deep.toml", b"a = " + b"[" * 50_000 + b"]" * 50_000, ["nested too deeply"]),
         ("deep.json", b"[" * 50_000 + b"]" * 50_000, ["nested too deeply"]),
-        ("huge.toml", b"#" * (MOST_BYTES + 1), ["larger than", "right file"]),
+        ("huge.toml", b"#" * (MOST_BYTES + 1), ["larger than", "path of a spec"]),
         ("empty.toml", b"", ["model", "missing"]),
         ("spec.yaml", b"model: x", [".toml or .json", '".yaml"', "rename"]),
     ],

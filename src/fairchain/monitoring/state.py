@@ -19,7 +19,7 @@ from fairchain.errors import DataError, FairchainError
 from fairchain.monitoring.bounds import MOST_GROUPS, MOST_ROWS, MonitoredProperty, name_problem
 from fairchain.system.atomic_write import place
 from fairchain.system.locks import LockedError, locked
-from fairchain.system.untrusted_files import open_plain
+from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 # More than the question and all groups with the longest names take.
 MOST_BYTES = 16_000_000
@@ -139,17 +139,11 @@ def read_state(path: Path, question: StreamSpec) -> State | None:
     Raises a DataError if it is damaged, or answers another question.
     """
     try:
-        with open_plain(path) as file:
-            raw = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path}: cannot be read ({reason}); --state must name a file") from None
-    if len(raw) > MOST_BYTES:
-        raise DataError(f"{path}: larger than {MOST_BYTES} bytes, so it is not a state; {NEW}")
-    try:
-        state = msgspec.json.decode(raw, type=State)
+        state = msgspec.json.decode(read_plain(path, MOST_BYTES), type=State)
+    except UnreadableError as error:
+        if error.missing:
+            return None
+        raise DataError(f"{path}: {error}; --state must name a file that monitor wrote, or a new one") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not a state of fairchain monitor ({error}); {NEW}") from None
     if state.digest != digest(msgspec.to_builtins(state)) or not _consistent(state):

@@ -16,7 +16,7 @@ import msgspec
 from fairchain.certificate_format import FORMAT, MOST_VALUES, VERSION, Certificate, digest
 from fairchain.errors import CertificateError
 from fairchain.records import Record
-from fairchain.system.untrusted_files import object_once, open_plain
+from fairchain.system.untrusted_files import UnreadableError, object_once, read_plain
 
 MOST_BYTES = 200_000_000
 Kind = TypeVar("Kind")
@@ -74,17 +74,12 @@ def evidence_of(path: Path, file: Certificate[Raw], kind: type[Kind]) -> Kind:
 
 def _read(path: Path) -> str:
     try:
-        with open_plain(path) as file:
-            content = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise CertificateError(
-            f"{path}: no such file; write one with fairchain verify SPEC --certificate FILE"
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CertificateError(f"{path}: cannot be read ({reason})") from None
-    if len(content) > MOST_BYTES or sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
-        raise CertificateError(f"{path}: larger than {MOST_BYTES:,} bytes or {MOST_VALUES:,} values")
+        content = read_plain(path, MOST_BYTES)
+    except UnreadableError as error:
+        advice = "; write one with fairchain verify SPEC --certificate FILE" if error.missing else ""
+        raise CertificateError(f"{path}: {error}{advice}") from None
+    if sum(content.count(mark) for mark in b",[{") > MOST_VALUES:
+        raise CertificateError(f"{path}: more than {MOST_VALUES:,} values")
     return content.decode()
 
 

@@ -10,23 +10,15 @@ from typing import Any
 import msgspec
 
 from fairchain.errors import SpecError
-from fairchain.system.untrusted_files import object_once, open_plain
+from fairchain.system.untrusted_files import UnreadableError, object_once, read_plain
 
 
 def read_bytes(path: Path, most: int, remedy: str) -> bytes:
     """Return the content of a file of at most `most` bytes; messages do not name the file."""
     try:
-        with open_plain(path) as file:
-            content = file.read(most + 1)
-    except FileNotFoundError:
-        raise SpecError(f"no such file; {remedy}") from None
-    except OSError as error:
-        raise SpecError(f"cannot be read ({error.strerror}); {remedy}") from None
-    except ValueError as error:
-        raise SpecError(f"cannot be read ({error}); {remedy}") from None
-    if len(content) > most:
-        raise SpecError(f"larger than {most} bytes; is this the right file?")
-    return content
+        return read_plain(path, most)
+    except UnreadableError as error:
+        raise SpecError(f"{error}; {remedy}") from None
 
 
 def decode_text(content: bytes) -> str:

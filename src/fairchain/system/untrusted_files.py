@@ -1,4 +1,4 @@
-"""Untrusted files: opened only if they are plain files, since a pipe may never open; JSON without a key twice."""
+"""Untrusted files: read only if they are plain files, since a pipe may never open; JSON without a key twice."""
 
 from __future__ import annotations
 
@@ -18,6 +18,28 @@ def open_plain(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a plain file", str(path))
     return file
+
+
+class UnreadableError(Exception):
+    """Why a file cannot be read, in a few words; `missing` if there is none."""
+
+    def __init__(self, why: str, *, missing: bool = False) -> None:
+        super().__init__(why)
+        self.missing = missing
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Return the content of a plain file of at most `most` bytes, or raise an UnreadableError."""
+    try:
+        with open_plain(path) as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise UnreadableError("no such file", missing=True) from None
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if len(content) > most:
+        raise UnreadableError(f"larger than the limit of {most:,} bytes")
+    return content
 
 
 def object_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import re
-import stat
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import numpy as np
 from fairchain.chain.chain import ROUNDING, Chain
 from fairchain.chain.formats.identifiers import NOTE, read_note
 from fairchain.errors import ChainError
+from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 # Larger files are refused before they are read; a chain of 100,000 states and a million transitions takes 40 MB.
 MOST_BYTES = 2**27
@@ -33,16 +33,9 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file of bounded size."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ChainError(f"{path}: not a plain file; name a file that holds a chain")
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ChainError(f"{path}: cannot be read: {reason}; name a file that holds a chain") from None
-    if len(content) > MOST_BYTES:
-        raise ChainError(f"{path}: larger than {MOST_BYTES // 2**20} MiB, the largest chain file that is read")
-    return content
+        return read_plain(path, MOST_BYTES)
+    except UnreadableError as error:
+        raise ChainError(f"{path}: {error}; name a file that holds a chain") from None
 
 
 def found(text: str, most: int = 40) -> str:

@@ -9,8 +9,6 @@ model's own folder. Limits on memory and time while it runs are in `runtime`.
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fairchain.errors import ModelError
 from fairchain.messages import in_a_line
 from fairchain.models.onnx.row_independence import RULES
+from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
@@ -152,25 +151,12 @@ def check_bytes(path: Path, content: bytes, limits: Limits) -> Network:
 
 
 def read_file(path: Path, most: int, kind: str = "an ONNX file") -> bytes:
-    """Read a regular file of at most `most` bytes, or raise a ModelError.
-
-    Pipes and devices are refused without waiting for a writer.
-    """
+    """Read a regular file of at most `most` bytes, or raise a ModelError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ModelError(f"{path}: not a plain file; the path must name {kind}")
-            content = file.read(most + 1)
-    except FileNotFoundError:
-        raise ModelError(f"{path}: no such file; model.path is taken relative to the spec file's folder") from None
-    except IsADirectoryError:
-        raise ModelError(f"{path}: not a plain file; the path must name {kind}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ModelError(f"{path}: cannot be read ({reason}); the path must name {kind}") from None
-    if len(content) > most:
-        raise ModelError(f"{path}: more than the limit of {most} bytes")
+        content = read_plain(path, most)
+    except UnreadableError as error:
+        relative = "model.path is taken relative to the spec file's folder"
+        raise ModelError(f"{path}: {error}; {relative if error.missing else f'the path must name {kind}'}") from None
     if not content:
         raise ModelError(f"{path}: the file is empty; export the network again")
     return content
