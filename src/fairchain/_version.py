@@ -1,3 +1,3 @@
-"""The one place where the version stands."""
+"""The version of fairchain."""
 
 __version__ = "0.1.0"

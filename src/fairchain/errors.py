@@ -1,4 +1,4 @@
-"""Everything fairchain raises on purpose.
+"""All exceptions that fairchain raises on purpose.
 
     FairchainError
     ├── OutputError             a result that cannot be written: exit code 2, and the result is shown
@@ -9,7 +9,7 @@
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
         ├── ChainError          a chain that is not a Markov chain
-        ├── QueryError          a question to a chain that cannot be asked
+        ├── QueryError          a query that cannot be parsed or answered
         └── AuditError          a folder in which an audit cannot be kept
 
 Each message is one sentence or two that name the file, the key and what to write instead. Anything else that
@@ -36,11 +36,11 @@ class SpecError(InputError):
 
 
 class ModelError(InputError):
-    """The network cannot be loaded, is not trusted, or answers with something that is no decision."""
+    """The network cannot be loaded, is not trusted, or gives an output that is not a decision."""
 
 
 class UnansweredError(ModelError):
-    """The network answers an input with something that is no class; `shown` is the input in the words of the spec."""
+    """The network gives an output for an input that is not a class; `shown` is the input in the words of the spec."""
 
     def __init__(self, message: str, shown: str = "") -> None:
         super().__init__(message)

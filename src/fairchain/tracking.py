@@ -1,6 +1,6 @@
 """Verdicts in MLflow, beside the run that trained the network: numbers as metrics, the evidence as artifacts.
 
-mlflow is imported when a verdict is logged, and is no dependency of fairchain: `pip install fairchain[mlflow]`.
+mlflow is imported when a verdict is logged, and fairchain does not depend on it: `pip install fairchain[mlflow]`.
 """
 
 from __future__ import annotations

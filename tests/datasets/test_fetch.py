@@ -353,7 +353,7 @@ def test_data_sets_of_one_wheel_download_it_once(
 def test_the_number_of_files_and_their_existence_are_checked(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"needs 2 file\(s\), 1 given; .*adult.data, adult.test"):
         datasets.get("census", cache=tmp_path, file="adult.data")
-    with pytest.raises(DataError, match="there is no file"):
+    with pytest.raises(DataError, match="no such file"):
         datasets.get("credit", cache=tmp_path, file=tmp_path / "missing")
 
 

@@ -239,3 +239,13 @@ def test_a_forecast_is_the_least_multiple_that_decides(measure: str, disjoint: b
 
 def test_rates_at_the_limit_cannot_be_forecast() -> None:
     assert rows_needed(SubgroupCounts(np.array([10, 10]), np.array([[6, 5]])), TWO, "difference", 0.1, 1e-3) is None
+
+
+def test_the_rate_of_each_outcome_in_a_mean_of_groups_has_its_own_level() -> None:
+    counts = SubgroupCounts(np.array([40, 60]), np.array([[10, 30], [25, 12]]), np.array([[0.5, 0.5], [1.0, 0.0]]))
+    levels = np.array([[0.001, 0.01], [0.2, 0.05]])
+    low, high = counts.bounds(levels, fixed_sample)
+    for outcome, subgroup in product(range(2), range(2)):
+        alone = counts.bounds(float(levels[outcome, subgroup]), fixed_sample)
+        assert low[outcome, subgroup] == alone[0][outcome, subgroup]
+        assert high[outcome, subgroup] == alone[1][outcome, subgroup]

@@ -93,7 +93,7 @@ class Chain:
         try:
             return self._numbers[state]
         except KeyError:
-            raise ChainError(f'there is no state "{state}"') from None
+            raise ChainError(f'unknown state "{state}"') from None
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

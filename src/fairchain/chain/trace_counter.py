@@ -1,4 +1,4 @@
-"""Counts traces chunk by chunk on several workers; a chunk number determines its inputs, and counts add."""
+"""Counting of traces, chunk by chunk on several workers; a chunk number determines its inputs, and counts add."""
 
 from __future__ import annotations
 

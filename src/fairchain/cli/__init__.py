@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point of the `fairchain` command."""
+    """Run the `fairchain` command."""
     try:
         from fairchain.cli.guard import guarded
     except BaseException as error:

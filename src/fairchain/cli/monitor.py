@@ -206,7 +206,9 @@ def _line(report: Report) -> str:
     where = {"end": ", at the end of the input", "before": ", before this run"}.get(
         report.event, f" (line {progress.place.lines:,})"
     )
-    since = f", said after {progress.now.rows:,}" if progress.now.rows < progress.counts.rows and progress.first else ""
+    since = (
+        f", decided after {progress.now.rows:,}" if progress.now.rows < progress.counts.rows and progress.first else ""
+    )
     return f"{report.verdict} after {progress.counts.rows:,} rows{since}{where}: {sentence(gap, report.question)}"
 
 

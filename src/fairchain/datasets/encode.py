@@ -1,4 +1,4 @@
-"""Turns the rows of census, credit and bank into the integer inputs of the example networks.
+"""Encoding of census, credit and bank: from raw rows to the integer inputs of the example networks.
 
 `parse_plain` and `parse_bank` read text, `encode_rows` turns rows into numbers; both are pure.
 `encode` adds the files and the split into training and held-out rows. The columns are declared in `schemas`.

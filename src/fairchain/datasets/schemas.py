@@ -49,7 +49,7 @@ def _category(source: str, values: Sequence[str], *, codes: Mapping[str, str] | 
 
 
 def _coded(source: str, prefix: str, *values: str) -> RawColumn:
-    """A category of the credit data, whose cells are `prefix` with 1, 2, ... (A11, A12, ...)."""
+    """Return a category of the credit data, whose cells are `prefix` with 1, 2, ... (A11, A12, ...)."""
     return _category(source, values, codes={f"{prefix}{n}": value for n, value in enumerate(values, 1)})
 
 

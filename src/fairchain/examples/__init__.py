@@ -1,6 +1,6 @@
 """Four networks trained on real data, with their specs (docs/networks.md says what they are).
 
-`census-people` asks the census network about real rows (docs/people.md), and the two `comments-` specs ask a network
+`census-people` is about the census network and real rows (docs/people.md), and the two `comments-` specs ask a network
 that reads comments about texts (docs/text.md); rows, texts and word vectors are fetched, not shipped.
 """
 
@@ -14,18 +14,18 @@ NAMES = ("census", "credit", "bank", "census-people", "comments-religion", "comm
 
 
 def example(name: str) -> Path:
-    """The path of an embedded spec; its network, `census.onnx` for example, lies beside it.
+    """Return the path of an embedded spec; its network, `census.onnx` for example, is in the same folder.
 
     >>> example("census").name
     'census.toml'
     """
     if name not in NAMES:
-        raise SpecError(f'there is no example "{name}"; there is {", ".join(NAMES)}')
+        raise SpecError(f'unknown example "{name}"; expected one of {", ".join(NAMES)}')
     return Path(__file__).parent / f"{name}.toml"
 
 
 def files_of(stem: str) -> list[Path]:
-    """The network `stem` and every spec that asks about it.
+    """Return the paths of the network `stem` and of every spec about it.
 
     >>> [path.name for path in files_of("census")]
     ['census-people.toml', 'census.onnx', 'census.toml']

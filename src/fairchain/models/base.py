@@ -182,7 +182,7 @@ def check_deterministic(
 
 
 def same_answers(one: Answer, other: Answer) -> bool:
-    """Whether two answers to the same rows are the same but for rounding, which goes with the largest of them."""
+    """Return whether two answers to the same rows are the same but for rounding, relative to the largest of them."""
     if one.shape != other.shape:
         return False
     if one.dtype.kind != "f" or other.dtype.kind != "f":

@@ -56,7 +56,7 @@ def column_name(feature: Feature) -> str:
 
 
 def is_text(feature: Feature) -> bool:
-    """Whether the feature is a column of texts in a frame."""
+    """Return whether the feature is a column of texts in a frame."""
     if not isinstance(feature, CategoryFeature) or feature.codes is not None:
         return False
     return not all(isinstance(word, int) for word in words(feature))

@@ -1,4 +1,4 @@
-"""From counts in each group to bounds that may be looked at after every row (docs/monitor.md).
+"""Bounds from the counts of each group, valid after every row at once (docs/monitor.md).
 
 Each group's rate has an interval that holds at all times at once, and together they all do with probability
 1 - delta. The largest gap, its bounds and the decision follow from these by arithmetic; nothing else is random.
@@ -44,7 +44,7 @@ def name_problem(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MonitoredProperty:
-    """What is watched: the largest gap between groups, against a threshold, with this probability of being wrong.
+    """The monitored property: the largest gap between groups, its threshold and the error probability.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class MonitoredProperty:
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """All the state there is: how many rows each group had, and in how many of them it got the outcome.
+    """The counts of a monitor: the rows of each group, and those of them with the outcome.
 
-    Groups stand in the order in which they were named or came.
+    Groups are in the order in which they were named or came.
     """
 
     names: tuple[str, ...]

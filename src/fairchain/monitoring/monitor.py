@@ -26,7 +26,7 @@ from fairchain.tables.frames import has_masked
 
 
 class Monitor:
-    """Watches decisions as they are made, and knows at any time what can be said about the largest gap.
+    """A monitor of decisions as they are made, with bounds of the largest gap that are valid at any time.
 
     The probability that it ever says FAIR or UNFAIR wrongly is at most delta, however often it is read, if within
     each group decisions are independent with a fixed rate (docs/monitor.md).

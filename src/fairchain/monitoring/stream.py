@@ -34,7 +34,7 @@ VERDICTS: dict[Decision, Verdict] = {
 
 @dataclass(frozen=True, eq=False)
 class StreamProgress:
-    """What is known after some rows."""
+    """The progress of a stream: counts, place and decision after some rows."""
 
     counts: GroupCounts
     place: Place
@@ -50,7 +50,7 @@ class StreamProgress:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """One thing to say: `event` is change, every, end, or before if it was decided when the run began."""
+    """One report: `event` is change, every, end, or before if it was decided when the run began."""
 
     event: str
     progress: StreamProgress
@@ -62,7 +62,7 @@ class Report:
         return self.progress.concluded(self.question)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the report as plain JSON values."""
         progress = self.progress
         return {
             "event": self.event,
@@ -75,7 +75,7 @@ class Report:
 
 
 class Watch:
-    """Watches one input.
+    """The monitor of one input.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def _nearly_the_same(one: str, other: str) -> bool:
     one, other = ("".join(text.casefold().split()) for text in (one, other))
     if len(one) > len(other):
         one, other = other, one
-    # Single letters and digits are names of their own: 0 and 1 are no slip of one another.
+    # Single letters and digits are names of their own: 0 is not a typing error for 1.
     if one == other or len(other) < 3:
         return one == other
     same = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
@@ -277,7 +277,7 @@ def _nearly_the_same(one: str, other: str) -> bool:
 
 
 class _Block:
-    """Lines with their rows: which are counted, and what lies between them.
+    """A block of lines: the rows that are counted, those left out, and bad lines.
 
     Everything from the first line that cannot be counted is left out; `error` is that line and what is wrong with it.
     Bad lines are passed over with `skip_bad`.

@@ -24,7 +24,7 @@ DEADLOCK = "deadlock"
 def holds_in(chain: Chain, name: str) -> Mask:
     """Return (states,): which have a label.
 
-    "init" is the initial state. "deadlock" is no state: rows sum to 1, so that every state has a successor.
+    "init" is the initial state. No state has "deadlock": rows sum to 1, so every state has a successor.
     """
     mask = np.zeros(len(chain), bool)
     mask[list(chain.labels.get(name, {chain.initial} if name == INITIAL else ()))] = True

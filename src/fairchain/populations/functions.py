@@ -183,7 +183,7 @@ class FunctionPopulation(FeaturePopulation):
         return values.astype(self.dtype)
 
     def shows(self, subgroup: int) -> int:
-        """Subgroups with the same number show the same rows."""
+        """Return a number; subgroups with the same number show the same rows."""
         return subgroup if self._by_group else 0
 
     def _call(self, subgroup: int, count: int, *arguments: Any) -> NDArray[np.float64]:

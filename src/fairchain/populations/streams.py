@@ -24,13 +24,13 @@ class Address:
     copy: int = 0
 
     def halfwords(self, count: int, substream: int = 0) -> HalfWords:
-        """`count` 32-bit words, the low half of each raw word first. Substreams are independent streams."""
+        """Return `count` 32-bit words, the low half of each raw word first. Substreams are independent streams."""
         generator = np.random.Philox(key=self.seed, counter=[0, substream, self.chunk, self.copy])
         raw = generator.random_raw((count + 1) // 2)
         return raw.astype("<u8", copy=False).view("<u4")[:count]
 
     def integers(self, size: int, count: int, substream: int) -> NDArray[np.uint32]:
-        """`count` exactly uniform integers in [0, size), by rejection on one substream."""
+        """Draw `count` exactly uniform integers in [0, size), by rejection on one substream."""
         kept = np.empty(0, np.uint32)
         wanted = count
         while kept.size < count:
@@ -55,14 +55,14 @@ class Address:
 
 
 def surplus(size: int) -> int:
-    """How many of the 2**32 words must be rejected so that `size` values are equally likely."""
+    """Return how many of the 2**32 words must be rejected so that `size` values are equally likely."""
     return int(2**32 % size)
 
 
 def scaled(
     halfwords: HalfWords, size: NDArray[np.uint64] | np.uint64, out: NDArray[np.uint64] | None = None
 ) -> tuple[NDArray[np.uint32], HalfWords]:
-    """Multiply-shift: word * size as its high half, an integer in [0, size), and its low half.
+    """Return the high half of word * size, an integer in [0, size), and its low half (multiply-shift).
 
     Words whose low half is below `surplus(size)` are those to reject. `out` takes the products.
     """
@@ -71,5 +71,5 @@ def scaled(
 
 
 def unit_reals(high: HalfWords, low: HalfWords) -> NDArray[np.float64]:
-    """Reals in [0, 1) with 53 random bits, from two words each."""
+    """Return reals in [0, 1) with 53 random bits, from two words each."""
     return high * 2.0**-32 + (low >> np.uint32(11)) * 2.0**-53

@@ -110,7 +110,7 @@ class TextPopulation(Population):
         return (f"{left:,} of {self.corpus.total:,} texts hold no known word and are never drawn.",)
 
     def shares(self) -> tuple[float, ...] | None:
-        """The share of the texts that mention each subgroup's group; None for an exchange, which has the same for all.
+        """Return the share of the texts that mention each subgroup's group; None for an exchange, the same for all.
 
         A text that mentions two groups counts in both, so these may add up to more than 1.
         """
@@ -200,7 +200,7 @@ class TextGroups:
         return tuple(Mentions.of(self.corpus, self.lexicon, terms) for terms in self.terms)
 
     def members(self, group: Group | None) -> NDArray[np.bool_]:
-        """The texts that mention a group; all of them where there is none."""
+        """Return the texts that mention a group; all of them where there is none."""
         inside = np.ones(len(self.corpus.ids), bool)
         for place, mentions in enumerate(self.mentions):
             if group is not None:
@@ -208,7 +208,7 @@ class TextGroups:
         return inside
 
     def pool(self, group: Group | None) -> NDArray[np.intp]:
-        """The texts that a subgroup draws from, in order: all that mention its group, or all that there are.
+        """Return the texts that a subgroup draws from, in order: all that mention its group, or all that there are.
 
         In an exchange all subgroups draw from the texts that mention any group.
         """
@@ -254,7 +254,7 @@ class TextGroups:
 
 
 def text_shares(spec: Spec, groups: Sequence[Group]) -> list[float] | None:
-    """The share of the texts that mention each group, also of one that none mentions; None for an exchange."""
+    """Return the share of the texts that mention each group, also of one that none mentions; None for an exchange."""
     question = TextGroups.of(spec)
     if question.population.reading == "swapped":
         return None

@@ -53,7 +53,7 @@ class RowCount:
     def bounds(
         self, level: float, shared_level: float = 0.0, shared: frozenset[tuple[int, int]] = frozenset()
     ) -> Bounds:
-        """Bounds of every subgroup's rate; each fails with at most `level`, those of `shared` with `shared_level`."""
+        """Return bounds of every rate: each fails with at most `level`, those of `shared` with `shared_level`."""
         found = {}
         for outcome in range(len(self.successes)):
             for subgroup, parts in enumerate(self.parts):
@@ -271,7 +271,7 @@ class _Gaps:
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
 
     def _from_both(self, count: RowCount) -> None:
-        """Bounds of each pair from the product of two p-values, one group each, in 256 steps of one against the other.
+        """Set the bounds of each pair from the product of two p-values, one group each, in 256 steps.
 
         Within a step from level a to a' the first rate is taken at a and the second at F/a', the worst of both.
         """
@@ -326,7 +326,7 @@ def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array,
 
 
 def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
-    """The compared rates, (outcome, subgroup), that are not of a group nor of a mean of groups but of all rows."""
+    """Return the compared rates, (outcome, subgroup), that are of all rows, not of a group or a mean of groups."""
     return frozenset(
         (int(outcome), int(subgroup))
         for outcome, subgroup in np.argwhere(count.comparison.compared.any(axis=2))

@@ -55,7 +55,7 @@ def smallest_forgery(batches: Sequence[BatchEvidence], question: ReplayedRule, v
 
 
 def _needed(cells: NDArray[np.int64], question: ReplayedRule, side: Side) -> NDArray[np.int64]:
-    """For each pair the fewest chunks without which its e-value is at most 1; `cells` are (chunks, pairs, 3).
+    """Return for each pair the fewest chunks without which its e-value is at most 1; `cells` is (chunks, pairs, 3).
 
     The e-value is a mean over betting fractions, so it is at most 1 only if each fraction's share is. A fraction's
     logarithm is a sum over chunks, from which the largest terms are taken first; the fraction that needs most decides.

@@ -111,7 +111,7 @@ class Replay:
         return gaps
 
     def _base(self) -> Table:
-        """What a gap is a share of: all rounds, or for a ratio those in which the first group got the outcome."""
+        """Return the rounds that a gap is a share of: all, or for a ratio those where the first group has it."""
         return self.only + self.both if self.question.relative else np.broadcast_to(self.joint, self.only.shape)
 
     def widest(self) -> tuple[int, int, int]:
@@ -282,7 +282,7 @@ def impossible(batch: BatchEvidence, question: ReplayedRule) -> str | None:
 
 
 def _contradictory(table: Table, rounds: int) -> bool:
-    """Two groups share at most what the smaller has, and at least what does not fit into the rounds."""
+    """Return whether two groups share more than the smaller has, or less than must be shared in so many rounds."""
     own = np.diag(table)
     most = np.minimum(own[:, None], own[None, :])
     least = np.maximum(own[:, None] + own[None, :] - rounds, 0)

@@ -1,4 +1,4 @@
-"""Derivative-free optimisers: `ask` returns candidates, `tell` takes their fitness. Less is better; 0 is no change.
+"""Derivative-free optimisers: `ask` returns candidates, `tell` takes their fitness. Less is better; 0 means no change.
 
 Every optimiser works on vectors between -1 and 1, returns a whole generation at once and draws from one seed.
 `Swarm` is the paper's; `Evolution` is our own covariance matrix adaptation, which needs no further package.

@@ -1,4 +1,4 @@
-"""What is asked: features, groups, population, property and guarantee, read from a file and checked.
+"""Specs: features, groups, population, property and guarantee, read from a file and checked.
 
 Nothing here draws, runs or decides anything.
 """

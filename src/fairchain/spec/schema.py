@@ -28,7 +28,7 @@ def doc(description: str, **limits: Any) -> Meta:
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A key that is not declared is an error, and nothing can be changed afterwards."""
+    """Base of all parts of a spec: frozen, and a key that is not declared is an error."""
 
 
 class Members(_Strict, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
     ] = None
 
     def __post_init__(self) -> None:
-        """Who is mentioned is read off the text; the network has no input for it."""
+        """Set `model_input` to False for a feature with terms: it is read off the text, and has no input."""
         if self.terms is not None:
             msgspec.structs.force_setattr(self, "model_input", False)
 
@@ -223,7 +223,7 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
 class Node(_Strict, frozen=True, kw_only=True):
     """A node of a Bayesian network: a table of probabilities, or a number that is normal given its parents."""
 
-    name: Annotated[Text, doc("A feature's name, or one of its own for a node that is no feature.")]
+    name: Annotated[Text, doc("A feature's name, or its own name for a node that is not a feature.")]
     parents: Annotated[tuple[Text, ...], doc("Nodes that it depends on.")] = ()
     values: Annotated[
         tuple[Text | int, ...] | None, doc("Names of the values, if the node is not a feature of that name.")
@@ -326,7 +326,7 @@ class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_onl
     threshold: Annotated[Fraction, doc("The largest difference that still counts as fair.")]
 
     def __str__(self) -> str:
-        """The property as a formula."""
+        """Return the property as a formula."""
         return self._formula(f"|{{one}} - {{other}}| <= {self.threshold:g}")
 
 
@@ -336,7 +336,7 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
     threshold: Annotated[Fraction, doc("The smallest ratio that still counts as fair.")]
 
     def __str__(self) -> str:
-        """The property as a formula."""
+        """Return the property as a formula."""
         form = self._formula(f"{{one}} / {{other}} >= {self.threshold:g}")
         return form if self.compare == "groups" else f"{form}, and the inverse"
 
@@ -347,7 +347,7 @@ class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_
     threshold: Annotated[Fraction, doc("The largest share of individuals that still counts as fair.")]
 
     def __str__(self) -> str:
-        """The property as a formula."""
+        """Return the property as a formula."""
         label = f"[Y={self.outcome}]" if self.outcome else "Y"
         given = f" | {self.given}" if self.given else ""
         return f"P({label} changes with {' & '.join(self.protected)} alone{given}) <= {self.threshold:g}"
@@ -386,7 +386,7 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
 
 
 class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
-    """A whole question: this network, these inputs, these groups, this threshold, this sure.
+    """A whole question: the network, its inputs, the groups, the threshold and the error probability.
 
     `described` is every [[feature]]: `features` are those that have values of their own, one column each of what is
     drawn, and `text` is the text, if the network reads one.
@@ -415,6 +415,6 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a spec file, for editors that complete and check while one types."""
+    """Return the JSON Schema of a spec file, for editors that complete and check while one types."""
     schema = msgspec.json.schema(Spec)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fairchain spec", **schema}

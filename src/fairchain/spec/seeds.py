@@ -24,7 +24,7 @@ FILES = ("path", "vectors", "vocabulary", "wordnet")
 
 @dataclass(frozen=True)
 class Seed:
-    """The seed of a run: `derived` from what is asked, or `chosen` by whoever asked."""
+    """The seed of a run: `derived` from network, spec and data, or `chosen` by the user."""
 
     value: int
     origin: Origin

@@ -25,7 +25,7 @@ MANY_PAIRS = 2**20
 
 
 class BettingRule(TallyCounts):
-    """Bets on pair counts until every pair is cleared or the leaders have won.
+    """The betting rule: it bets on pair counts until every pair is cleared or one pair is above the threshold.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class BettingRule(TallyCounts):
         return BatchPlan(rounds, self._active(leader) if self._narrow else all_groups, leader)
 
     def _active(self, leader: Leader) -> tuple[int, ...]:
-        """Groups in a pair that may be the largest, if that is above the threshold; else in one not yet cleared."""
+        """Return groups of pairs that may be the largest, if that is above the threshold; else of those to clear."""
         largest = self._payoff.gap(self.tally, leader)
         matter = np.zeros((self._groups, self._groups), bool)
         for part, some in self.tally.parts():
@@ -165,7 +165,7 @@ class BettingRule(TallyCounts):
         return math.ceil(rounds) if math.isfinite(rounds) else None
 
     def _to_go(self, enough: float = math.inf, *, brief: bool = False) -> float:
-        """Towards UNFAIR if the largest gap is above the threshold, else until the last pair is cleared.
+        """Forecast the rounds until UNFAIR if the largest gap is above the threshold, else until all pairs are cleared.
 
         More than `enough` rounds need not be known exactly; `brief` looks at the widest pair alone.
         """

@@ -35,7 +35,7 @@ def share_of_try(number: int) -> float:
 
 
 class EstimateRule(TallyCounts):
-    """Goes on until everything is known within epsilon; the verdict is what the intervals then say."""
+    """The rule of estimate mode: it stops when every number is known within epsilon; the intervals decide."""
 
     sound = True
     coupled = True
@@ -72,7 +72,7 @@ class EstimateRule(TallyCounts):
         return Decision.FAIR if high <= self._threshold else Decision.UNFAIR
 
     def plan(self) -> BatchPlan | None:
-        """The rest of the present try, in batches that can be shown and cut short; then, if needed, more for gaps."""
+        """Plan the rest of the present try, in batches that can be shown and cut short; then more rounds for gaps."""
         if self._known is not None and self._gaps_known:
             return None
         rounds = next_batch(int(self.tally.joint.max()), self._groups, self._outcomes)

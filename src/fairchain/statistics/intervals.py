@@ -86,7 +86,7 @@ def largest_above(
 
     Pairs `known_below` the limit count as refuted from there on. A bound that every pair refutes is searched from
     below: the pair that is farthest from refuting it gives the next one, and pairs that refute it are done with. Pairs
-    whose counts are no worse than those of the pair that gave the bound are passed over by comparing counts, so that
+    whose counts are not worse than those of the pair that gave the bound are passed over by comparing counts, so that
     wealth is computed for few, however many pairs there are.
     """
     bound, worst = FIRST, None

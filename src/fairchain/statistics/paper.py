@@ -21,7 +21,7 @@ DEFAULT_EPSILON = 0.01
 
 
 class PaperRule(TallyCounts):
-    """Stops at H(n) and compares the estimate with the threshold. Its numbers carry no guarantee."""
+    """The paper's rule: it stops at H(n) and compares the estimate with the threshold, without a guarantee."""
 
     sound = False
     coupled = False

@@ -26,7 +26,7 @@ class Payoff:
     relative: bool = False
 
     def cells(self, tally: Tally) -> Counts:
-        """(outcomes, k, k, 3): rounds in which only i got it; both did (or, for a difference, neither); only j did."""
+        """Return rounds where only i has it, both (for a difference: or neither), only j: (outcomes, k, k, 3)."""
         if not self.relative:
             return tally.cells
         cells = np.empty((*tally.only.shape, 3), np.int64)
@@ -82,7 +82,7 @@ class Payoff:
         return found
 
     def open_pairs(self, tally: Tally, gap: float, log_bar: float, *, at_least: bool) -> NDArray[np.bool_]:
-        """(outcomes, k, k): pairs whose rates alone do not say whether they refute "at least" (or "at most") a gap.
+        """Return pairs, (outcomes, k, k), whose rates alone leave open if they refute "at least" (or "at most") a gap.
 
         For given rates, wealth against "at least" is smallest where two groups disagree as often as they can, and it
         falls with the first rate and rises with the second; so a group that refutes it against the smallest rate, or
@@ -103,7 +103,7 @@ class Payoff:
         return first[:, :, None] & second[:, None, :]
 
     def no_worse_than(self, tally: Tally, worst: Counts) -> NDArray[np.bool_]:
-        """(outcomes, k, k): pairs that refute "at least c", for every c >= 0 for which a pair with these cells does.
+        """Return pairs, (outcomes, k, k), that refute "at least c" for every c >= 0 for which these cells do.
 
         They have no more rounds in which only i got it, no fewer in which only j did, and no fewer of the last two
         cells together, so that each of the worst pair's rounds is matched by one that pays at least as much.
@@ -114,7 +114,7 @@ class Payoff:
         return found
 
     def _extreme(self, rounds: int, more: Counts, less: Counts, *, apart: bool) -> Counts:
-        """(pairs, 3): the cells of pairs with these successes that disagree as often, or as rarely, as they can."""
+        """Return the cells, (pairs, 3), of pairs with these successes that disagree as often, or rarely, as can be."""
         both = np.maximum(more + less - rounds, 0) if apart else np.minimum(more, less)
         plus, minus = more - both, less - both
         middle = both if self.relative else rounds - plus - minus

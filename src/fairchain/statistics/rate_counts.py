@@ -71,15 +71,15 @@ class SubgroupCounts:
         return rates if self.weights is None else rates @ self.weights.T
 
     def bounds(self, level: Level, method: Bounds) -> tuple[Floats, Floats]:
-        """(outcomes, subgroups) each: bounds of the rates, each of which fails with probability at most `level`."""
+        """Return bounds of the rates, (outcomes, subgroups) each; each one fails with probability at most `level`."""
         if self.weights is None:
             return method(self.successes, np.broadcast_to(self.trials, self.successes.shape), level)
         parts = (self.weights > 0).sum(axis=1)
         low, high = np.empty((2, len(self.successes), len(self.weights)))
         trials = np.broadcast_to(self.trials, self.successes.shape)
         for subgroup, weight in enumerate(self.weights):
-            mine = np.broadcast_to(level, low.shape)[:, subgroup].max() / parts[subgroup]
-            lower, upper = method(self.successes, trials, float(mine))
+            mine = np.broadcast_to(level, low.shape)[:, subgroup, None] / parts[subgroup]
+            lower, upper = method(self.successes, trials, np.broadcast_to(mine, trials.shape))
             low[:, subgroup], high[:, subgroup] = lower @ weight, upper @ weight
         return low, high
 
@@ -197,7 +197,7 @@ def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str)
 
 
 def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> list[tuple[int, int, int]]:
-    """(i, j, outcome) of the pairs whose gap is the largest but for rounding; of pairs with equal counts the first."""
+    """Return (i, j, outcome) of the pairs with the largest gap but for rounding; the first with equal counts."""
     rates = counts.rates
     # Rates of different counts differ in their number; means over columns are all taken to differ.
     number = np.arange(rates.size).reshape(rates.shape)
@@ -380,7 +380,7 @@ class RowsAnswer:
         return float(rates[outcome, j] / rates[outcome, i]) if rates[outcome, i] else 1.0
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Bounds of the rates, (outcomes, subgroups); of a sample all hold together with probability 1 - delta."""
+        """Return bounds of the rates, (outcomes, subgroups); for a sample, all hold with probability 1 - delta."""
         if not self._delta:
             return self.counts.rates, self.counts.rates
         return simultaneous(self.counts, self._compared, self._delta, fixed_sample, self._overall)

@@ -128,7 +128,7 @@ class Tally:
 
 
 def count_together(labels: NDArray[np.integer], outcomes: Sequence[int]) -> Counts:
-    """(outcomes, groups, groups): in how many rounds two groups both got the outcome; `labels` is (groups, rounds)."""
+    """Count rounds in which both groups have the outcome, (outcomes, groups, groups); `labels` is (groups, rounds)."""
     counts: Counts = np.zeros((len(outcomes), len(labels), len(labels)), np.int64)
     write_together(counts, labels, outcomes)
     return counts

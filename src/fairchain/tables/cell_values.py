@@ -23,7 +23,7 @@ MISSING, UNSEEN, UNCLEAR = -1, -2, -3
 
 @dataclass(frozen=True)
 class _Place:
-    """The name of a column in messages: `people.csv: column "age"`, and whose it is in the spec."""
+    """The name of a column in messages: `rows.csv: column "age"`, and its feature in the spec."""
 
     source: str
     column: str

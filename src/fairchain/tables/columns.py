@@ -87,7 +87,7 @@ class ParsedNumbers(NamedTuple):
 
 
 class _Index(dict[str, int]):
-    """Gives every new text the next number."""
+    """An index of texts: every new one gets the next number."""
 
     def __missing__(self, text: str) -> int:
         self[text] = number = len(self)

@@ -9,7 +9,7 @@ from fairchain.errors import DataError
 
 @dataclass(frozen=True)
 class TableLimits:
-    """How much a table may ask for.
+    """Limits of a table: bytes, rows, columns, cells and memory.
 
     Parameters
     ----------

@@ -178,7 +178,7 @@ def answer(path: Path, limits: TableLimits) -> Iterator[tuple[Header, list[bytes
                 frame = polars.read_parquet(file, columns=[name for name in names if name in flat])
                 for name in names:
                     yield _column(path, name, schema[name], frame, limits)
-        # A panic of polars is no Exception, so that none is caught by accident; here it means a damaged file.
+        # A panic of polars is not an Exception, so that no code catches it by accident; here it means a damaged file.
         except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
             reason = str(error).partition("\n")[0][:100]
             raise DataError(f"{path}: damaged, or not a Parquet file ({shown(reason)}); save it again") from None

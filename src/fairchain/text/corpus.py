@@ -1,6 +1,6 @@
 """Texts from a file, one after another, and as rows of word numbers: what a network reads of them.
 
-A file is read as a stream: only the words that a network reads are kept. Bytes that are no UTF-8 become a sign that
+A file is read as a stream: only the words that a network reads are kept. Bytes that are not UTF-8 become a sign that
 separates words.
 """
 

@@ -41,7 +41,7 @@ LONGEST_LINE = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Synonyms:
-    """What can replace a word.
+    """The words that can replace each word.
 
     Parameters
     ----------

@@ -199,7 +199,7 @@ class Sampler:
 
 @contextmanager
 def thread_pool(workers: int) -> Iterator[ThreadPoolExecutor | None]:
-    """Threads for the time of a run; none for one worker, and none that outlive an interruption."""
+    """Open threads for the time of a run; none for one worker, and none that outlive an interruption."""
     if workers < 2:
         yield None
         return

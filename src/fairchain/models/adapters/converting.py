@@ -63,7 +63,7 @@ def converted_or_asked(
 def same_scores(
     network: OnnxModel, function: Callable[[Any], Any], spec: Spec, show: Callable[[Any], Any] | None = None
 ) -> bool:
-    """Whether a network and the function it was made from give the same scores, but for rounding.
+    """Return whether a network and the function it was made from give the same scores, but for rounding.
 
     `show` makes the function's argument of feature values; by default the array that a network with one input gets.
     """

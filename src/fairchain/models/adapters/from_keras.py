@@ -70,7 +70,7 @@ SIZES = ("units", "filters", "input_dim", "output_dim")
 
 
 def is_keras(source: object) -> bool:
-    """Whether this is a Keras model; False if Keras was never imported."""
+    """Return whether this is a Keras model; False if Keras was never imported."""
     keras = sys.modules.get("keras")
     return keras is not None and hasattr(keras, "Model") and isinstance(source, keras.Model)
 

@@ -30,7 +30,7 @@ COMPARED = 4096
 
 
 def is_estimator(source: object) -> bool:
-    """Whether this is a scikit-learn estimator; False if scikit-learn was never imported."""
+    """Return whether this is a scikit-learn estimator; False if scikit-learn was never imported."""
     base = sys.modules.get("sklearn.base")
     return base is not None and isinstance(source, base.BaseEstimator)
 

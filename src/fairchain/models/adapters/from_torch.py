@@ -31,7 +31,7 @@ SAFE_VERSION = (2, 10)
 
 
 def is_module(source: object) -> bool:
-    """Whether this is a torch module; False if torch was never imported."""
+    """Return whether this is a torch module; False if torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and hasattr(torch, "nn") and isinstance(source, torch.nn.Module)
 

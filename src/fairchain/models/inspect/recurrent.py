@@ -99,7 +99,7 @@ class RecurrentSteps:
 
 
 def steps_of(model: OnnxModel) -> tuple[RecurrentLayer, ...]:
-    """The recurrent operators of a network in the order of its graph; none if it is feed-forward."""
+    """Return the recurrent operators of a network in the order of its graph; none if it is feed-forward."""
     return tuple(_layer(*numbered) for numbered in _operators(model.network.model).items())
 
 
@@ -218,13 +218,13 @@ class StepProbe:
 
 
 def _by_row(states: Hidden) -> Hidden:
-    """From (steps, directions, batch, units) to (rows, steps, units of all directions)."""
+    """Turn (steps, directions, batch, units) into (rows, steps, units of all directions)."""
     steps, directions, rows, units = states.shape
     return np.ascontiguousarray(states.transpose(2, 0, 1, 3)).reshape(rows, steps, directions * units)
 
 
 def _operators(network: ModelProto) -> dict[str, NodeProto]:
-    """The recurrent operators by their names."""
+    """Return the recurrent operators by their names."""
     found = [node for node in network.graph.node if node.op_type in RECURRENT and not node.domain]
     return {f"{node.op_type.lower()}{number}": node for number, node in enumerate(found, start=1)}
 
@@ -298,7 +298,7 @@ def add_gates(network: ModelProto, node: NodeProto, name: str) -> dict[str, str]
 
 
 def read_cells(node: NodeProto, parts: Mapping[str, Array]) -> Array:
-    """(steps, directions, batch, units): the cell states after each step, zeros behind a row's last one.
+    """Return the cell states after each step, (steps, directions, batch, units); zeros after a row's last one.
 
     `parts` are the tensors that `add_gates` names, the hidden states `y` and, if there are some, the `lengths`.
     """
@@ -322,7 +322,7 @@ def _fill(
     *,
     backward: bool,
 ) -> None:
-    """The cell states of one direction, step after step as it reads."""
+    """Fill in the cell states of one direction, step after step as it reads."""
     steps, rows, units = cells.shape
     x, y = parts["x"], parts["y"]
     first = parts.get("h", np.zeros((rows, 4 * units), y.dtype))

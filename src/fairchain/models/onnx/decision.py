@@ -51,7 +51,7 @@ class DecisionRule:
         return self.classes if self.kind == "argmax" else 1
 
     def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
-        """The class of each row. Raises NoDecisionError for NaN, infinity, or a label that is not in the spec."""
+        """Return the class of each row; raise a NoDecisionError for NaN, infinity or a label that the spec lacks."""
         answer = answer.reshape(rows, -1)
         if self.kind == "label":
             return self._from_labels(answer[:, 0])
@@ -78,8 +78,8 @@ class DecisionRule:
             row = int(wrong.argmax())
             raise NoDecisionError(
                 row,
-                f'output "{self.output}" is {_shown(answer[row])}, which is no decision; narrow low and high of the '
-                "[[feature]] that causes it to what the network was trained on, or mend the network",
+                f'output "{self.output}" is {_shown(answer[row])}, not a decision; narrow low and high of the '
+                "[[feature]] that causes it to what the network was trained on, or fix the network",
             )
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
@@ -103,7 +103,7 @@ class DecisionRule:
 
 
 def plan_decision(path: Path, spec: ModelSpec, outputs: Sequence[Any], makers: Mapping[str, str]) -> DecisionRule:
-    """The rule for this network, or a ModelError that says what the spec must state."""
+    """Return the rule for this network, or raise a ModelError that says what the spec must state."""
     node = _choose_output(path, spec, outputs)
     if node.type in LABELS:
         return _label_rule(path, spec, node)
@@ -121,7 +121,9 @@ def _choose_output(path: Path, spec: ModelSpec, outputs: Sequence[Any]) -> Any:
     names = [node.name for node in outputs]
     if spec.output is not None:
         if spec.output not in names:
-            raise ModelError(f'{path}: model.output: there is no output "{spec.output}"; there is {", ".join(names)}')
+            raise ModelError(
+                f'{path}: model.output: unknown output "{spec.output}"; expected one of {", ".join(names)}'
+            )
         return outputs[names.index(spec.output)]
     if len(outputs) == 1:
         return outputs[0]

@@ -34,14 +34,14 @@ def _width(feature: Feature) -> int:
 
 
 def is_plain(feature: Feature) -> bool:
-    """Whether the network gets the feature's value as it is."""
+    """Return whether the network gets the feature's value as it is."""
     if isinstance(feature, CategoryFeature):
         return feature.codes is None and not feature.one_hot
     return feature.step is None and feature.bins is None and feature.scale is None
 
 
 def is_whole(feature: Feature) -> bool:
-    """Whether everything the network can get for the feature is a whole number."""
+    """Return whether everything the network can get for the feature is a whole number."""
     if isinstance(feature, CategoryFeature):
         return all(code == int(code) for code in feature.codes or ())
     counted = isinstance(feature, IntegerFeature) or feature.step is not None or feature.bins is not None
@@ -49,7 +49,7 @@ def is_whole(feature: Feature) -> bool:
 
 
 def fits_single(feature: Feature) -> bool:
-    """Whether drawing the feature in single precision leaves what a single-precision network gets as it is.
+    """Return whether drawing the feature in single precision leaves what a single-precision network gets as it is.
 
     A real number at the edge of a bin may not: 0.7 becomes 0.69999999.
     """

@@ -122,7 +122,7 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
         for feature in features:
             if feature.model_input and feature.input not in (None, inputs[0].name):
                 raise ModelError(
-                    f'{path}: feature "{feature.name}".input: there is no input "{feature.input}"; '
+                    f'{path}: feature "{feature.name}".input: unknown input "{feature.input}"; '
                     f'all features fill "{inputs[0].name}", so remove input = ...'
                 )
         slots = [_flat_slot(path, features, inputs[0])]

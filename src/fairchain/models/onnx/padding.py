@@ -1,4 +1,4 @@
-"""Whether a network's answer depends on how many steps of padding follow a text.
+"""Padding of texts: whether a network's answer depends on the number of padding steps.
 
 If every path from the words to the answer leads through recurrent operators that are told each text's length, and
 only their final states leave them, then steps behind the longest text of a batch can be left out, which changes only
@@ -30,7 +30,7 @@ ON_BLANKS = frozenset({"Cast", "Expand", "Gather", "Identity", "Reshape", "Slice
 
 
 def padding_is_idle(model: ModelProto, inputs: Collection[str], zeros: Collection[str], output: str) -> bool:
-    """Whether `output` stays the same if steps at the end that are padding for every row are left out.
+    """Return whether `output` stays the same if steps at the end that are padding for every row are left out.
 
     `inputs` are those with a step for each word, and `zeros` those of them in which padding is 0 and no word is below.
     """
@@ -95,7 +95,7 @@ class _Walk:
         return node.op_type in SHAPED and inputs[0] not in self.sizes
 
     def _recurrence_passes(self, node: NodeProto) -> bool:
-        """With lengths the states behind a text's end are never made; the final states know nothing of them."""
+        """Return whether padding is idle behind a recurrent operator: with lengths it stops at a text's end."""
         if node.input[0] not in self.timed:
             return False
         lengths = node.input[4] if len(node.input) > 4 else ""

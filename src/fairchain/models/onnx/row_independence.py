@@ -323,7 +323,7 @@ def _rule(operators: str) -> Callable[[AnyRule], AnyRule]:
 
 
 def _unknown(op: _Operator) -> Followed:
-    """Without rows before it, an operator has none behind it either, whatever it computes."""
+    """Follow an operator without a rule: without rows in its inputs it has none in its outputs."""
     if any(map(_has_rows, op.inputs)) and not _taint(op.inputs):
         raise _TaintedError("is not known to treat every row by itself")
     return Followed(None, taint=_taint(op.inputs))
@@ -1013,7 +1013,7 @@ def _constant(tensor: TensorProto) -> Followed:
 
 
 def _is_computed(symbol: str) -> bool:
-    """Whether a symbol is the size of an axis that an operator made, as those of `_Walk.new` are."""
+    """Return whether a symbol is the size of an axis that an operator made, as those of `_Walk.new` are."""
     return symbol.startswith("?")
 
 

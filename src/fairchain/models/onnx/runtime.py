@@ -1,4 +1,4 @@
-"""Runs a checked network in onnxruntime, within limits of memory and time.
+"""Runtime of a checked network: onnxruntime within limits of memory and time.
 
 One thread for each call: workers bring the parallelism, and results stay the same whatever their number. Memory is one
 pool of bounded size, and one thread looks at all running calls now and then and ends those that take too long.

@@ -128,7 +128,7 @@ class OnnxModel:
         raise problems[0]
 
     def _padding_is_idle(self, feed: TextFeed) -> bool:
-        """Whether leaving out steps behind the longest text changes nothing, by the graph and by trying.
+        """Return whether leaving out steps behind the longest text changes nothing, by the graph and by trying.
 
         A network that knows no lengths reads the padding, and one that fills up in front begins with it.
         """

@@ -182,7 +182,7 @@ def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequen
     wanted = [feature.layout] if feature.layout is not None else ["batch"] if rows_first else ["batch", "time"]
 
     def fit(layout: str) -> bool:
-        """Whether the declared shape can hold what it would get; a free axis holds anything."""
+        """Return whether the declared shape can hold what it would get; a free axis holds anything."""
         sizes = layouts[layout]
         return len(main.shape) == len(sizes) and all(
             size == want or want is None or not isinstance(size, int)
@@ -208,7 +208,7 @@ def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any
         name = getattr(feature, key)
         if name is not None and name not in names:
             raise ModelError(
-                f'{path}: feature "{feature.name}".{key}: there is no input "{name}"; there is {", ".join(names)}'
+                f'{path}: feature "{feature.name}".{key}: unknown input "{name}"; expected one of {", ".join(names)}'
             )
     if feature.input is not None:
         return inputs[names.index(feature.input)]
@@ -229,7 +229,7 @@ def _words_input(path: Path, feature: TextFeature, inputs: Sequence[Any]) -> Any
 
 
 def _counts(node: Any) -> bool:
-    """Whether an input takes one number for each row."""
+    """Return whether an input takes one number for each row."""
     return len(node.shape) == 1 or (len(node.shape) == 2 and node.shape[1] == 1)
 
 

@@ -37,7 +37,7 @@ class BayesGraph:
     stated: int
 
     def ancestors(self, names: Iterable[str]) -> list[str]:
-        """These nodes and all that they depend on, parents first."""
+        """Return these nodes and all that they depend on, parents first."""
         wanted, todo = set[str](), list(names)
         while todo:
             name = todo.pop()
@@ -47,7 +47,7 @@ class BayesGraph:
         return [name for name in self.nodes if name in wanted]
 
     def descendants(self, names: Iterable[str]) -> list[str]:
-        """The nodes that depend on one of these, without them, parents first."""
+        """Return the nodes that depend on one of these, without them, parents first."""
         start = set(names)
         found: dict[str, None] = {}
         for name, node in self.nodes.items():
@@ -155,7 +155,7 @@ class Joint:
         return math.fsum(self.probabilities)
 
     def given(self, members: Mapping[str, NDArray[np.bool_]]) -> Joint:
-        """Those in which these nodes have one of these values, with the probabilities that they had."""
+        """Return those in which these nodes have one of these values, with the probabilities that they had."""
         kept = np.ones(len(self.probabilities), bool)
         for name, values in members.items():
             kept &= values[self.numbers[name]]

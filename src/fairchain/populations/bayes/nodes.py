@@ -38,7 +38,7 @@ def keys_of(parents: Sequence[Sequence[Value]]) -> Iterator[str]:
 
 
 def row_problem(row: Sequence[float], values: Sequence[Value]) -> str | None:
-    """What is wrong with the probabilities of these values, and what to write; None if nothing is."""
+    """Return what is wrong with the probabilities of these values, and what to write; None if nothing is."""
     if len(row) != len(values):
         return f"found {len(row)} probabilities for {len(values)} values ({some(values)}); write one for each"
     for probability, value in zip(row, values, strict=True):
@@ -51,7 +51,7 @@ def row_problem(row: Sequence[float], values: Sequence[Value]) -> str | None:
 
 
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Running sums along the last axis, which end in exactly 1.
+    """Return running sums along the last axis, which end in exactly 1.
 
     Summed as whole multiples of 2**-62, so that neither length nor order of the summation costs digits: each step is
     as high as its probability within the 2**-53 that the random numbers resolve.
@@ -63,7 +63,7 @@ def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def some(names: Sequence[object], most: int = 8) -> str:
-    """The first few names."""
+    """Return the first few names."""
     shown = ", ".join(str(name) for name in names[:most])
     return f"{shown}, ..." if len(names) > most else shown
 
@@ -137,7 +137,7 @@ class Site:
     node: str
 
     def error(self, key: str, problem: str) -> SpecError:
-        """The error to raise about one key of the node, or about the whole of it."""
+        """Return the error to raise about one key of the node, or about the whole of it."""
         return SpecError(f'{self.source}: node "{self.node}"{f".{key}" if key else ""}: {problem}')
 
 
@@ -235,7 +235,7 @@ def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> C
 def _rows(
     site: Site, node: Node, values: Sequence[Value], choices: Mapping[str, Choice]
 ) -> Sequence[tuple[float, ...]]:
-    """A checked row for each combination of the parents."""
+    """Return a checked row for each combination of the parents."""
     given = node.probabilities
     known = [parent.values for parent in choices.values()]
     if isinstance(given, Mapping):
@@ -299,7 +299,7 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
 
 
 def _entries(site: Site, key: str, given: float | Mapping[str, float] | None, choices: Mapping[str, Choice]) -> Reals:
-    """The mean or std of each combination, or a single one that holds for all."""
+    """Return the mean or std of each combination, or a single one that holds for all."""
     if isinstance(given, Mapping):
         if not choices:
             raise site.error(key, f"no parent without a slope has named values; write one number: {key} = 1.0")
@@ -319,7 +319,7 @@ def _check_number(site: Site, key: str, number: float) -> None:
 
 
 def _by_key(site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[str, Choice], width: int) -> list[Entry]:
-    """The entries in the order of the combinations, each found by its key."""
+    """Return the entries in the order of the combinations, each found by its key."""
     known = [parent.values for parent in choices.values()]
     count = math.prod(map(len, known))
     if count * width > MOST_CELLS:

@@ -32,12 +32,12 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def source_of(network: BayesNetwork) -> str:
-    """What messages call a network: its file, or the key of the spec."""
+    """Return the name of a network in messages: its file, or the key of the spec."""
     return network.path or network.name or STATED
 
 
 def read_nodes(network: BayesNetwork) -> tuple[Node, ...]:
-    """The nodes of a network as stated, or those of its `.bif`, `.json` or `.toml` file.
+    """Return the nodes of a network as stated, or those of its `.bif`, `.json` or `.toml` file.
 
     Raises
     ------

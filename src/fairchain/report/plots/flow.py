@@ -67,7 +67,7 @@ class _Places:
         return min((WIDTH - LEFT - RIGHT) / max(len(self.flow.columns), 1) - 12, 170.0)
 
     def x(self, column: int) -> float:
-        """The left edge of a column's nodes."""
+        """Return the left edge of a column's nodes."""
         last = max(len(self.flow.columns) - 1, 1)
         first = LEFT + (WIDTH - LEFT - RIGHT) / (last + 1)
         return first + column * (WIDTH - RIGHT - NODE - first) / last if len(self.flow.columns) > 1 else WIDTH - RIGHT
