@@ -17,6 +17,7 @@ from scipy.stats import binom, norm
 
 from fairchain import metrics
 from fairchain.errors import DataError
+from fairchain.metrics import NO_WEIGHTS
 from fairchain.statistics import Interval
 from tests.child import run_child
 
@@ -155,7 +156,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "two columns": ({"y_pred": [[0, 1]] * 8}, ["y_pred", "shape (8, 2)"]),
     "list of lists": ({"sensitive_features": [["F"] * 8, [1] * 8]}, ["list of lists", "name the columns"]),
     "unhashable": ({"sensitive_features": pd.Series([{}] * 8)}, ["plain values"]),
-    "weights": ({"sample_weight": [1.0] * 8}, ["sample_weight", "leave it out"]),
+    "weights": ({"sample_weight": [1.0] * 8}, [NO_WEIGHTS]),
     "method": ({"method": "groups"}, ["method", "'groups'", "between_groups"]),
     "delta": ({"delta": 0}, ["delta", "found 0", "0.05"]),
     "agg": ({"agg": "max"}, ["agg", "'max'", "worst_case"]),

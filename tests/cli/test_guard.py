@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fairchain import example
+from fairchain.system.isolation import NO_MEMORY
 from tests.crashes import CRASHES, write_question
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a command has no child process there")
@@ -71,7 +72,7 @@ def test_a_limit_of_memory_ends_in_one_message() -> None:
 
     code, out, err = ended(command("verify", example("census"), preexec_fn=limit))
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith("fairchain: the memory ran out; allow more of it (ulimit -v)")
+    assert err.splitlines()[-1].startswith(f"fairchain: {NO_MEMORY}")
     assert "bug" not in err
 
 

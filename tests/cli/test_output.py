@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from fairchain import example
+from fairchain.system.isolation import NO_MEMORY
 from tests.cli.command import Cli
 
 HEAD = "FAIR: the largest gap is"
@@ -260,7 +261,7 @@ def test_too_little_memory_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("fairchain.verification.verify", fails)
     code, _, err = cli("verify", example("census"))
     assert code == 2
-    assert "memory ran out" in err
+    assert NO_MEMORY in err
 
 
 @posix

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
-from fairchain.spec.conditions import MOST_CHARACTERS, MOST_DEPTH, parse_predicate
+from fairchain.spec.conditions import MOST_CHARACTERS, MOST_DEPTH, NO_ARITHMETIC, parse_predicate
 
 RACES = ("White", "Black", 'it\'s "other"', "`", "")[:4]
 FEATURES: tuple[Feature, ...] = (
@@ -174,11 +174,11 @@ def test_any_text_is_a_predicate_or_a_spec_error(text: str) -> None:
         ("3 < 4", ["column 1:", "compares two constants"]),
         ("1 < 2 < age", ["column 1:", "compares two constants"]),
         ("3 in [3]", ["column 1:", "3 is not a feature"]),
-        ("age + 1 > 3", ["column 1:", "no arithmetic"]),
-        ("age -1 > 3", ["column 1:", "no arithmetic"]),
-        ("age-1 > 3", ["column 1:", 'no feature "age-1"', "no arithmetic", '"-" and "." belong to a name']),
-        ("age > 3-1", ["column 7:", "no arithmetic"]),
-        ("age * 2 > 3", ["column 5:", "no arithmetic"]),
+        ("age + 1 > 3", ["column 1:", NO_ARITHMETIC]),
+        ("age -1 > 3", ["column 1:", NO_ARITHMETIC]),
+        ("age-1 > 3", ["column 1:", 'no feature "age-1"', NO_ARITHMETIC, '"-" and "." belong to a name']),
+        ("age > 3-1", ["column 7:", NO_ARITHMETIC]),
+        ("age * 2 > 3", ["column 5:", NO_ARITHMETIC]),
         ("age > 1_000", ["column 7:", '"1_000" is not a number']),
         ("2nd > 1", ["column 1:", '"2nd" is not a number', "backticks"]),
         ("age > 1e999", ["column 7:", "1e999 is too large", "finite"]),
@@ -192,7 +192,7 @@ def test_any_text_is_a_predicate_or_a_spec_error(text: str) -> None:
         ("age > f(1)", ["column 7:", "expected a feature, a number"]),
         ("age > 1 if sex == 'Male' else 3", ["column 9:", 'found "if"']),
         ("age > (sex == 'Male')", ["column 8:", "expected a feature, a number"]),
-        ("age > --3", ["column 7:", "no arithmetic"]),
+        ("age > --3", ["column 7:", NO_ARITHMETIC]),
         ("f'{age}' == sex", ["column 2:", "where a comparison"]),
         ("age[0] > 1", ["column 1:", "expected a feature"]),
         ("sex == 'Male", ["column 8:", "without its end"]),
