@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -69,10 +70,10 @@ def test_what_is_neither_0_nor_1_is_not_shown_so(value: float, shown: str) -> No
     assert digits(value) == shown
 
 
-def test_the_page_has_the_same_lines() -> None:
-    page = chain_html(LEARNED)
-    assert page.count("<tr>") == len(chain_table(LEARNED).splitlines())
-    assert "<td>sex=Female</td><td>-&gt; layer3[2] off</td><td>0.412 [0.380, 0.440]</td><td>(n=1021)</td>" in page
+def test_a_notebook_shows_the_same_lines() -> None:
+    shown = chain_html(LEARNED)
+    assert unescape(shown.removeprefix("<pre>").removesuffix("</pre>")) == chain_table(LEARNED)
+    assert "-&gt; layer3[2] off" in shown
 
 
 @given(chains())

@@ -69,21 +69,8 @@ def chain_table(chain: Chain, most: int | None = MOST) -> str:
 
 
 def chain_html(chain: Chain, most: int | None = MOST) -> str:
-    """Return the same table in HTML for notebooks."""
-    rows, left = _some_rows(chain, most)
-    previous, lines = None, []
-    for row in rows:
-        cells = (
-            row.source if row.source != previous else "",
-            f"-> {row.target}" if row.target else row.remark,
-            row.value,
-            row.count,
-        )
-        previous = row.source
-        lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-    more = "".join(f"<p>{html.escape(text)}</p>" for text in _more(left))
-    head = "<tr><th>state</th><th></th><th>probability</th><th>seen</th></tr>"
-    return f"<p><b>{html.escape(heading(chain))}</b></p><table>{head}{''.join(lines)}</table>{more}"
+    """Return the same table for notebooks: the text with its columns, escaped."""
+    return f"<pre>{html.escape(chain_table(chain, most))}</pre>"
 
 
 def heading(chain: Chain) -> str:
