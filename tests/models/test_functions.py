@@ -171,7 +171,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "halves as labels": (lambda x: x[:, 0] / 2 + 0.25, {"decision": "label"}, "0.25, which is not a label"),
     "NaN as label": (lambda x: x[:, 0] * np.nan, {"decision": "label"}, "nan, which is not a label"),
     "texts for codes": (lambda x: ["a"] * len(x), {"codes": [0, 1]}, "codes must be texts too"),
-    "another output": (older, {"output": "logits"}, 'there is no output "logits"; there is answer'),
+    "another output": (older, {"output": "logits"}, 'unknown output "logits"; expected one of answer'),
 }
 
 
@@ -212,7 +212,7 @@ class Later:
         (lambda x: ["no"] * len(x), older, {}, "0 where it gave texts before"),
         (lambda x: x, lambda x: x[:, :1], {}, "1 columns and the spec names 2 labels"),
         (older, lambda x: np.full(len(x), 5), {}, "is 5, which is none of 0, 1; "),
-        (lambda x: x, lambda x: np.log(x - 4), {}, "nan, nan, which is no decision"),
+        (lambda x: x, lambda x: np.log(x - 4), {}, "nan, nan, which is not a decision"),
         (older, lambda x: x[:, 0] / 2, {}, "0.5, which is not a label"),
     ],
 )

@@ -249,8 +249,8 @@ def test_a_network_that_mixes_texts_is_refused(asked: Spec) -> None:
         ([value("x", INT64, ("N", "T", 3))], {}, 'no vectors; give the network\'s list of words: vocabulary = "..."'),
         ([value("x", shape=BATCH), value("z", shape=BATCH)], {}, 'name it: input = "..."'),
         ([value("x", shape=BATCH), value("q", shape=(1, 1, 1, 1))], {}, '"q" .* is neither the words'),
-        ([value("x", shape=BATCH)], {"lengths": "n"}, 'lengths: there is no input "n"; there is x'),
-        ([value("x", shape=BATCH)], {"mask": "n"}, 'mask: there is no input "n"; there is x'),
+        ([value("x", shape=BATCH)], {"lengths": "n"}, 'lengths: unknown input "n"; expected one of x'),
+        ([value("x", shape=BATCH)], {"mask": "n"}, 'mask: unknown input "n"; expected one of x'),
         ([value("x", TensorProto.STRING, ("N", "T"))], {}, "which no text can fill"),
     ],
 )
@@ -302,7 +302,7 @@ def test_what_is_no_decision_is_shown_with_its_text(asked: Spec) -> None:
     made = counting(value("x", shape=BATCH))
     made.graph.node.append(node("Log", ["y"], ["z"]))
     made.graph.output[0].name = "z"
-    with pytest.raises(ModelError, match=r'which is no decision.*the input was comment="w[0-9 w]*"'):
+    with pytest.raises(ModelError, match=r'which is not a decision.*the input was comment="w[0-9 w]*"'):
         loaded(made, asked).predict(random_inputs(asked.described, 20))
 
 

@@ -76,7 +76,7 @@ def test_a_candidate_that_fails_on_held_out_rows_only_is_not_accepted(tmp_path: 
 
 def test_held_out_rows_without_a_decision_of_the_original_are_an_error(tmp_path: Path) -> None:
     judge, parameters = judge_of(question(tmp_path), rows(-1, 3, 5, 8))
-    with pytest.raises(ModelError, match="which is no decision"):
+    with pytest.raises(ModelError, match="which is not a decision"):
         judge.one(candidate(0, 1), parameters, 1)
 
 
@@ -122,7 +122,7 @@ def test_an_original_without_a_decision_for_somebody_is_an_error(tmp_path: Path)
     model = fragile()
     next(each for each in model.graph.initializer if each.name == "b3").raw_data = np.float32(-0.5).tobytes()
     save(model, tmp_path / "network.onnx")
-    with pytest.raises(ModelError, match=r"network.onnx: output \"y\" is nan, nan, which is no decision"):
+    with pytest.raises(ModelError, match=r"network.onnx: output \"y\" is nan, nan, which is not a decision"):
         repair(None, asked(tmp_path), max_units=0, iterations=1, workers=1)
 
 

@@ -78,8 +78,8 @@ class DecisionRule:
             row = int(wrong.argmax())
             raise NoDecisionError(
                 row,
-                f'output "{self.output}" is {_shown(answer[row])}, not a decision; narrow low and high of the '
-                "[[feature]] that causes it to what the network was trained on, or fix the network",
+                f'output "{self.output}" is {_shown(answer[row])}, which is not a decision; narrow low and high of '
+                "the [[feature]] that causes it to what the network was trained on, or fix the network",
             )
 
     def _from_labels(self, answer: NDArray[Any]) -> Labels:
