@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.metrics.columns import Objects, check_delta, column, feature_columns, grouped, positives, same_length
 from fairchain.messages import many
+from fairchain.metrics.columns import Objects, check_delta, column, feature_columns, grouped, positives, same_length
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import fixed_sample
 
