@@ -122,7 +122,7 @@ def test_a_python_function_has_the_effects_of_features_that_its_network_has() ->
 
 
 def test_a_python_function_has_no_neurons() -> None:
-    with pytest.raises(ModelError, match="has no neurons, since it is evaluated in Python.*take features"):
+    with pytest.raises(ModelError, match=r"has no neurons, since it is evaluated in Python.*take features"):
         explain(lambda rows: np.zeros((len(rows), 2)), small_spec(), units=["neurons"])
     with pytest.raises(ModelError, match='unknown feature or hidden layer "layer1"; expected features'):
         explain(lambda rows: np.zeros((len(rows), 2)), small_spec(), units=["layer1"])

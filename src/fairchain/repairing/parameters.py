@@ -2,13 +2,15 @@
 
 `scales` multiplies everything that leaves a unit, as the paper does, by a factor from 0 to 2. `biases` moves the
 biases of units and of the last layer, `last-layer` changes each weight there, `low-rank` each weight of the
-protected features. Units are the protected features, then those that `explain` ranks first.
+protected features. Units are the protected features, then those that `explain` ranks first. Decision thresholds are in
+`thresholds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from fairchain.repairing.result import Adjustment
 from fairchain.spec import Spec
 
 Point = NDArray[np.float64]
-CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank")
+CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds")
 # How far the influence of the protected features is reduced at the points that are scored first.
 STEPS = np.arange(1, 17) / 16
 
@@ -167,7 +169,25 @@ class Shifts:
         )
 
 
-Parameters = Scales | Shifts
+class Parameters(Protocol):
+    """What a search may change: a number between -1 and 1 for each of `names`, 0 for no change."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What reports call each number."""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The arrays that follow from the numbers."""
+
+    def weights(self, point: Point, /) -> dict[str, Array]:
+        """Return these arrays at a point."""
+
+    def starts(self) -> list[Point]:
+        """Return the points that are scored first."""
+
+    def adjustments(self, point: Point, /) -> tuple[Adjustment, ...]:
+        """Return what a reader is told about a point."""
 
 
 def last_layer(weights: Weights) -> Shifts:
