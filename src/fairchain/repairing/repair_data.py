@@ -90,6 +90,14 @@ class LabelledRows:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def sha256(self) -> str:
+        """The hash of the rows and their labels."""
+        digest = hashlib.sha256(f"fairchain labelled rows 1, {self.values.shape}, {self.values.dtype}".encode())
+        digest.update(np.ascontiguousarray(self.values).data)
+        digest.update(self.truth.astype("<i8").data)
+        return digest.hexdigest()
+
     def part(self, rows: NDArray[np.integer]) -> LabelledRows:
         """Return some of the rows."""
         return LabelledRows(self.values[rows], self.truth[rows], self.whole)

@@ -30,6 +30,7 @@ from fairchain.repairing.parameters import (
     Parameters,
     Scales,
     last_layer,
+    linear_layer,
     low_rank,
     protected_units,
     ranked_units,
@@ -144,11 +145,13 @@ class Settings:
         """Return which weights may change, where "auto" depends on the network and its protected units."""
         if self.change != "auto":
             return self.change
+        if len(weights.blocks) == 1 and not self.paper:
+            # A linear model: all of its weights are few.
+            return "last-layer"
         if protected and self.protected_too:
             return "low-rank"
-        # Of a text network only the last layer can be scored without reading the texts again; a linear model has one.
-        linear = len(weights.blocks) == 1
-        return "last-layer" if linear or (spec.text is not None and not self.paper) else "scales"
+        # Of a text network only the last layer can be scored without reading the texts again.
+        return "scales" if spec.text is None or self.paper else "last-layer"
 
 
 def repair(
@@ -194,9 +197,9 @@ def repair(
     change
         What may change: "scales", "biases", "last-layer" or "low-rank" for weights; "threshold" for one decision
         threshold, "group-thresholds" for one in each group: then the decision uses the group, which may be unlawful.
-        "auto" is low-rank where the network reads the protected features and their weights may change, the last layer
-        of a linear model and of a network that reads texts, scales for other networks, and one threshold for models
-        without weights.
+        "auto" is the last layer of a linear model, low-rank where a network reads the protected features and their
+        weights may change, the last layer of a network that reads texts, scales for other networks, and one threshold
+        for models without weights.
     max_units
         How many features and neurons, those that `explain` ranks first, may change besides the protected features.
     keep_protected
@@ -631,6 +634,8 @@ def _parameters(
 ) -> Parameters:
     """Return what may change; an error says why nothing can. Units are ranked only where they are needed."""
     if change == "last-layer":
+        if len(weights.blocks) == 1:
+            return linear_layer(weights, protected, means, protected_too=settings.protected_too)
         return last_layer(weights)
     if change == "low-rank":
         if not protected:

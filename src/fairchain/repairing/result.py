@@ -104,12 +104,20 @@ class Price(Record, frozen=True):
         return Interval(1 + self.change.estimate, 1 + self.change.low, 1 + self.change.high)
 
     def __str__(self) -> str:
+        counted = f"{self.gained:,} became right, {self.lost:,} wrong"
+        if not self.delta:
+            if self.measure == "agreement":
+                return f"agreement with the original model {self.after:.4f} on {self.on}"
+            return (
+                f"accuracy {self.before:.4f} -> {self.after:.4f}, change {self.change.estimate:+.4f} on {self.on} "
+                f"({counted})"
+            )
         sure = confidence(self.delta)
         if self.measure == "agreement":
             return f"agreement with the original model {self.agreement:.4f} on {self.on} (confidence {sure})"
         return (
             f"accuracy {self.before:.4f} -> {self.after:.4f}, change {self.change:+.4f} on {self.on} "
-            f"(confidence {sure}; {self.gained:,} became right, {self.lost:,} wrong)"
+            f"(confidence {sure}; {counted})"
         )
 
 
