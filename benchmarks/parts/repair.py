@@ -180,7 +180,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:
 
 def repaired(case: RepairCase, sizes: Sizes) -> Repair:
     """Repair a network once."""
-    rows = {"data": case.data, "held_out": case.held_out, "label": case.label}
+    rows = {"labelled": case.data, "held_out": case.held_out, "label": case.label}
     return repair(None, case.spec, **rows, iterations=sizes.iterations, seed=0)  # type: ignore[arg-type]
 
 
