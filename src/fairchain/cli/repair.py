@@ -138,9 +138,9 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     name, style = "NOT NEEDED", COLOURS[result.before.conclusion]
     if result.needed:
         name, style = ("REPAIRED", "bold green") if result.accepted else ("NOT REPAIRED", "bold red")
-    told = (result.after if result.needed and result.after is not None else result.before).headline
-    if result.needed and result.after is None and result.attempts:
-        told = result.attempts[-1].why
+    told = (result.after if result.accepted and result.after is not None else result.before).headline
+    if result.needed and not result.accepted:
+        told = result.objection if result.after is not None or not result.attempts else result.attempts[-1].why
     screen.line((name, style), f": {told}")
     if result.needed:
         last = "after" if result.accepted else "best tried"
@@ -241,12 +241,12 @@ def _advice(result: Repair, question: Spec) -> str:
     """Return what to try next."""
     from fairchain.spec.properties import limit_of
 
+    if result.change == "threshold":
+        return (
+            " One threshold for all is not enough: --change group-thresholds has one for each group, where the law "
+            "allows decisions that use the group."
+        )
     if all(point.gap >= limit_of(question) for point in result.front):
-        if result.change == "threshold":
-            return (
-                " One threshold for all does not reach the limit: --change group-thresholds has one for each group, "
-                "where the law allows decisions that use the group."
-            )
         return (
             " The search did not reach the threshold: try --change low-rank, more --max-units, or a larger threshold."
         )

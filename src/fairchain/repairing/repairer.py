@@ -336,8 +336,7 @@ def _sides(case: Case, held_out: Any) -> Sides:
             raise SpecError(f"population: {total:,} rows are too few to search on one half and judge on the other")
         note = (
             f"The {total:,} rows of the sample were divided at random: {sizes[0]:,} to search on and {sizes[1]:,} to "
-            "judge on. There is no certificate, since others have all rows; give rows to judge on as a table of their "
-            "own for one: --held-out (held_out=...)."
+            "judge on."
         )
         return Sides(first, second, f"the {sizes[1]:,} rows on which the model was judged", note, recheckable=False)
     path = str(held_out) if isinstance(held_out, str | Path) else None
@@ -743,6 +742,11 @@ def _notes(
             )
     if sides.note:
         notes.append(sides.note)
+    if not sides.recheckable and best.verdict is not None and best.verdict.certifiable:
+        notes.append(
+            "no certificate: it would be about a part of the rows; give rows to judge on as a table of their own: "
+            "--held-out (held_out=... in Python)"
+        )
     if before.decision is Decision.UNDECIDED:
         notes.append("The original model was UNDECIDED; it was repaired as if it were unfair.")
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":

@@ -208,10 +208,18 @@ class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
             return f"NOT NEEDED: {self.before}"
         if self.accepted and self.after is not None:
             return f"REPAIRED: {self.after.headline}; {self.price}"
-        return "NOT REPAIRED: " + (self.after.headline if self.after is not None else self.before.headline)
+        return f"NOT REPAIRED: {self.objection}"
 
     def __repr__(self) -> str:
         return f"<Repair {self}>"
+
+    @property
+    def objection(self) -> str:
+        """Why no candidate was accepted: the gap of the best one or, if that is fair, what else was wrong with it."""
+        if self.after is None:
+            return self.before.headline
+        refused = [attempt.why for attempt in self.attempts if attempt.gap == self.after.gap]
+        return refused[-1] if self.after.fair and refused else self.after.headline
 
     @property
     def record(self) -> RepairRecord:
