@@ -31,6 +31,7 @@ CALIBRATION = "calibration"
 PARTS = {
     "verification": "Verification: the paper's eight cases",
     "repair": "Repair",
+    "thresholds": "Decision thresholds beside fairlearn",
     "chain_growth": "Time against number of states",
     "sensitivity": "Sensitivity of features and neurons",
     "planted": "Planted causes",

@@ -180,7 +180,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:
 
 def repaired(case: RepairCase, sizes: Sizes) -> Repair:
     """Repair a network once."""
-    rows = {"data": case.data, "held_out": case.held_out, "label": case.label}
+    rows = {"labelled": case.data, "held_out": case.held_out, "label": case.label}
     return repair(None, case.spec, **rows, iterations=sizes.iterations, seed=0)  # type: ignore[arg-type]
 
 
@@ -285,7 +285,7 @@ def searched(case: RepairCase, candidates: int) -> list[Cell]:
     found: list[Cell] = [case.name, candidates]
     for parameters, optimizer, aim in searches:
         trial = CandidateTrial(Tunable(model, weights, parameters.tensors), inputs, None)
-        searcher = Searcher(trial, parameters, weights, aim)
+        searcher = Searcher(trial, parameters, weights.values, aim)
         found.append(_best(searcher, parameters, optimizer, aim, candidates, seed))
     return found
 

@@ -60,6 +60,11 @@ class FunctionModel:
         What messages call the answer.
     note
         What the caller should know, for example why a model was not converted.
+
+    Attributes
+    ----------
+    decision
+        How its answers become class numbers.
     """
 
     certifiable = False
@@ -88,7 +93,7 @@ class FunctionModel:
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
         node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
-        self._rule: DecisionRule = plan_decision(Path(name), spec.model, [node], {})
+        self.decision: DecisionRule = plan_decision(Path(name), spec.model, [node], {})
         self.predict(inputs)
         check_deterministic(name, spec.described, self.scores)
         check_rows_apart(name, spec.described, self.scores, self.dtype)
@@ -108,7 +113,7 @@ class FunctionModel:
         if not len(values):
             return np.empty(0, np.uint16)
         try:
-            return self._rule(self.scores(values), len(values))
+            return self.decision(self.scores(values), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
@@ -117,7 +122,7 @@ class FunctionModel:
         """Return the function's answers before the decision, for batches of sizes that were tried."""
         parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         answer = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        rule = self._rule
+        rule = self.decision
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
         if (answer.dtype.kind == "O") != texts:
             before = "texts" if texts else "numbers"
