@@ -21,6 +21,7 @@ from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import user_code
+from fairchain.tables import TableRows
 
 PYTHON = "python:"
 READ = ".onnx (ONNX), .keras (Keras 3), .json (SOCRATES)"
@@ -45,6 +46,7 @@ def load_model(
     *,
     allow_python: bool = False,
     weights: str | Path | None = None,
+    rows: TableRows | None = None,
 ) -> Model:
     """Load a model of any kind, so that it can be evaluated.
 
@@ -62,6 +64,9 @@ def load_model(
         Whether `python:` names are imported, which runs code. Never true for a name in a spec file.
     weights
         A torch state dict to load into the module that `source` is, names, or makes without arguments.
+    rows
+        The rows of the table that it will be asked about, if there is one: Python code is tried on some of them, is
+        asked for each distinct one once, and gets them as the frame has them that they came from.
 
     Raises
     ------
@@ -89,7 +94,7 @@ def load_model(
     with user_code(name, "failed while it was loaded with", exits_only=True):
         if weights is not None:
             source = _with_weights(source, weights, limits)
-        return _from_object(source, spec, limits)
+        return _from_object(source, spec, limits, rows)
 
 
 def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
@@ -189,7 +194,7 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
     return load_state(made, weights, limits)
 
 
-def _from_object(source: Any, spec: Spec, limits: Limits | None) -> Model:
+def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows | None = None) -> Model:
     if all(hasattr(source, part) for part in ("predict", "must_fit", "certifiable", "sha256")):
         loaded: Model = source
         loaded.must_fit(spec)
@@ -207,13 +212,13 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None) -> Model:
     if is_module(source):
         return from_torch(source, spec, limits)
     if is_estimator(source):
-        return from_sklearn(source, spec, limits)
+        return from_sklearn(source, spec, limits, rows)
     if isinstance(source, type):
         raise ModelError(f"{source.__qualname__}: is a class, not a model; give an instance of it, or its weights")
     if isinstance(source, FrameModel) or callable(source):
         from fairchain.models.adapters.from_function import from_function
 
-        return from_function(source, spec)
+        return from_function(source, spec, rows)
     raise ModelError(
         f"cannot use an object of type {type(source).__name__} as a model; give a file ({READ}), a model of torch, "
         "scikit-learn or Keras, or a function, for example model.predict"

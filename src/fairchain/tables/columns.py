@@ -40,10 +40,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class TextCells:
-    """A column of texts. Each part packs up to `PART` cells in one string, a tenth of the memory of as many strings."""
+    """A column of texts. Each part packs up to `PART` cells in one string, a tenth of the memory of as many strings.
+
+    `categories` are all values that the column's type allows, in its order; None if the type states none.
+    """
 
     parts: tuple[str, ...]
     count: int
+    categories: tuple[str, ...] | None = None
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the column piece by piece, without the blanks around its cells."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
@@ -168,7 +169,7 @@ def _pandas_column(series: Any, where: str) -> Column:
             number_text(level) if number else str(level)
             for level, number in zip(dtype.categories, numbers, strict=True)
         ]
-        return _looked_up(levels, np.asarray(series.cat.codes, np.intp), where)
+        return replace(_looked_up(levels, np.asarray(series.cat.codes, np.intp), where), categories=tuple(levels))
     kind = getattr(dtype, "kind", "O")
     if kind == "f":
         return NumberCells(series.to_numpy(getattr(dtype, "numpy_dtype", np.float64), na_value=np.nan))
@@ -205,4 +206,5 @@ def _polars_column(series: Any, where: str, limits: TableLimits) -> Column:
     if broken.any():
         raise _nul(where, int(broken.arg_max()))
     parts = (texts.slice(start, PART).str.join(SEPARATOR)[0] for start in range(0, len(texts), PART))
-    return TextCells(tuple(parts), len(texts))
+    stated = dtype.categories.to_list() if isinstance(dtype, polars.Enum) else None
+    return TextCells(tuple(parts), len(texts), None if stated is None else tuple(stated))

@@ -1,16 +1,19 @@
 """Models that run in Python: a function of an array or a frame.
 
 The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so that
-there is no certificate about it.
+there is no certificate about it. A function may be slow, or a service that costs money: about rows of a table it is
+asked for each distinct input once, whatever asks (`AnswerMemo`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -27,17 +30,78 @@ from fairchain.models.base import (
     describe_input,
     must_fit,
     random_inputs,
+    same_answers,
 )
-from fairchain.models.frames import FrameModel, check_columns, make_frame
+from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
 from fairchain.system.user_code import user_code
+from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
 from fairchain.text import lexicon_of
 
 Values = NDArray[Any]
+# Inputs on which a function is tried and that it is asked for twice; also the share, 1 in 16, of a batch that is
+# repeated where an answer takes less than `QUICK` seconds.
+REPEATED, QUICK = 16, 1e-4
+
+
+class AnswerMemo:
+    """The answers to inputs that were asked for, so that each distinct input is asked for once.
+
+    A function must give the same answer to the same input whatever else is in the batch. So some inputs are repeated
+    in a later batch: `REPEATED` of them once, and as long as the function is fast also a share of every batch.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, int] = {}
+        self._answers: Answer | None = None
+        # The last batch with its answers, and whether inputs were repeated yet.
+        self._last: tuple[Values, Answer] | None = None
+        self._repeated = False
+        self._seconds_per_row = 0.0
+
+    def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
+        """Return the answer to each row; `ask` is called with the distinct rows that are new."""
+        values = np.ascontiguousarray(values)
+        content, width = values.tobytes(), values.strides[0]
+        keys = [content[start : start + width] for start in range(0, len(content), width)]
+        new: dict[bytes, int] = {}
+        for row, key in enumerate(keys):
+            if key not in self._places:
+                new.setdefault(key, row)
+        if new:
+            fresh = values[list(new.values())]
+            answers = self._asked(fresh, ask, name)
+            self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
+            self._places |= dict(zip(new, range(len(self._places), len(self._answers)), strict=True))
+        assert self._answers is not None
+        return self._answers[[self._places[key] for key in keys]]
+
+    def _asked(self, fresh: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
+        count = 0
+        if self._last is not None:
+            count = 0 if self._repeated else REPEATED
+            if self._seconds_per_row < QUICK:
+                count = max(count, len(fresh) // REPEATED)
+            count = min(count, len(self._last[0]))
+        start = perf_counter()
+        if not count or self._last is None:
+            answers = ask(fresh)
+        else:
+            answers = ask(np.concatenate([fresh, self._last[0][count - 1 :: -1]]))
+            before, again = self._last[1][:count], answers[len(fresh) :][::-1]
+            if not same_answers(before, again):
+                raise ModelError(
+                    f"{name}: answers the same input differently when it is asked again in another batch; make it ready "
+                    "for inference: evaluation mode, no random numbers, nothing computed across the rows of a batch"
+                )
+            answers, self._repeated = answers[: len(fresh)], True
+        self._seconds_per_row = (perf_counter() - start) / (len(fresh) + count)
+        self._last = fresh, answers
+        return answers
 
 
 class FunctionModel:
@@ -60,6 +124,9 @@ class FunctionModel:
         What messages call the answer.
     note
         What the caller should know, for example why a model was not converted.
+    rows
+        (rows, features): the rows of a table that it will be asked about. Then it is tried on some of them, not on
+        random inputs, and its answers are kept: each distinct row is asked for once.
     """
 
     certifiable = False
@@ -74,28 +141,57 @@ class FunctionModel:
         show: Callable[[Values], Any] | None = None,
         output: str = "answer",
         note: str = "",
+        rows: Values | None = None,
     ) -> None:
         self.name, self.note = name, note
+        self._memo = AnswerMemo() if rows is not None and spec.text is None else None
+        # Where the features of `show` are in the values, if the spec has others too.
+        self._places: list[int] | None = None
         self._function, self._spec = function, spec
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else np.int32)
         self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text))
         self._lock: AbstractContextManager[Any] = threading.Lock()
+        self._asking = threading.Lock()
         if getattr(function, "thread_safe", False):
             self._lock = nullcontext()
         # How to read the answers is judged by the first ones; they must depend on their own row only.
         inputs = random_inputs(spec.described, 3)
-        first = self._call(inputs)
+        if self._memo is not None and rows is not None:
+            inputs = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), REPEATED)).astype(np.intp))]
+        first = self._answers(inputs)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
-        node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
-        self._rule: DecisionRule = plan_decision(Path(name), spec.model, [node], {})
+        self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
+        self._rule: DecisionRule = plan_decision(Path(name), spec.model, [self._node], {})
         self.predict(inputs)
+        if self._memo is not None:
+            return
         check_deterministic(name, spec.described, self.scores)
         check_rows_apart(name, spec.described, self.scores, self.dtype)
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
         must_fit(self.name, self._spec, spec)
+
+    def for_spec(self, spec: Spec) -> FunctionModel:
+        """Return the same function with the labels and the groups of another spec; the answers so far are shared.
+
+        The spec may have further features that the model does not take.
+        """
+        names = [feature.name for feature in spec.features]
+        inputs, asked = (
+            [replace(feature, groups={}) for feature in each.features if feature.model_input]
+            for each in (spec, self._spec)
+        )
+        if inputs != asked or spec.model.decision != self._spec.model.decision:
+            raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
+        other = copy(self)
+        other._spec = spec
+        other._places = [names.index(feature.name) for feature in self._spec.features]
+        if self._places is not None:
+            other._places = [other._places[place] for place in self._places]
+        other._rule = plan_decision(Path(self.name), spec.model, [self._node], {})
+        return other
 
     def predict(self, values: Values) -> Labels:
         """Return the class number of each row of feature values.
@@ -115,9 +211,7 @@ class FunctionModel:
 
     def scores(self, values: Values) -> Answer:
         """Return the function's answers before the decision, for batches of sizes that were tried."""
-        parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
-        answer = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        rule = self._rule
+        answer, rule = self._answers(values), self._rule
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
         if (answer.dtype.kind == "O") != texts:
             before = "texts" if texts else "numbers"
@@ -134,6 +228,20 @@ class FunctionModel:
                 'say in [model] what it is: decision = "logit" or decision = "probability"',
             )
         return answer.astype(np.int64)
+
+    def _answers(self, values: Values) -> Answer:
+        """Return the answers in parts of sizes that were tried; known ones are not asked for again."""
+
+        def ask(values: Values) -> Answer:
+            parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+        if self._places is not None:
+            values = values[:, self._places]
+        if self._memo is None:
+            return ask(values)
+        with self._asking:
+            return self._memo(values.astype(self.dtype, copy=False), ask, self.name)
 
     def _call(self, values: Values) -> Answer:
         shown = self._show(values.astype(self.dtype))
@@ -175,18 +283,33 @@ class FunctionModel:
         return answer.astype(np.float64 if kind == "f" or scores else np.int64)
 
 
-def from_function(function: Callable[[Any], Any] | FrameModel, spec: Spec) -> FunctionModel:
-    """Return a model from a function of an array, of texts, or of a frame if it was given through `as_frames`."""
+def from_function(
+    function: Callable[[Any], Any] | FrameModel, spec: Spec, rows: TableRows | None = None
+) -> FunctionModel:
+    """Return a model from a function of an array, of texts, or of a frame if it was given through `as_frames`.
+
+    `rows` are those of the table that it will be asked about, if there is one.
+    """
+    values = None if rows is None else rows.values
     inner = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if not isinstance(function, FrameModel):
-        return FunctionModel(inner, spec, name)
+        return FunctionModel(inner, spec, name, rows=values)
     if spec.text is not None:
         raise ModelError(
             f"{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
         )
     check_columns(name, spec.features)
-    return FunctionModel(inner, spec, name, show=partial(make_frame, spec.features))
+    columns = [column_name(feature) for feature in spec.features if feature.model_input]
+    return FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values)
+
+
+def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[Values], Any]:
+    """Return a function from feature values to a frame with these columns, if possible as those of the rows are."""
+    if rows is not None and fits_own_frame(spec.features, columns, rows.frame):
+        frame = rows.frame.iloc[rows.numbers - 1] if rows.dropped else rows.frame
+        return OwnFrame(spec.features, columns, frame, rows.values)
+    return partial(make_frame, spec.features, columns=columns)
 
 
 def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:

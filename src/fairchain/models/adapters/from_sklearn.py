@@ -17,13 +17,14 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_asked, quiet
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, show_frame
 from fairchain.models.adapters.sklearn_network import to_network
 from fairchain.models.base import random_inputs
 from fairchain.models.frames import check_columns, column_name, make_frame
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import CategoryFeature, Spec
+from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
 COMPARED = 4096
@@ -35,8 +36,10 @@ def is_estimator(source: object) -> bool:
     return base is not None and isinstance(source, base.BaseEstimator)
 
 
-def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
-    """Return a model from a fitted classifier or pipeline.
+def from_sklearn(
+    estimator: Any, spec: Spec, limits: Limits | None = None, rows: TableRows | None = None
+) -> OnnxModel | FunctionModel:
+    """Return a model from a fitted classifier or pipeline; `rows` are those of the table that it is asked about.
 
     Its own `predict` decides, unless the spec's `decision` names the probability (with a `decision_threshold`), the
     logit or the largest probability.
@@ -44,10 +47,11 @@ def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> On
     name = f"scikit-learn {type(estimator).__name__}"
     columns = _columns(estimator, spec, name)
     function, output = _function(estimator, spec, name)
-    show = partial(make_frame, spec.features, columns=columns) if columns else None
+    show = show_frame(spec, columns, rows) if columns else None
     if columns:
         _check_words(estimator, spec, name)
-    original = FunctionModel(function, spec, name, show=show, output=output)
+    values = None if rows is None else rows.values
+    original = FunctionModel(function, spec, name, show=show, output=output, rows=values)
     if spec.text is not None:
         original.note = f"{name} is evaluated in Python, without a certificate: pipelines of texts are not converted"
         return original
@@ -92,6 +96,7 @@ def _function(estimator: Any, spec: Spec, name: str) -> tuple[Callable[[Any], An
     """Return what is called for an answer, and its name."""
     decision, classes = spec.model.decision, getattr(estimator, "classes_", None)
     methods = {"argmax": "predict_proba", "probability": "predict_proba", "logit": "decision_function"}
+    methods["score"] = "decision_function"
     # What a regressor, which has no classes, predicts is a score.
     method = "predict" if classes is None else methods.get(decision or "", "predict")
     if not hasattr(estimator, method):
