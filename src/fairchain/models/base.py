@@ -61,8 +61,15 @@ class Model(Protocol):
     def dtype(self) -> np.dtype[Any]:
         """Number type in which feature values should be drawn."""
 
+    @property
+    def decision(self) -> DecisionRule:
+        """How its answers become class numbers."""
+
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless it was loaded for the same features and the same meaning of outputs."""
+
+    def scores(self, values: NDArray[Any], /) -> Answer:
+        """Return the answer of each row before the decision, (rows, ...): scores or, where it gives labels, those."""
 
     def predict(self, values: NDArray[Any], /) -> Labels:
         """Return the class number of each row of feature values in the user's units, categories as their index.

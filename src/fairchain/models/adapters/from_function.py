@@ -127,6 +127,11 @@ class FunctionModel:
     rows
         (rows, features): the rows of a table that it will be asked about. Then it is tried on some of them, not on
         random inputs, and its answers are kept: each distinct row is asked for once.
+
+    Attributes
+    ----------
+    decision
+        How its answers become class numbers.
     """
 
     certifiable = False
@@ -162,7 +167,7 @@ class FunctionModel:
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
         self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
-        self._rule: DecisionRule = plan_decision(Path(name), spec.model, [self._node], {})
+        self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], {})
         self.predict(inputs)
         if self._memo is not None:
             return
@@ -190,7 +195,7 @@ class FunctionModel:
         other._places = [names.index(feature.name) for feature in self._spec.features]
         if self._places is not None:
             other._places = [other._places[place] for place in self._places]
-        other._rule = plan_decision(Path(self.name), spec.model, [self._node], {})
+        other.decision = plan_decision(Path(self.name), spec.model, [self._node], {})
         return other
 
     def predict(self, values: Values) -> Labels:
@@ -204,14 +209,14 @@ class FunctionModel:
         if not len(values):
             return np.empty(0, np.uint16)
         try:
-            return self._rule(self.scores(values), len(values))
+            return self.decision(self.scores(values), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
 
     def scores(self, values: Values) -> Answer:
         """Return the function's answers before the decision, for batches of sizes that were tried."""
-        answer, rule = self._answers(values), self._rule
+        answer, rule = self._answers(values), self.decision
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
         if (answer.dtype.kind == "O") != texts:
             before = "texts" if texts else "numbers"
