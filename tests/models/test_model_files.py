@@ -111,7 +111,7 @@ def test_a_spec_file_can_name_such_a_file_and_its_verdict_can_be_certified(tmp_p
     assert verdict.gap.estimate == pytest.approx(gap(chosen, frame["sex"]), abs=1e-12)
     certificate = tmp_path / "certificate.json"
     fairchain.write_certificate(verdict, certificate)
-    assert fairchain.recheck(certificate, path, data=frame).ok
+    assert fairchain.recheck(certificate, path, data=frame).holds
 
 
 def tree_of_xgboost(content: dict[str, Any]) -> dict[str, Any]:
