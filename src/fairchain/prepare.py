@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
+from fairchain.messages import shown
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
@@ -24,6 +25,7 @@ from fairchain.spec import (
     Comparison,
     Group,
     Marginals,
+    ModelSpec,
     Spec,
     Table,
     Texts,
@@ -35,7 +37,7 @@ from fairchain.spec import (
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, seed_of
 from fairchain.spec.subgroups import subgroups_of_groups
-from fairchain.statements import rows_phrase, table_name
+from fairchain.statements import dropped_note, rows_phrase, table_name
 
 if TYPE_CHECKING:
     from fairchain.spec.conditions import Predicate
@@ -71,6 +73,8 @@ class Case:
         Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
     function
         The Python function that draws inputs, if one was given.
+    assumptions
+        What was assumed about the model or the data without being stated by the caller.
     """
 
     spec: Spec
@@ -85,6 +89,7 @@ class Case:
     seed: Seed
     data_sha256: str | None
     function: Callable[..., Any] | None
+    assumptions: tuple[str, ...] = ()
 
     @property
     def model_sha256(self) -> str:
@@ -120,10 +125,8 @@ class Case:
     def notes(self) -> tuple[str, ...]:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
         notes = self.population.notes if self.population is not None else ()
-        dropped = self.rows.dropped if self.rows is not None else 0
-        if dropped:
-            rows = f"{dropped:,} rows with missing values were" if dropped > 1 else "1 row with missing values was"
-            notes += (f"{rows} left out.",)
+        if self.rows is not None and self.rows.dropped:
+            notes += (dropped_note(self.rows.dropped, len(self.rows.values) + self.rows.dropped),)
         note = getattr(self.model, "note", "")
         return (*notes, note) if note else notes
 
@@ -188,7 +191,7 @@ def gather(
     """
     question = _with_data(question, data)
     rows = read_rows(question, data)
-    return case_of(question, _model(model, question, limits, weights), rows, function=population)
+    return case_of(question, _model(model, question, limits, weights, rows), rows, function=population)
 
 
 def case_of(
@@ -198,12 +201,13 @@ def case_of(
     *,
     function: Callable[..., Any] | None = None,
     dtype: DTypeLike = np.float32,
+    assumptions: tuple[str, ...] = (),
 ) -> Case:
     """Return the case of a validated spec, a loaded model and its rows.
 
     Parameters
     ----------
-    spec, model, rows, function
+    spec, model, rows, function, assumptions
         As in `Case`.
     dtype
         Of the feature values, where no model determines it.
@@ -241,7 +245,16 @@ def case_of(
         seed=seed_of(spec, model.sha256 if model is not None else "", data_sha256),
         data_sha256=data_sha256,
         function=function,
+        assumptions=(*assumptions, *_default_cut_offs(spec.model)),
     )
+
+
+def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
+    """Return the assumption about a cut-off that the spec leaves to its default."""
+    if model.decision_threshold is not None or model.decision not in ("logit", "probability"):
+        return ()
+    cut = {"logit": "0", "probability": "0.5"}[model.decision]
+    return (f"{shown(model.labels[1])} is decided above a {model.decision} of {cut}, the default cut-off.",)
 
 
 def _predicate(spec: Spec) -> Predicate | None:
@@ -303,7 +316,9 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     return rows
 
 
-def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None) -> Model | None:
+def _model(
+    model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None, rows: TableRows | None
+) -> Model | None:
     """Return the loaded model; None where the decisions are recorded."""
     if isinstance(spec.population, Table) and spec.population.prediction is not None:
         if model is not None:
@@ -317,7 +332,8 @@ def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | 
             'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
             'decisions: prediction = "..." in [population]'
         )
-    return load_model(source, spec, limits, allow_python=model is not None, weights=weights)
+    counted = rows if isinstance(spec.population, Table) else None
+    return load_model(source, spec, limits, allow_python=model is not None, weights=weights, rows=counted)
 
 
 def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:

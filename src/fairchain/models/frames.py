@@ -1,8 +1,8 @@
 """Feature values as a pandas frame, for models that were made for frames.
 
 The frame has a column for each feature under the table's name for it, whole numbers as whole numbers, categories by the
-words of the table; a missing value is NaN. Where the rows were given as a pandas frame, its own cells and types are used
-(`OwnFrame`). pandas is imported when the first frame is made.
+words of the table; a missing value is NaN. Where the rows were given as a pandas frame, its own cells and types are
+used (`OwnFrame`). pandas is imported when the first frame is made.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class OwnFrame:
                 lacking = numbers.kind != "f" and bool(np.isnan(column).any())
                 made[label] = column if lacking else column.astype(numbers)
             else:
-                made[label] = self._pandas.array(np.where(np.isnan(column), None, column.astype(object)), dtype=numbers)
+                boxed = column.astype(object)
+                boxed[np.isnan(column)] = None
+                made[label] = self._pandas.array(boxed, dtype=numbers)
         return self._pandas.DataFrame(made)
 
 

@@ -62,10 +62,14 @@ class Answer:
         About how many more rounds, or how many rows, an undecided question needs; None if unknown.
     record
         The run record, which certificates contain.
+    engine
+        The engine's name: "sampling" or "counting".
     rounds, evaluations, tried
         Rounds drawn, evaluations counted, and decisions looked at, counted or not.
     stopped
-        Why the engine stopped: "decided", "epsilon", "rounds", "seconds", "interrupted", or "rows".
+        Why the engine stopped: "decided", "epsilon", "rounds", "evaluations", "seconds", "interrupted", or "rows".
+    seen, unseen
+        Rows of a table that the question is about, and that were evaluated or not.
     witnesses
         Counterfactual pairs.
     """
@@ -82,10 +86,13 @@ class Answer:
     trials: Counts
     forecast: int | None
     record: RunRecord | RowEvidence
+    engine: str
     rounds: int
     evaluations: int
     tried: int
     stopped: str
+    seen: int
+    unseen: int
     witnesses: tuple[Witness, ...]
 
 
@@ -105,10 +112,13 @@ def answer_from(
     found: Inference,
     record: RunRecord | RowEvidence,
     *,
+    engine: str,
     rounds: int,
     evaluations: int,
     tried: int,
     stopped: str,
+    seen: int = 0,
+    unseen: int = 0,
     witnesses: tuple[Witness, ...],
     ratio: float | None = None,
     exact_gap: Fraction | None = None,
@@ -128,6 +138,9 @@ def answer_from(
         trials=found.trials,
         forecast=found.forecast() if found.decision is Decision.UNDECIDED else None,
         record=record,
+        engine=engine,
+        seen=seen,
+        unseen=unseen,
         rounds=rounds,
         evaluations=evaluations,
         tried=tried,

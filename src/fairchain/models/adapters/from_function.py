@@ -58,27 +58,34 @@ class AnswerMemo:
     def __init__(self) -> None:
         self._places: dict[bytes, int] = {}
         self._answers: Answer | None = None
+        self._lock = threading.Lock()
         # The last batch with its answers, and whether inputs were repeated yet.
         self._last: tuple[Values, Answer] | None = None
         self._repeated = False
         self._seconds_per_row = 0.0
 
     def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
-        """Return the answer to each row; `ask` is called with the distinct rows that are new."""
+        """Return the answer to each row; `ask` is called with the distinct rows that are new.
+
+        Several threads may call it; what two of them ask for at the same time is asked for twice.
+        """
         values = np.ascontiguousarray(values)
         content, width = values.tobytes(), values.strides[0]
         keys = [content[start : start + width] for start in range(0, len(content), width)]
         new: dict[bytes, int] = {}
-        for row, key in enumerate(keys):
-            if key not in self._places:
-                new.setdefault(key, row)
-        if new:
-            fresh = values[list(new.values())]
-            answers = self._asked(fresh, ask, name)
-            self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
-            self._places |= dict(zip(new, range(len(self._places), len(self._answers)), strict=True))
-        assert self._answers is not None
-        return self._answers[[self._places[key] for key in keys]]
+        with self._lock:
+            for row, key in enumerate(keys):
+                if key not in self._places:
+                    new.setdefault(key, row)
+        answers = self._asked(values[list(new.values())], ask, name) if new else None
+        with self._lock:
+            if answers is not None:
+                start = 0 if self._answers is None else len(self._answers)
+                self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
+                for place, key in enumerate(new, start):
+                    self._places.setdefault(key, place)
+            assert self._answers is not None
+            return self._answers[[self._places[key] for key in keys]]
 
     def _asked(self, fresh: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
         count = 0
@@ -95,8 +102,8 @@ class AnswerMemo:
             before, again = self._last[1][:count], answers[len(fresh) :][::-1]
             if not same_answers(before, again):
                 raise ModelError(
-                    f"{name}: answers the same input differently when it is asked again in another batch; make it ready "
-                    "for inference: evaluation mode, no random numbers, nothing computed across the rows of a batch"
+                    f"{name}: answers the same input differently when it is asked again in another batch; make it "
+                    "ready for inference: evaluation mode, no random numbers, nothing computed across rows of a batch"
                 )
             answers, self._repeated = answers[: len(fresh)], True
         self._seconds_per_row = (perf_counter() - start) / (len(fresh) + count)
@@ -151,8 +158,8 @@ class FunctionModel:
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else np.int32)
         self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text))
         self._lock: AbstractContextManager[Any] = threading.Lock()
-        self._asking = threading.Lock()
-        if getattr(function, "thread_safe", False):
+        self.thread_safe = bool(getattr(function, "thread_safe", False))
+        if self.thread_safe:
             self._lock = nullcontext()
         # How to read the answers is judged by the first ones; they must depend on their own row only.
         inputs = random_inputs(spec.described, 3)
@@ -240,8 +247,7 @@ class FunctionModel:
             values = values[:, self._places]
         if self._memo is None:
             return ask(values)
-        with self._asking:
-            return self._memo(values.astype(self.dtype, copy=False), ask, self.name)
+        return self._memo(values.astype(self.dtype, copy=False), ask, self.name)
 
     def _call(self, values: Values) -> Answer:
         shown = self._show(values.astype(self.dtype))
