@@ -101,7 +101,7 @@ class Case:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
         counted = isinstance(self.spec.population, Table)
         return (
-            (self.model is None or self.model.certifiable)
+            (self.model is None or bool(self.model.sha256))
             and self.function is None
             and (counted or self.spec.guarantee.rule != "paper")
         )
@@ -141,6 +141,7 @@ def prepare(
     seed: int | None = None,
     allow_constant: bool | None = None,
     limits: Limits | None = None,
+    network: bool = False,
 ) -> Case:
     """Read and check everything that a question needs.
 
@@ -150,6 +151,8 @@ def prepare(
     ----------
     model, spec, weights, data, population, seed, allow_constant, limits
         As for `verify`.
+    network
+        As for `gather`.
 
     Raises
     ------
@@ -157,7 +160,7 @@ def prepare(
         Of the kind that belongs to the spec, the rows or the model.
     """
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
-    return gather(model, question, weights=weights, data=data, population=population, limits=limits)
+    return gather(model, question, weights=weights, data=data, population=population, limits=limits, network=network)
 
 
 def read_question(spec: Spec | str | Path, **changes: Any) -> Spec:
@@ -179,6 +182,7 @@ def gather(
     data: Any = None,
     population: Callable[..., Any] | None = None,
     limits: Limits | None = None,
+    network: bool = False,
 ) -> Case:
     """Load the model and the rows of a question from `read_question`, and return its case.
 
@@ -188,10 +192,16 @@ def gather(
         As for `verify`.
     question
         As `read_question` returns it: it is not checked again.
+    network
+        Whether the model is wanted as an ONNX network, for a certificate or to look inside. A model that cannot be
+        converted is asked as it is, and its note says why. About the rows of a table a model is asked as it is
+        otherwise, because converting takes longer; about drawn inputs a network is faster.
     """
     question = _with_data(question, data)
     rows = read_rows(question, data)
-    return case_of(question, _model(model, question, limits, weights, rows), rows, function=population)
+    asked = rows if isinstance(question.population, Table) else None
+    loaded = _model(model, question, limits, weights, asked, network=network)
+    return case_of(question, loaded, rows, function=population)
 
 
 def case_of(
@@ -317,7 +327,13 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
 
 
 def _model(
-    model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None, rows: TableRows | None
+    model: Any,
+    spec: Spec,
+    limits: Limits | None,
+    weights: str | Path | None,
+    rows: TableRows | None,
+    *,
+    network: bool,
 ) -> Model | None:
     """Return the loaded model; None where the decisions are recorded."""
     if isinstance(spec.population, Table) and spec.population.prediction is not None:
@@ -332,8 +348,8 @@ def _model(
             'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
             'decisions: prediction = "..." in [population]'
         )
-    counted = rows if isinstance(spec.population, Table) else None
-    return load_model(source, spec, limits, allow_python=model is not None, weights=weights, rows=counted)
+    own = model is not None
+    return load_model(source, spec, limits, allow_python=own, weights=weights, rows=rows, network=network)
 
 
 def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:

@@ -16,8 +16,8 @@ NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use it
 RANDOM_SAMPLE = "the population of those rows, if they are a random sample of it that the model was not fitted on"
 ONE_LEFT_OUT = " One group too small to be compared was left out."
 NO_CERTIFICATE = (
-    "no certificate: it would be about a Python function, which others cannot check; "
-    "save the network as ONNX (fairchain.to_onnx), and describe the population in the spec"
+    "no certificate: it would be about Python code, which others cannot check; verify a network with certify=True, "
+    "which converts the model to ONNX where it can, and describe the population in the spec"
 )
 NO_PARTIAL_CERTIFICATE = (
     "no certificate: not all rows were evaluated; run it again to the end, without a budget of evaluations"

@@ -189,7 +189,7 @@ def audit(
     if table is not None:
         # Rows that cannot be used are reported before the work.
         read_labelled_rows(table, question, label)
-    run = AuditRun(Path(spec).name, question, prepare(None, question), table, label, workers)
+    run = AuditRun(Path(spec).name, question, prepare(None, question, network=True), table, label, workers)
     key, names = _key(run, labelled, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
     with open_checkpoints(Path(folder), key, restart=restart, names=names) as checkpoints:

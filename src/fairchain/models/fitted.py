@@ -24,6 +24,7 @@ _PACKAGES: dict[str, Package] = {
     "catboost": "CatBoost",
     "sklearn": "scikit-learn",
 }
+BOOSTING: tuple[Package, ...] = ("XGBoost", "LightGBM", "CatBoost")
 # Where scikit-learn's wrappers keep the estimator that they fitted.
 _WRAPPED = ("best_estimator_", "estimator_", "calibrated_classifiers_")
 _IMPUTERS = ("SimpleImputer", "KNNImputer", "IterativeImputer")

@@ -16,6 +16,7 @@ from typing import Any
 
 from fairchain.errors import ModelError
 from fairchain.models.base import Model
+from fairchain.models.fitted import BOOSTING, package_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
@@ -47,6 +48,7 @@ def load_model(
     allow_python: bool = False,
     weights: str | Path | None = None,
     rows: TableRows | None = None,
+    network: bool = False,
 ) -> Model:
     """Load a model of any kind, so that it can be evaluated.
 
@@ -66,7 +68,10 @@ def load_model(
         A torch state dict to load into the module that `source` is, names, or makes without arguments.
     rows
         The rows of the table that it will be asked about, if there is one: Python code is tried on some of them, is
-        asked for each distinct one once, and gets them as the frame has them that they came from.
+        asked for each distinct one once, and gets them as the frame has them that they came from. A model of another
+        package is then asked as it is; its `to_network` converts it.
+    network
+        Convert a model that can be converted to ONNX, also if there are rows.
 
     Raises
     ------
@@ -94,7 +99,7 @@ def load_model(
     with user_code(name, "failed while it was loaded with", exits_only=True):
         if weights is not None:
             source = _with_weights(source, weights, limits)
-        return _from_object(source, spec, limits, rows)
+        return _from_object(source, spec, limits, rows, direct=rows is not None and not network)
 
 
 def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
@@ -194,11 +199,13 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
     return load_state(made, weights, limits)
 
 
-def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows | None = None) -> Model:
-    if all(hasattr(source, part) for part in ("predict", "must_fit", "certifiable", "sha256")):
+def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
+    """Load an object; `direct` says that it is asked as it is, and converted only when a network is needed."""
+    if all(hasattr(type(source), part) for part in ("predict", "must_fit", "to_network")):
         loaded: Model = source
         loaded.must_fit(spec)
-        return loaded
+        later = None if direct else getattr(loaded, "later", None)
+        return loaded if later is None else later(spec, rows=rows)
     if getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -208,11 +215,15 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
     from fairchain.models.adapters.from_torch import from_torch, is_module
 
     if is_keras(source):  # which may be a torch module too
-        return from_keras(source, spec, limits)
+        return from_keras(source, spec, limits, rows=rows, direct=direct)
     if is_module(source):
-        return from_torch(source, spec, limits)
+        return from_torch(source, spec, limits, rows=rows, direct=direct)
+    if package_of(source) in BOOSTING:  # some of which are estimators of scikit-learn too
+        from fairchain.models.adapters.from_boosting import from_boosting
+
+        return from_boosting(source, spec, limits, rows=rows, direct=direct)
     if is_estimator(source):
-        return from_sklearn(source, spec, limits, rows)
+        return from_sklearn(source, spec, limits, rows=rows, direct=direct)
     if isinstance(source, type):
         raise ModelError(f"{source.__qualname__}: is a class, not a model; give an instance of it, or its weights")
     if isinstance(source, FrameModel) or callable(source):

@@ -67,7 +67,8 @@ def verify(
     progress
         Called now and then with a `Progress`.
     certify
-        Refuse at once what no certificate could be written for, rather than after the work.
+        Verify a network that a certificate can be written for: a model is converted to ONNX, and its labels are
+        compared. Refuse at once what no certificate could be written for, rather than after the work.
     isolate
         Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
         ending the caller (see `isolated`). For models that are files.
@@ -99,9 +100,10 @@ def verify(
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
     if certify and question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
-    case = gather(model, question, weights=weights, data=data, population=population, limits=limits)
+    given = {"weights": weights, "data": data, "population": population, "limits": limits}
+    case = gather(model, question, **given, network=certify)
     if certify and not case.certifiable:
-        raise CertificateError(NO_CERTIFICATE)
+        raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
     return verify_case(case, workers=workers, progress=progress)
 
 

@@ -1,8 +1,8 @@
 """Models that run in Python: a function of an array or a frame.
 
 The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so that
-there is no certificate about it. A function may be slow, or a service that costs money: about rows of a table it is
-asked for each distinct input once, whatever asks (`AnswerMemo`).
+there is no certificate about it, unless it is a model that can be converted to a network. A function may be slow, or a
+service that costs money: about rows of a table it is asked for each distinct input once, whatever asks (`AnswerMemo`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from copy import copy
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -41,6 +41,9 @@ from fairchain.system.user_code import user_code
 from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
 from fairchain.text import lexicon_of
+
+if TYPE_CHECKING:
+    from fairchain.models.onnx.session import OnnxModel
 
 Values = NDArray[Any]
 # Inputs on which a function is tried and that it is asked for twice; also the share, 1 in 16, of a batch that is
@@ -131,13 +134,23 @@ class FunctionModel:
         What messages call the answer.
     note
         What the caller should know, for example why a model was not converted.
+    maker
+        The operator that would compute the answer in a network: "Sigmoid" for one column of probabilities.
     rows
         (rows, features): the rows of a table that it will be asked about. Then it is tried on some of them, not on
         random inputs, and its answers are kept: each distinct row is asked for once.
+
+    Attributes
+    ----------
+    decision
+        How its answers become class numbers.
+    later
+        Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network,
+        or this model with a note that says why it cannot be converted.
     """
 
-    certifiable = False
     sha256 = ""
+    later: Callable[..., OnnxModel | FunctionModel] | None = None
 
     def __init__(
         self,
@@ -148,6 +161,7 @@ class FunctionModel:
         show: Callable[[Values], Any] | None = None,
         output: str = "answer",
         note: str = "",
+        maker: str = "",
         rows: Values | None = None,
     ) -> None:
         self.name, self.note = name, note
@@ -168,13 +182,42 @@ class FunctionModel:
         first = self._answers(inputs)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
-        self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
-        self._rule: DecisionRule = plan_decision(Path(name), spec.model, [self._node], {})
+        self._node, self._makers = TensorInfo(output, types[kind], ("N", *first.shape[1:])), {output: maker}
+        self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
         self.predict(inputs)
         if self._memo is not None:
             return
         check_deterministic(name, spec.described, self.scores)
         check_rows_apart(name, spec.described, self.scores, self.dtype)
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether it can be converted to an ONNX network that others can evaluate, which is tried."""
+        try:
+            self.to_network()
+        except ModelError:
+            return False
+        return True
+
+    def to_network(self, spec: Spec | None = None, rows: TableRows | None = None) -> OnnxModel:
+        """Return the model as an ONNX network with the same labels.
+
+        Parameters
+        ----------
+        spec
+            The features and labels of the network; by default those that the model was loaded for.
+        rows
+            Rows of a table, encoded for this spec, in which the labels must be the same too.
+
+        Raises
+        ------
+        ModelError
+            If it cannot be converted, with the reason.
+        """
+        made = self if self.later is None else self.later(spec or self._spec, rows=rows)
+        if isinstance(made, FunctionModel):
+            raise ModelError(made.note or f"{self.name}: Python code cannot be converted to ONNX; export the network")
+        return made
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
@@ -197,7 +240,7 @@ class FunctionModel:
         other._places = [names.index(feature.name) for feature in self._spec.features]
         if self._places is not None:
             other._places = [other._places[place] for place in self._places]
-        other._rule = plan_decision(Path(self.name), spec.model, [self._node], {})
+        other.decision = plan_decision(Path(self.name), spec.model, [self._node], self._makers)
         return other
 
     def predict(self, values: Values) -> Labels:
@@ -211,14 +254,14 @@ class FunctionModel:
         if not len(values):
             return np.empty(0, np.uint16)
         try:
-            return self._rule(self.scores(values), len(values))
+            return self.decision(self.scores(values), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
 
     def scores(self, values: Values) -> Answer:
         """Return the function's answers before the decision, for batches of sizes that were tried."""
-        answer, rule = self._answers(values), self._rule
+        answer, rule = self._answers(values), self.decision
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
         if (answer.dtype.kind == "O") != texts:
             before = "texts" if texts else "numbers"
@@ -296,7 +339,7 @@ def from_function(
 
     `rows` are those of the table that it will be asked about, if there is one.
     """
-    values = None if rows is None else rows.values
+    values = values_of(rows)
     inner = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if not isinstance(function, FrameModel):
@@ -308,6 +351,11 @@ def from_function(
     check_columns(name, spec.features)
     columns = [column_name(feature) for feature in spec.features if feature.model_input]
     return FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values)
+
+
+def values_of(rows: TableRows | None) -> Values | None:
+    """Return the feature values of the rows, if there are any."""
+    return None if rows is None else rows.values
 
 
 def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[Values], Any]:

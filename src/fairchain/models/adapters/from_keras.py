@@ -14,6 +14,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.adapters import from_torch
 from fairchain.models.adapters.converting import converted_or_asked, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel, flat_array
+from fairchain.models.adapters.from_function import FunctionModel, flat_array, values_of
 from fairchain.models.adapters.keras_network import to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
@@ -37,6 +38,7 @@ from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
+from fairchain.tables import TableRows
 
 # Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
 SAFE_VERSION = (3, 13, 2)
@@ -75,7 +77,15 @@ def is_keras(source: object) -> bool:
     return keras is not None and hasattr(keras, "Model") and isinstance(source, keras.Model)
 
 
-def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
+def from_keras(
+    model: Any,
+    spec: Spec,
+    limits: Limits | None = None,
+    name: str = "",
+    *,
+    rows: TableRows | None = None,
+    direct: bool = False,
+) -> OnnxModel | FunctionModel:
     """Return a model from a Keras model with one input: (batch, inputs), a series of them, or texts.
 
     One that cannot be exported is evaluated in Python.
@@ -106,22 +116,26 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
             model.export(path, format="onnx", verbose=False)
             return plain_bytes(load_model(path))
 
-    try:
-        content = to_network(model, spec.text, sum(widths(spec.features)))
-        network = OnnxModel.from_bytes(content, name, spec, limits)
-        if agrees(network):
-            return network
-    except MisfitError:  # the spec must be corrected
-        raise
-    except ModelError:
-        pass  # a layer that is not written here, or a network that is refused: Keras's own export says why
+    def convert() -> bytes:
+        try:
+            content = to_network(model, spec.text, sum(widths(spec.features)))
+            if agrees(OnnxModel.from_bytes(content, name, spec, limits)):
+                return content
+        except MisfitError:  # the spec must be corrected
+            raise
+        except ModelError:
+            pass  # a layer that is not written here, or a network that is refused: Keras's own export says why
+        return export()
+
     return converted_or_asked(
         name,
         spec,
         limits,
-        convert=export,
+        convert=convert,
         agrees=agrees,
-        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
+        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
+        rows=rows,
+        later=partial(from_keras, model, limits=limits, name=name) if direct else None,
     )
 
 

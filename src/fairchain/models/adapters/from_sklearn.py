@@ -17,13 +17,14 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_asked, quiet
-from fairchain.models.adapters.from_function import FunctionModel, show_frame
+from fairchain.models.adapters.estimator_inputs import check_words, class_order, input_columns, show_columns
+from fairchain.models.adapters.from_function import FunctionModel, values_of
 from fairchain.models.adapters.sklearn_network import to_network
 from fairchain.models.base import random_inputs
-from fairchain.models.frames import check_columns, column_name, make_frame
+from fairchain.models.fitted import fitted_of
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
-from fairchain.spec import CategoryFeature, Spec
+from fairchain.spec import Spec
 from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
@@ -37,7 +38,12 @@ def is_estimator(source: object) -> bool:
 
 
 def from_sklearn(
-    estimator: Any, spec: Spec, limits: Limits | None = None, rows: TableRows | None = None
+    estimator: Any,
+    spec: Spec,
+    limits: Limits | None = None,
+    *,
+    rows: TableRows | None = None,
+    direct: bool = False,
 ) -> OnnxModel | FunctionModel:
     """Return a model from a fitted classifier or pipeline; `rows` are those of the table that it is asked about.
 
@@ -45,13 +51,12 @@ def from_sklearn(
     logit or the largest probability.
     """
     name = f"scikit-learn {type(estimator).__name__}"
-    columns = _columns(estimator, spec, name)
-    function, output = _function(estimator, spec, name)
-    show = show_frame(spec, columns, rows) if columns else None
-    if columns:
-        _check_words(estimator, spec, name)
-    values = None if rows is None else rows.values
-    original = FunctionModel(function, spec, name, show=show, output=output, rows=values)
+    fitted = fitted_of(estimator)
+    columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
+    function, output = _function(estimator, spec, name, order)
+    show = show_columns(fitted, columns, spec, rows) if columns else None
+    note = check_words(fitted, spec, name) if columns else ""
+    original = FunctionModel(function, spec, name, show=show, output=output, note=note, rows=values_of(rows))
     if spec.text is not None:
         original.note = f"{name} is evaluated in Python, without a certificate: pipelines of texts are not converted"
         return original
@@ -60,39 +65,27 @@ def from_sklearn(
         if find_spec("skl2onnx") is None:
             raise ModelError("skl2onnx is not installed: pip install 'fairchain[sklearn]'")
         with quiet():
-            return to_network(import_module("skl2onnx"), estimator, columns, spec, kind)
+            return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 
     def agrees(network: OnnxModel) -> bool:
         inputs = random_inputs(spec.described, COMPARED).astype(network.dtype)
         return np.array_equal(network.predict(inputs), original.predict(inputs))
 
-    # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
-    for kind in ("Float", "Double"):
-        model = converted_or_asked(
-            name, spec, limits, convert=partial(convert, kind), agrees=agrees, ask=lambda: original
-        )
-        if model.certifiable:
-            return model
-    return original
+    return converted_or_asked(
+        name,
+        spec,
+        limits,
+        # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
+        convert=[partial(convert, kind) for kind in ("Float", "Double")],
+        agrees=agrees,
+        ask=lambda: original,
+        rows=rows,
+        later=partial(from_sklearn, estimator, limits=limits) if direct else None,
+        note=note,
+    )
 
 
-def _columns(estimator: Any, spec: Spec, name: str) -> tuple[str, ...]:
-    """Return the columns of the frame that the estimator was fitted on; none if it was fitted on an array."""
-    fitted = tuple(str(column) for column in getattr(estimator, "feature_names_in_", ()))
-    if not fitted:
-        return ()
-    check_columns(name, spec.features)
-    seen = [column_name(feature) for feature in spec.features if feature.model_input]
-    missing = [column for column in fitted if column not in seen]
-    if missing:
-        raise ModelError(
-            f"{name}: was fitted on columns without a feature: {', '.join(missing)}; "
-            'name a [[feature]] like each column, or add column = "..." to it'
-        )
-    return fitted
-
-
-def _function(estimator: Any, spec: Spec, name: str) -> tuple[Callable[[Any], Any], str]:
+def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tuple[Callable[[Any], Any], str]:
     """Return what is called for an answer, and its name."""
     decision, classes = spec.model.decision, getattr(estimator, "classes_", None)
     methods = {"argmax": "predict_proba", "probability": "predict_proba", "logit": "decision_function"}
@@ -113,34 +106,9 @@ def _function(estimator: Any, spec: Spec, name: str) -> tuple[Callable[[Any], An
         return numbers if np.array_equal(numbers, labels) else labels
 
     if decision == "probability" and classes is not None:
-        return lambda inputs: call(inputs)[:, 1:], method
+        return lambda inputs: call(inputs)[:, order[1:]], method
+    if decision == "argmax" and classes is not None:
+        return lambda inputs: call(inputs)[:, order], method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
         return whole, method
     return call, method
-
-
-def _check_words(estimator: Any, spec: Spec, name: str) -> None:
-    """Refuse categories of which an encoder knows no word: it may ignore what it does not know, silently."""
-    by_column = {column_name(feature): feature for feature in spec.features}
-    first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
-    for _, transformer, columns in getattr(first, "transformers_", ()):
-        encoder = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
-        categories = getattr(encoder, "categories_", ())
-        if not isinstance(columns, Sequence) or isinstance(columns, str) or len(columns) != len(categories):
-            continue
-        for column, known in zip(columns, categories, strict=True):
-            named = str(first.feature_names_in_[column] if isinstance(column, int) else column)
-            feature = by_column.get(named)
-            if not isinstance(feature, CategoryFeature):
-                continue
-            values = np.arange(len(feature.values), dtype=np.float64)[:, None]
-            shown = make_frame([feature], values)[named].tolist()
-            if not set(shown).intersection(known.tolist()):
-                raise ModelError(
-                    f'{name}: column "{named}" was fitted on {_some(known)}, and feature "{feature.name}" shows '
-                    f"{_some(shown)}; state what the table calls each value: aliases = [...] in [[feature]]"
-                )
-
-
-def _some(words: Sequence[Any]) -> str:
-    return ", ".join(map(str, words[:5])) + (", ..." if len(words) > 5 else "")

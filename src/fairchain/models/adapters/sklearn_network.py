@@ -22,10 +22,12 @@ from fairchain.spec import CategoryFeature, Feature, Spec
 ML_OPSET = 3
 
 
-def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec, kind: str) -> bytes:
+def to_network(
+    skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec, kind: str, order: Sequence[int]
+) -> bytes:
     """Convert an estimator that was fitted on these columns, or on an array if there are none.
 
-    `kind` is the type of numbers, Float or Double.
+    `kind` is the type of numbers, Float or Double; `order` says which of its classes each label of the spec is.
     """
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
     types = skl2onnx.common.data_types
@@ -48,7 +50,7 @@ def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec
     model.ir_version = IR_VERSION
     if columns:
         _name_inputs(model, [features[name] for name in columns], spec.features)
-    _keep_one_output(model, spec)
+    keep_one_output(model, spec, order)
     return plain_bytes(model)
 
 
@@ -86,13 +88,16 @@ def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature
         graph.node.insert(0, helper.make_node("Gather", [f"{column}_words", f"{column}_index"], [column], axis=0))
         graph.node.insert(0, helper.make_node("Cast", [value.name], [f"{column}_index"], to=TensorProto.INT64))
     for feature in features:
-        if feature not in used:
+        if feature.model_input and feature not in used:
             kind = TensorProto.STRING if is_text(feature) else TensorProto.FLOAT
             graph.input.append(helper.make_tensor_value_info(feature.input or feature.name, kind, [None, 1]))
 
 
-def _keep_one_output(model: Any, spec: Spec) -> None:
-    """Keep the output that the spec's decision reads; a name in the spec keeps them all."""
+def keep_one_output(model: Any, spec: Spec, order: Sequence[int]) -> None:
+    """Keep the output that the spec's decision reads, of the labels and the scores of all classes.
+
+    A name in the spec keeps both. `order` says which column of scores belongs to each label of the spec.
+    """
     from onnx import helper, numpy_helper
 
     outputs = {output.name: output for output in model.graph.output}
@@ -100,12 +105,13 @@ def _keep_one_output(model: Any, spec: Spec) -> None:
         return
     decision = spec.model.decision
     label, scores = list(outputs.values())
-    if decision == "logit":
+    if decision in ("logit", "score"):
         raise ModelError("the decision function is not converted, only labels and probabilities are")
     kept = scores if decision in ("argmax", "probability") else label
-    if decision == "probability":
-        model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "second"))
-        model.graph.node.append(helper.make_node("Gather", [scores.name, "second"], ["probability"], axis=1))
-        kept = helper.make_tensor_value_info("probability", scores.type.tensor_type.elem_type, ["N", 1])
+    wanted = list(order[1:] if decision == "probability" else order)
+    if kept is scores and wanted != list(range(len(order))):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(wanted, np.int64), "chosen"))
+        model.graph.node.append(helper.make_node("Gather", [scores.name, "chosen"], ["probability"], axis=1))
+        kept = helper.make_tensor_value_info("probability", scores.type.tensor_type.elem_type, ["N", len(wanted)])
     del model.graph.output[:]
     model.graph.output.append(kept)

@@ -154,6 +154,10 @@ class OnnxModel:
         """What messages call it: its path, for a file."""
         return str(self.path)
 
+    def to_network(self) -> OnnxModel:
+        """Return this network."""
+        return self
+
     @property
     def content(self) -> bytes:
         """The network as the bytes of one ONNX file."""
@@ -192,20 +196,23 @@ class OnnxModel:
 
     def _decided(self, values: NDArray[Any], answer: Answer | None = None) -> Labels:
         """Return the class numbers of one part, which for a fixed batch is filled up with its own last row."""
-        rows = self.inputs.batch or len(values)
         if answer is None:
-            missing = np.repeat(values[-1:], rows - len(values), axis=0)
-            answer = self._answer(np.concatenate([values, missing]) if len(missing) else values)
+            answer = self._filled(values)
         try:
-            return self.decision(answer, rows)[: len(values)]
+            return self.decision(answer, len(answer))[: len(values)]
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[min(problem.row, len(values) - 1)])
             raise UnansweredError(f"{self.path}: {problem}; the input was {shown}", shown) from None
 
     def scores(self, values: NDArray[Any]) -> Answer:
-        """Return the output that decides, before the decision; for networks with a free batch dimension."""
+        """Return the output that decides, (rows, ...), before the decision."""
         parts = self.inputs.parts(values)
-        return in_order(parts, [self._answer(values[part]) for part in parts])
+        return in_order(parts, [self._filled(values[part])[: len(part)] for part in parts])
+
+    def _filled(self, values: NDArray[Any]) -> Answer:
+        """Return the output for one part; one with a fixed batch is filled up with its own last row."""
+        missing = np.repeat(values[-1:], (self.inputs.batch or len(values)) - len(values), axis=0)
+        return self._answer(np.concatenate([values, missing]) if len(missing) else values)
 
     def _answer(self, values: NDArray[Any]) -> Answer:
         # onnxruntime's RNN rounds otherwise for a single row, which must not depend on how rows are batched.
