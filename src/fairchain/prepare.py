@@ -73,8 +73,9 @@ class Case:
         Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
     function
         The Python function that draws inputs, if one was given.
-    assumptions
-        What was assumed about the model or the data without being stated by the caller.
+    assumptions, warnings
+        What was assumed about the model or the data without being stated by the caller, and which of that is probably
+        wrong or weighs heavily.
     """
 
     spec: Spec
@@ -90,6 +91,7 @@ class Case:
     data_sha256: str | None
     function: Callable[..., Any] | None
     assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def model_sha256(self) -> str:
@@ -124,7 +126,7 @@ class Case:
     @property
     def notes(self) -> tuple[str, ...]:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
-        notes = self.population.notes if self.population is not None else ()
+        notes = self.warnings + (self.population.notes if self.population is not None else ())
         if self.rows is not None and self.rows.dropped:
             notes += (dropped_note(self.rows.dropped, len(self.rows.values) + self.rows.dropped),)
         note = getattr(self.model, "note", "")
@@ -212,12 +214,13 @@ def case_of(
     function: Callable[..., Any] | None = None,
     dtype: DTypeLike = np.float32,
     assumptions: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
 ) -> Case:
     """Return the case of a validated spec, a loaded model and its rows.
 
     Parameters
     ----------
-    spec, model, rows, function, assumptions
+    spec, model, rows, function, assumptions, warnings
         As in `Case`.
     dtype
         Of the feature values, where no model determines it.
@@ -256,6 +259,7 @@ def case_of(
         data_sha256=data_sha256,
         function=function,
         assumptions=(*assumptions, *_default_cut_offs(spec.model)),
+        warnings=warnings,
     )
 
 

@@ -6,7 +6,6 @@ class with `partial` and `answer` in a file of its own, and a line in `engine_fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import Event
@@ -19,25 +18,9 @@ from fairchain.statistics import Decision, Inference, Interval
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rules import Leader
 from fairchain.statistics.tally import Counts
+from fairchain.verification.progress import Report
 from fairchain.verification.record import Witness
 from fairchain.verification.verdict import RunRecord
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: rounds and evaluations so far, seconds, the gap with its bounds, evaluations in all.
-
-    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round.
-    """
-
-    rounds: int
-    evaluations: int
-    seconds: float
-    gap: Interval | None
-    total: int | None = None
-
-
-Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
 from fairchain.models import Model, OnnxModel
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Table
@@ -26,7 +27,8 @@ from fairchain.statistics import Decision
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.statistics.unseen_rows import UnseenRowsAnswer
 from fairchain.tables import TableRows
-from fairchain.verification.answers import Answer, Progress, Report, answer_from
+from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.progress import Progress, Report
 from fairchain.verification.sampler import labels_in, thread_pool
 from fairchain.verification.witnesses import changed_rows
 
@@ -36,8 +38,8 @@ ROWS_PER_CALL = 8192
 # Rows of a call that are evaluated alone too, if the rounding of the network may depend on the batch.
 ALONE_PER_CALL = 256
 # Python code is called with as many rows as take about this long, so that progress and Ctrl-C need not wait for more.
-SECONDS_PER_CALL = 0.25
-FIRST_CALL, MOST_PER_CALL = 16, 32768
+SECONDS_PER_CALL = 0.5
+MOST_PER_CALL = 32768
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,20 +282,18 @@ class _Evaluation:
             # A part of the rows is a random part, whatever the order of the table.
             words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
             rows = rows[np.argsort(words, kind="stable")]
-        size = ROWS_PER_CALL if network else FIRST_CALL
+        size = ROWS_PER_CALL
         together = 4 if self.pool is not None and (network or getattr(model, "thread_safe", False)) else 1
         found: list[NDArray[np.integer]] = []
         done = 0
         while done < most and not (self.cancel is not None and self.cancel.is_set()):
+            if isinstance(model, FunctionModel):
+                size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
             starts = range(done, min(most, done + size * together), size)
-            before = time.perf_counter()
             parts = [(rows[start : min(start + size, most)], start // ROWS_PER_CALL) for start in starts]
             run = self.pool.map if self.pool is not None and len(parts) > 1 else map
             found += run(lambda part: _decided(model, show(part[0]), part[1]).reshape(times, -1), parts)
-            seconds = time.perf_counter() - before
             done = min(most, starts[-1] + size)
-            if not network:
-                size = int(np.clip(size * SECONDS_PER_CALL / max(seconds, 1e-6), 1, MOST_PER_CALL))
             if self.progress is not None:
                 self.progress(done * times, len(rows) * times)
         return rows[:done], np.concatenate(found, axis=1) if found else np.empty((times, 0), np.int64)

@@ -26,7 +26,8 @@ from fairchain.statistics import (
     Tally,
 )
 from fairchain.statistics.paper import DEFAULT_EPSILON
-from fairchain.verification.answers import Answer, Progress, Report, answer_from
+from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.progress import Progress, Report
 from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
 from fairchain.verification.verdict import RunRecord
 from fairchain.verification.witnesses import find_witnesses
