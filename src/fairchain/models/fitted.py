@@ -136,7 +136,13 @@ def _common(model: Any, package: Package) -> dict[str, Any]:
     width = _read(model, "n_features_in_")
     kind: Answers | None = None
     if hasattr(model, "predict"):
-        kind = "scores" if classes is None else "probabilities" if hasattr(model, "predict_proba") else "labels"
+        kind = (
+            "scores"
+            if classes is None or not len(classes)
+            else "probabilities"
+            if hasattr(model, "predict_proba")
+            else "labels"
+        )
     return {
         "name": f"{package} {type(model).__name__}",
         "package": package,

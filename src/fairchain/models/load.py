@@ -27,18 +27,20 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 PYTHON = "python:"
-READ = ".onnx (ONNX), .keras (Keras 3), .json (SOCRATES)"
+READ = (
+    ".onnx (ONNX), .keras and .h5 (Keras), .nnet, .skops (scikit-learn), .json and .ubj (XGBoost), .txt (LightGBM), "
+    ".cbm (CatBoost), .json (SOCRATES)"
+)
 # Why files with these suffixes are not read.
 NOT_READ = {
     ".pkl .pickle .joblib .sav .dill .cloudpickle": (
-        "a pickle can run any code when it is opened, so it is not; export the model to ONNX (skl2onnx for "
-        "scikit-learn), or load it yourself in Python and give the object to fairchain.verify"
+        "a pickle can run any code when it is opened, so it is not; save a scikit-learn model with skops.io.dump and a "
+        "booster in its own format, or load it yourself in Python and give the object to fairchain.verify"
     ),
     ".pt .pth .bin .ckpt": (
         "holds the weights of a torch module without the module; export the module to ONNX, or give "
         f"{PYTHON}package.module:name as the model and this file as its weights"
     ),
-    ".h5 .hdf5": "the old file format of Keras is not read; save the model again as .keras, or export it to ONNX",
 }
 
 
@@ -86,12 +88,13 @@ def load_model(
     what the spec says that the network gets (a category's index unless it has codes, one-hot spans, scaled numbers).
     It returns an answer for each row: labels, a column of scores, or a score for each label.
     """
+    direct = rows is not None and not network
     if isinstance(source, str | os.PathLike):
         text = os.fspath(source)
         if not str(text).startswith(PYTHON):
             if weights is not None:
                 raise ModelError(f"{text}: weights belong to a torch module; name it with {PYTHON}package.module:name")
-            return _from_file(Path(str(text)), spec, limits)
+            return _from_file(Path(str(text)), spec, limits, rows, direct=direct)
         if not allow_python:
             raise _python_refused(str(text))
         source = import_named(str(text))
@@ -101,7 +104,7 @@ def load_model(
     with user_code(name, "failed while it was loaded with", exits_only=True):
         if weights is not None:
             source = _with_weights(source, weights, limits)
-        return _from_object(source, spec, limits, rows, direct=rows is not None and not network)
+        return _from_object(source, spec, limits, rows, direct=direct)
 
 
 def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
@@ -134,12 +137,20 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     return loaded.content
 
 
-def _from_file(path: Path, spec: Spec, limits: Limits | None) -> Model:
+def _from_file(path: Path, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
     if path.name.startswith(PYTHON):
         raise _python_refused(path.name)
     suffix = path.suffix.lower()
     if suffix == ".onnx":
         return OnnxModel(path, spec, limits)
+    from fairchain.models.adapters.model_files import holds_object, read_object
+
+    if holds_object(path):
+        source = read_object(path, limits)
+        try:
+            return _from_object(source, spec, limits, rows, direct=direct)
+        except ModelError as error:
+            raise type(error)(f"{path}: {error}") from None
     if suffix == ".json":
         from fairchain.models.adapters.from_socrates import from_socrates
 

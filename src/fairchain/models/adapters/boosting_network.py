@@ -55,7 +55,9 @@ def to_network(
     if columns:
         features = {column_name(feature): feature for feature in spec.features}
         _split_matrix(made, [features[column] for column in columns], fitted, spec)
-    _keep_output(made, spec, order, reads)
+    if reads == "probabilities" and spec.model.decision is None:  # as a native booster answers
+        del made.graph.output[0]
+    keep_one_output(made, spec, order)
     return plain_bytes(made)
 
 
@@ -159,20 +161,3 @@ def _codes(feature: CategoryFeature, fitted: Fitted) -> np.ndarray[Any, np.dtype
         return np.array(words(feature), np.float32)
     codes = category_codes(feature, known)(places).astype(np.float32)
     return np.where(codes < 0, np.float32(np.nan), codes)
-
-
-def _keep_output(model: Any, spec: Spec, order: Sequence[int], reads: str) -> None:
-    """Keep the output that the decision reads."""
-    from onnx import helper, numpy_helper
-
-    if len(model.graph.output) == 2 and reads == "probabilities" and spec.model.decision is None:
-        # A native booster of two classes gives the probability of the second alone.
-        scores = model.graph.output[1]
-        if len(spec.model.labels) == 2:
-            model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "second"))
-            model.graph.node.append(helper.make_node("Gather", [scores.name, "second"], ["probability"], axis=1))
-            scores = helper.make_tensor_value_info("probability", scores.type.tensor_type.elem_type, ["N", 1])
-        del model.graph.output[:]
-        model.graph.output.append(scores)
-        return
-    keep_one_output(model, spec, order)

@@ -178,7 +178,7 @@ class FunctionModel:
     note
         What the caller should know, for example why a model was not converted.
     maker
-        The operator that would compute the answer in a network: "Sigmoid" for one column of probabilities.
+        The operator that would compute a single column in a network: "Sigmoid" for probabilities.
     rows
         (rows, features): the rows of a table that it will be asked about. Then it is tried on some of them, not on
         random inputs, and its answers are kept: each distinct row is asked for once.
@@ -225,7 +225,8 @@ class FunctionModel:
         first = self._answers(inputs)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
-        self._node, self._makers = TensorInfo(output, types[kind], ("N", *first.shape[1:])), {output: maker}
+        self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
+        self._makers = {output: maker if first.size == len(first) else ""}
         self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
         self.predict(inputs)
         if self._memo is not None:

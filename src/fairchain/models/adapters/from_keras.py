@@ -29,10 +29,10 @@ from fairchain.errors import ModelError
 from fairchain.models.adapters import from_torch
 from fairchain.models.adapters.converting import converted_or_asked, quiet, same_scores, unpacked
 from fairchain.models.adapters.from_function import FunctionModel, flat_array, values_of
-from fairchain.models.adapters.keras_network import to_network
+from fairchain.models.adapters.keras_network import UnknownLayerError, to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
-from fairchain.models.base import MisfitError, random_inputs
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
@@ -116,22 +116,18 @@ def from_keras(
             model.export(path, format="onnx", verbose=False)
             return plain_bytes(load_model(path))
 
-    def convert() -> bytes:
+    contents = [export]
+    if not direct:
         try:
             content = to_network(model, spec.text, sum(widths(spec.features)))
-            if agrees(OnnxModel.from_bytes(content, name, spec, limits)):
-                return content
-        except MisfitError:  # the spec must be corrected
-            raise
-        except ModelError:
-            pass  # a layer that is not written here, or a network that is refused: Keras's own export says why
-        return export()
-
+            contents.insert(0, lambda: content)
+        except UnknownLayerError:
+            pass  # Keras's own export is tried
     return converted_or_asked(
         name,
         spec,
         limits,
-        convert=convert,
+        convert=contents,
         agrees=agrees,
         ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
         rows=rows,
