@@ -28,8 +28,6 @@ from fairchain.tables import TableRows
 Class = int | str
 # TensorProto.DataType of ONNX.
 _REALS, _STRING = (1, 10, 11), 8
-# Files that can only be loaded with a spec that fits.
-_CONVERTED = (".json", ".keras")
 
 
 @dataclass(frozen=True)
@@ -102,6 +100,7 @@ class OpenedModel:
 def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     """Read a model once, and refuse at once what cannot be loaded whatever the spec is."""
     source, name, network = model, "", None
+    checked = limits or Limits()
     if isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON):
         source = import_named(str(os.fspath(model)))
         if isinstance(source, str | os.PathLike):
@@ -111,16 +110,15 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
         if not path.is_file():
             raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
         name = str(path)
-        if path.suffix.lower() == ".onnx":
-            network = read_network(path, limits or Limits())
+        source, network = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
         name = "ONNX network in memory"
-        network = check_bytes(Path(name), bytes(source), limits or Limits())
+        network = check_bytes(Path(name), bytes(source), checked)
     opened = OpenedModel(source, network, name, limits)
     runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
-    if not runs and Path(name).suffix.lower() not in _CONVERTED:
+    if not runs and Path(name).suffix.lower() != ".json":
         # Neither a network nor code: this raises the error for such a file or object.
         placeholder = Difference(protected=("x",), threshold=0.1)
         model_spec, features = ModelSpec(labels=("0", "1")), (IntegerFeature(name="x", low=0, high=1),)
@@ -128,12 +126,37 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     return opened
 
 
+def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None]:
+    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too.
+
+    Only a recurrent SOCRATES file needs a spec: how many steps a sequence has is not in the file.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
+        return path, read_network(path, limits)
+    if suffix == ".keras":
+        from fairchain.models.adapters.from_keras import read_keras_file
+
+        return read_keras_file(path, limits), None
+    from fairchain.models.adapters.model_files import holds_object, read_object
+
+    if holds_object(path):
+        return read_object(path, limits), None
+    if suffix == ".json":
+        from fairchain.models.adapters.from_socrates import to_network
+        from fairchain.models.adapters.socrates_file import SocratesFile
+
+        network = check_bytes(path, to_network(SocratesFile(path, limits), None), limits)
+        return path, network if len(network.model.graph.input) == 1 else None
+    return path, None
+
+
 def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     """Return what is visible of a model; `output` names the output to read where there are several."""
     model = opened.source
     if opened.network is not None:
         return _of_network(opened.network, output)
-    if opened.name:
+    if isinstance(model, Path):
         return Signature(opened.name)
     if is_keras(model):
         shape = getattr(model, "input_shape", None)
