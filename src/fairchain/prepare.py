@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
+from fairchain.messages import shown
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
@@ -24,6 +25,7 @@ from fairchain.spec import (
     Comparison,
     Group,
     Marginals,
+    ModelSpec,
     Spec,
     Table,
     Texts,
@@ -35,7 +37,7 @@ from fairchain.spec import (
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, seed_of
 from fairchain.spec.subgroups import subgroups_of_groups
-from fairchain.statements import rows_phrase, table_name
+from fairchain.statements import dropped_note, rows_phrase, table_name
 
 if TYPE_CHECKING:
     from fairchain.spec.conditions import Predicate
@@ -71,6 +73,9 @@ class Case:
         Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
     function
         The Python function that draws inputs, if one was given.
+    assumptions, warnings
+        What was assumed about the model or the data without being stated by the caller, and which of that is probably
+        wrong or weighs heavily.
     """
 
     spec: Spec
@@ -85,6 +90,8 @@ class Case:
     seed: Seed
     data_sha256: str | None
     function: Callable[..., Any] | None
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def model_sha256(self) -> str:
@@ -119,11 +126,9 @@ class Case:
     @property
     def notes(self) -> tuple[str, ...]:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
-        notes = self.population.notes if self.population is not None else ()
-        dropped = self.rows.dropped if self.rows is not None else 0
-        if dropped:
-            rows = f"{dropped:,} rows with missing values were" if dropped > 1 else "1 row with missing values was"
-            notes += (f"{rows} left out.",)
+        notes = self.warnings + (self.population.notes if self.population is not None else ())
+        if self.rows is not None and self.rows.dropped:
+            notes += (dropped_note(self.rows.dropped, len(self.rows.values) + self.rows.dropped),)
         note = getattr(self.model, "note", "")
         return (*notes, note) if note else notes
 
@@ -208,12 +213,14 @@ def case_of(
     *,
     function: Callable[..., Any] | None = None,
     dtype: DTypeLike = np.float32,
+    assumptions: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
 ) -> Case:
     """Return the case of a validated spec, a loaded model and its rows.
 
     Parameters
     ----------
-    spec, model, rows, function
+    spec, model, rows, function, assumptions, warnings
         As in `Case`.
     dtype
         Of the feature values, where no model determines it.
@@ -251,7 +258,17 @@ def case_of(
         seed=seed_of(spec, model.sha256 if model is not None else "", data_sha256),
         data_sha256=data_sha256,
         function=function,
+        assumptions=(*assumptions, *_default_cut_offs(spec.model)),
+        warnings=warnings,
     )
+
+
+def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
+    """Return the assumption about a cut-off that the spec leaves to its default."""
+    if model.decision_threshold is not None or model.decision not in ("logit", "probability"):
+        return ()
+    cut = {"logit": "0", "probability": "0.5"}[model.decision]
+    return (f"{shown(model.labels[1])} is decided above a {model.decision} of {cut}, the default cut-off.",)
 
 
 def _predicate(spec: Spec) -> Predicate | None:

@@ -146,9 +146,9 @@ class OwnFrame:
                 lacking = numbers.kind != "f" and bool(np.isnan(column).any())
                 made[label] = column if lacking else column.astype(numbers)
             else:
-                made[label] = self._pandas.array(
-                    np.where(np.isnan(column), np.array(None), column.astype(object)), dtype=numbers
-                )
+                boxed = column.astype(object)
+                boxed[np.isnan(column)] = None
+                made[label] = self._pandas.array(boxed, dtype=numbers)
         return self._pandas.DataFrame(made)
 
 
@@ -173,16 +173,15 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
 
 def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
     """Return an array of the series' own type with the cell of each value, and a missing one at the end."""
-    known, first = np.unique(column, return_index=True)
-    rows = dict(zip(known[~np.isnan(known)].astype(int).tolist(), first.tolist(), strict=False))
+    names, lacking = words(feature), np.isnan(column)
+    places = np.where(lacking, len(names), column).astype(np.intp)
+    first = np.full(len(names) + 1, -1)
+    first[places[::-1]] = np.arange(len(places))[::-1]
+    cells = series.array.take(np.maximum(first, 0)).astype(object)
     categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
-    cells = [
-        series.iloc[rows[index]] if index in rows else categories.get(str(word), word)
-        for index, word in enumerate(words(feature))
-    ]
-    missing = np.flatnonzero(np.isnan(column))
-    blank = series.iloc[missing[0]] if len(missing) else None if str(series.dtype) in ("bool", "category") else np.nan
-    made = import_module("pandas").Series([*cells, blank], dtype=object)
-    if series.dtype == bool:
-        return made.array if len(missing) else made.iloc[:-1].astype(bool).array.take([*range(len(cells)), 0])
-    return made.astype(series.dtype).array
+    for place in np.flatnonzero(first[:-1] < 0).tolist():
+        cells[place] = categories.get(str(names[place]), names[place])
+    if first[-1] < 0:
+        # A column of booleans has no missing value, and none is wanted of it.
+        cells[-1] = cells[0] if series.dtype == bool else None if categories else np.nan
+    return import_module("pandas").array(cells, dtype=series.dtype)

@@ -12,7 +12,7 @@ from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.models.base import Model
@@ -22,7 +22,9 @@ from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import user_code
-from fairchain.tables import TableRows
+
+if TYPE_CHECKING:
+    from fairchain.tables import TableRows
 
 PYTHON = "python:"
 READ = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.messages import doubled, near, shown
 from fairchain.spec.schema import NA_VALUES
-from fairchain.tables.columns import Column, NumberCells, TextCells, numbers_in, parse_number
+from fairchain.tables.columns import CodedCells, Column, NumberCells, numbers_in, parse_number
 from fairchain.tables.delimited import read_delimited
 from fairchain.tables.frames import column_of, package_of
 from fairchain.tables.limits import TableLimits
@@ -86,7 +86,7 @@ class RawTable:
     def categories(self, name: str) -> tuple[str, ...] | None:
         """Return all values that the type of a column allows, in its order; None if the type states none."""
         cells = self.cells(name)
-        return cells.categories if isinstance(cells, TextCells) else None
+        return cells.categories if isinstance(cells, CodedCells) else None
 
     def counts(self, name: str) -> dict[str, int]:
         """Return how many rows have each text of a column, in order of appearance; missing cells are left out."""
@@ -166,7 +166,8 @@ def _from_series(
         return column_of(get(), f"{source}: column {shown(name)}", limits)
 
     texts = [str(name) for name in names]
-    loaders = [partial(column, name.strip(), get) for name, get in zip(texts, series, strict=True)]
+    # A column is converted once, when it is used first.
+    loaders = [cache(partial(column, name.strip(), get)) for name, get in zip(texts, series, strict=True)]
     return _table(source, texts, count, loaders, limits)
 
 

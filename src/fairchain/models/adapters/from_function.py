@@ -33,7 +33,7 @@ from fairchain.models.base import (
     same_answers,
 )
 from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
-from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
+from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
@@ -49,6 +49,10 @@ Values = NDArray[Any]
 # Inputs on which a function is tried and that it is asked for twice; also the share, 1 in 16, of a batch that is
 # repeated where an answer takes less than `QUICK` seconds.
 REPEATED, QUICK = 16, 1e-4
+# An odd number whose multiples differ in their high bits.
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+# How many times as many rows as in the last call may be in the next one.
+FASTER = 64
 
 
 class AnswerMemo:
@@ -59,29 +63,66 @@ class AnswerMemo:
     """
 
     def __init__(self) -> None:
-        self._places: dict[bytes, int] = {}
+        # The inputs as bits with their answers; their hashes in order, and the place of each in both.
+        self._inputs: NDArray[np.uint64] | None = None
         self._answers: Answer | None = None
+        self._hashes, self._places = np.empty(0, np.uint64), np.empty(0, np.intp)
+        self._lock = threading.Lock()
         # The last batch with its answers, and whether inputs were repeated yet.
         self._last: tuple[Values, Answer] | None = None
         self._repeated = False
+        # Rows and seconds of the last call, the seconds for each further row, and the rows of all calls.
+        self._call = (0, 0.0)
         self._seconds_per_row = 0.0
+        self.asked = 0
 
     def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
-        """Return the answer to each row; `ask` is called with the distinct rows that are new."""
-        values = np.ascontiguousarray(values)
-        content, width = values.tobytes(), values.strides[0]
-        keys = [content[start : start + width] for start in range(0, len(content), width)]
-        new: dict[bytes, int] = {}
-        for row, key in enumerate(keys):
-            if key not in self._places:
-                new.setdefault(key, row)
-        if new:
-            fresh = values[list(new.values())]
-            answers = self._asked(fresh, ask, name)
-            self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
-            self._places |= dict(zip(new, range(len(self._places), len(self._answers)), strict=True))
+        """Return the answer to each row of doubles; `ask` is called with the distinct rows that are new.
+
+        Several threads may call it; what two of them ask for at the same time is asked for twice.
+        """
+        bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
+        hashes = _hashes(bits)
+        with self._lock:
+            places = self._find(bits, hashes)
+        unknown = np.flatnonzero(places < 0)
+        if unknown.size:
+            _, first, same = np.unique(hashes[unknown], return_index=True, return_inverse=True)
+            twins = unknown[first[same]]
+            # Different rows with one hash, which hardly ever happens, are asked for one by one.
+            new = np.unique(np.where((bits[unknown] == bits[twins]).all(axis=1), twins, unknown))
+            answers = self._asked(values[new], ask, name)
+            with self._lock:
+                self._inputs = bits[new] if self._inputs is None else np.concatenate([self._inputs, bits[new]])
+                self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
+                every = _hashes(self._inputs)
+                self._places = np.argsort(every, kind="stable")
+                self._hashes = every[self._places]
+                places = self._find(bits, hashes)
+                places[new] = np.arange(len(self._inputs) - len(new), len(self._inputs))
         assert self._answers is not None
-        return self._answers[[self._places[key] for key in keys]]
+        return np.asarray(self._answers[places])
+
+    def _find(self, bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the place of each input among those with an answer, -1 for an unknown one."""
+        if self._inputs is None:
+            return np.full(len(bits), -1)
+        found = self._places[np.minimum(np.searchsorted(self._hashes, hashes), len(self._places) - 1)]
+        return np.where((self._inputs[found] == bits).all(axis=1), found, -1)
+
+    def _timed(self, rows: int, seconds: float) -> None:
+        """Record how long a call took. Most of a small one is often the same for any number of rows."""
+        before, took = self._call
+        self._seconds_per_row = seconds / rows
+        if rows > 4 * before > 0:
+            further = (seconds - took) / (rows - before)
+            self._seconds_per_row = min(self._seconds_per_row, max(further, seconds / rows / FASTER))
+        self._call, self.asked = (rows, seconds), self.asked + rows
+
+    @property
+    def speed(self) -> tuple[int, float]:
+        """How many rows the last batch had, and the seconds for each."""
+        return len(self._last[0]) if self._last is not None else 1, self._seconds_per_row
 
     def _asked(self, fresh: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
         count = 0
@@ -102,9 +143,18 @@ class AnswerMemo:
                     "ready for inference: evaluation mode, no random numbers, nothing computed across rows of a batch"
                 )
             answers, self._repeated = answers[: len(fresh)], True
-        self._seconds_per_row = (perf_counter() - start) / (len(fresh) + count)
+        self._timed(len(fresh) + count, perf_counter() - start)
         self._last = fresh, answers
         return answers
+
+
+def _hashes(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of each row."""
+    hashes = np.zeros(len(bits), np.uint64)
+    for column in bits.T:
+        hashes = (hashes ^ column) * HASH_FACTOR
+        hashes ^= hashes >> np.uint64(29)
+    return hashes
 
 
 class FunctionModel:
@@ -165,8 +215,8 @@ class FunctionModel:
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else np.int32)
         self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text))
         self._lock: AbstractContextManager[Any] = threading.Lock()
-        self._asking = threading.Lock()
-        if getattr(function, "thread_safe", False):
+        self.thread_safe = bool(getattr(function, "thread_safe", False))
+        if self.thread_safe:
             self._lock = nullcontext()
         # How to read the answers is judged by the first ones; they must depend on their own row only.
         inputs = random_inputs(spec.described, 3)
@@ -213,6 +263,11 @@ class FunctionModel:
             raise ModelError(made.note or f"{self.name}: Python code cannot be converted to ONNX; export the network")
         return made
 
+    @property
+    def asked(self) -> int:
+        """How many inputs the function was asked for, repeated ones too; 0 unless it is about the rows of a table."""
+        return self._memo.asked if self._memo is not None else 0
+
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
         must_fit(self.name, self._spec, spec)
@@ -227,7 +282,8 @@ class FunctionModel:
             [replace(feature, groups={}) for feature in each.features if feature.model_input]
             for each in (spec, self._spec)
         )
-        if inputs != asked or spec.model.decision != self._spec.model.decision:
+        one_column = {spec.model.decision, self._spec.model.decision} <= set(ONE_COLUMN)
+        if inputs != asked or (spec.model.decision != self._spec.model.decision and not one_column):
             raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
         other = copy(self)
         other._spec = spec
@@ -275,17 +331,17 @@ class FunctionModel:
 
     def _answers(self, values: Values) -> Answer:
         """Return the answers in parts of sizes that were tried; known ones are not asked for again."""
-
-        def ask(values: Values) -> Answer:
-            parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
-            return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
         if self._places is not None:
             values = values[:, self._places]
-        if self._memo is None:
-            return ask(values)
-        with self._asking:
-            return self._memo(values.astype(self.dtype, copy=False), ask, self.name)
+        if self._memo is not None:
+            return self._memo(values.astype(self.dtype, copy=False), self._call, self.name)
+        parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def rows_per_call(self, seconds: float, most: int) -> int:
+        """Return about how many new rows of a table the function answers in some seconds, by its last answers."""
+        last, each = (1, 1.0) if self._memo is None else self._memo.speed
+        return int(np.clip(seconds / max(each, 1e-9), 1, min(most, FASTER * last)))
 
     def _call(self, values: Values) -> Answer:
         shown = self._show(values.astype(self.dtype))

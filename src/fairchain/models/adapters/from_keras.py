@@ -151,7 +151,12 @@ def _call(model: Any, spec: Spec, name: str) -> Call:
 
 
 def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
-    """Load a model from a `.keras` file, with its layers checked first.
+    """Load a model from a `.keras` file, with its layers checked first."""
+    return from_keras(read_keras_file(path, limits), spec, limits, name=str(path))
+
+
+def read_keras_file(path: Path, limits: Limits | None = None) -> Any:
+    """Return the Keras model in a `.keras` file, with its layers checked first.
 
     The file is read once. Keras gets a copy of the checked parts in a folder of our own. Needs the keras extra and one
     of its back ends.
@@ -170,12 +175,11 @@ def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> Onn
                 archive.writestr(name, content)
         try:
             with quiet():
-                model = keras.saving.load_model(copy, compile=False, safe_mode=True)
+                return keras.saving.load_model(copy, compile=False, safe_mode=True)
         except Exception as error:
             raise ModelError(
                 f"{path}: Keras cannot load this file ({first_line(error)}); save it again with this Keras"
             ) from None
-    return from_keras(model, spec, limits, name=str(path))
 
 
 def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:
