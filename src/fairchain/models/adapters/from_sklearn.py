@@ -1,4 +1,4 @@
-"""scikit-learn classifiers and pipelines: converted by skl2onnx where it can, evaluated in Python else.
+"""scikit-learn classifiers and pipelines, and objects like them: asked as they are, or converted by skl2onnx.
 
 An estimator that was fitted on a frame is shown a frame, in the table's own words (see `model.frames`), and its
 network has an input for each column; one fitted on an array is shown the array that a network would get.
@@ -50,8 +50,8 @@ def from_sklearn(
     Its own `predict` decides, unless the spec's `decision` names the probability (with a `decision_threshold`), the
     logit or the largest probability.
     """
-    name = f"scikit-learn {type(estimator).__name__}"
     fitted = fitted_of(estimator)
+    name = fitted.name
     columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
     function, output = _function(estimator, spec, name, order)
     show = show_columns(fitted, columns, spec, rows) if columns else None
@@ -62,6 +62,8 @@ def from_sklearn(
         return original
 
     def convert(kind: str) -> bytes:
+        if fitted.package is None:
+            raise ModelError("there is no converter for models of its kind")
         if find_spec("skl2onnx") is None:
             raise ModelError("skl2onnx is not installed: pip install 'fairchain[sklearn]'")
         with quiet():
