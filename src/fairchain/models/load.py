@@ -34,8 +34,9 @@ READ = (
 # Why files with these suffixes are not read.
 NOT_READ = {
     ".pkl .pickle .joblib .sav .dill .cloudpickle": (
-        "a pickle can run any code when it is opened, so it is not; save a scikit-learn model with skops.io.dump and a "
-        "booster in its own format, or load it yourself in Python and give the object to fairchain.verify"
+        "a pickle can run any code when it is opened, so it is not; save a scikit-learn model with skops.io.dump, a "
+        "booster in its own format, or export the model to ONNX; or load it yourself in Python and give the object to "
+        "fairchain.verify"
     ),
     ".pt .pth .bin .ckpt": (
         "holds the weights of a torch module without the module; export the module to ONNX, or give "

@@ -17,7 +17,13 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_asked, quiet
-from fairchain.models.adapters.estimator_inputs import check_words, class_order, input_columns, show_columns
+from fairchain.models.adapters.estimator_inputs import (
+    check_words,
+    class_order,
+    in_label_order,
+    input_columns,
+    show_columns,
+)
 from fairchain.models.adapters.from_function import FunctionModel, values_of
 from fairchain.models.adapters.sklearn_network import to_network
 from fairchain.models.base import random_inputs
@@ -107,10 +113,8 @@ def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tu
         numbers = np.asarray(labels).astype(np.int64)
         return numbers if np.array_equal(numbers, labels) else labels
 
-    if decision == "probability" and classes is not None:
-        return lambda inputs: call(inputs)[:, order[1:]], method
-    if decision == "argmax" and classes is not None:
-        return lambda inputs: call(inputs)[:, order], method
+    if method == "predict_proba":
+        return lambda inputs: in_label_order(call(inputs), spec.model, order), method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
         return whole, method
     return call, method
