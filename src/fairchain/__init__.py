@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairchain.auditing import Audit, audit
     from fairchain.certificates import make_certificate, write_certificate
     from fairchain.chain import Chain, learn_chain, learn_family, read_chain, write_chain
+    from fairchain.checking import check
     from fairchain.drafting import infer_spec
     from fairchain.errors import (
         AuditError,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "fairchain.auditing": ("Audit", "audit"),
     "fairchain.certificates": ("make_certificate", "write_certificate"),
+    "fairchain.checking": ("check",),
     "fairchain.chain": ("Chain", "learn_chain", "learn_family", "read_chain", "write_chain"),
     "fairchain.drafting": ("infer_spec",),
     "fairchain.errors": (
@@ -108,6 +110,7 @@ __all__ = [
     "as_frames",
     "assert_fair",
     "audit",
+    "check",
     "check_chain",
     "example",
     "explain",

@@ -125,7 +125,10 @@ class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):
-    """A whole certificate; a reader takes its evidence as `dict[str, Any]` first, since the spec says what it is."""
+    """A whole certificate; a reader takes its evidence as `dict[str, Any]` first, since the spec says what it is.
+
+    `notes` are the issuer's assumptions and remarks. They are shown and not checked.
+    """
 
     format: str
     version: int
@@ -135,6 +138,7 @@ class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=
     evidence: Contents
     digest: str
     times: Times
+    notes: tuple[str, ...] = ()
 
 
 def digest(content: dict[str, Any]) -> str:

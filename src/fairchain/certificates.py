@@ -33,7 +33,13 @@ from fairchain.certificate_format import (
 from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
 from fairchain.spec.documents import files_of
-from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, TOO_MANY_COUNTS, table_name
+from fairchain.statements import (
+    NO_CERTIFICATE,
+    NO_PAPER_CERTIFICATE,
+    NO_PARTIAL_CERTIFICATE,
+    TOO_MANY_COUNTS,
+    table_name,
+)
 from fairchain.system.atomic_write import place
 from fairchain.verification.verdict import RunRecord, Verdict
 
@@ -48,12 +54,15 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
         raise CertificateError(NO_PAPER_CERTIFICATE)
     if isinstance(record, RunRecord) and not record.whole:
         raise CertificateError(TOO_MANY_COUNTS)
+    if verdict.unseen:
+        raise CertificateError(NO_PARTIAL_CERTIFICATE)
     if not verdict.certifiable:
         raise CertificateError(NO_CERTIFICATE)
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
-    del claims["witnesses"], claims["forecast"], claims["notes"]
+    for name in ("witnesses", "forecast", "notes", "assumptions", "engine", "unseen"):
+        del claims[name]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     certificate: Certificate[RunEvidence | RowEvidence] = Certificate(
         format=FORMAT,
@@ -69,6 +78,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
         evidence=_run_evidence(record) if isinstance(record, RunRecord) else record,
         digest="",
         times=Times(created, seconds) if timed else Times(),
+        notes=(*verdict.assumptions, *verdict.notes),
     )
     content = certificate.to_dict()
     return {**content, "digest": digest(content)}

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairchain.errors import DataError, SpecError
+from fairchain.messages import shown
 from fairchain.models import Limits, Model, load_model
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
@@ -24,6 +25,7 @@ from fairchain.spec import (
     Comparison,
     Group,
     Marginals,
+    ModelSpec,
     Spec,
     Table,
     Texts,
@@ -35,7 +37,7 @@ from fairchain.spec import (
 from fairchain.spec.schema import Callable as CallablePopulation
 from fairchain.spec.seeds import Seed, seed_of
 from fairchain.spec.subgroups import subgroups_of_groups
-from fairchain.statements import rows_phrase, table_name
+from fairchain.statements import dropped_note, rows_phrase, table_name
 
 if TYPE_CHECKING:
     from fairchain.spec.conditions import Predicate
@@ -71,6 +73,9 @@ class Case:
         Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
     function
         The Python function that draws inputs, if one was given.
+    assumptions, warnings
+        What was assumed about the model or the data without being stated by the caller, and which of that is probably
+        wrong or weighs heavily.
     """
 
     spec: Spec
@@ -85,6 +90,8 @@ class Case:
     seed: Seed
     data_sha256: str | None
     function: Callable[..., Any] | None
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def model_sha256(self) -> str:
@@ -96,7 +103,7 @@ class Case:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
         counted = isinstance(self.spec.population, Table)
         return (
-            (self.model is None or self.model.certifiable)
+            (self.model is None or bool(self.model.sha256))
             and self.function is None
             and (counted or self.spec.guarantee.rule != "paper")
         )
@@ -119,11 +126,9 @@ class Case:
     @property
     def notes(self) -> tuple[str, ...]:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
-        notes = self.population.notes if self.population is not None else ()
-        dropped = self.rows.dropped if self.rows is not None else 0
-        if dropped:
-            rows = f"{dropped:,} rows with missing values were" if dropped > 1 else "1 row with missing values was"
-            notes += (f"{rows} left out.",)
+        notes = self.warnings + (self.population.notes if self.population is not None else ())
+        if self.rows is not None and self.rows.dropped:
+            notes += (dropped_note(self.rows.dropped, len(self.rows.values) + self.rows.dropped),)
         note = getattr(self.model, "note", "")
         return (*notes, note) if note else notes
 
@@ -138,6 +143,7 @@ def prepare(
     seed: int | None = None,
     allow_constant: bool | None = None,
     limits: Limits | None = None,
+    network: bool = False,
 ) -> Case:
     """Read and check everything that a question needs.
 
@@ -147,6 +153,8 @@ def prepare(
     ----------
     model, spec, weights, data, population, seed, allow_constant, limits
         As for `verify`.
+    network
+        As for `gather`.
 
     Raises
     ------
@@ -154,7 +162,7 @@ def prepare(
         Of the kind that belongs to the spec, the rows or the model.
     """
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
-    return gather(model, question, weights=weights, data=data, population=population, limits=limits)
+    return gather(model, question, weights=weights, data=data, population=population, limits=limits, network=network)
 
 
 def read_question(spec: Spec | str | Path, **changes: Any) -> Spec:
@@ -176,6 +184,7 @@ def gather(
     data: Any = None,
     population: Callable[..., Any] | None = None,
     limits: Limits | None = None,
+    network: bool = False,
 ) -> Case:
     """Load the model and the rows of a question from `read_question`, and return its case.
 
@@ -185,10 +194,16 @@ def gather(
         As for `verify`.
     question
         As `read_question` returns it: it is not checked again.
+    network
+        Whether the model is wanted as an ONNX network, for a certificate or to look inside. A model that cannot be
+        converted is asked as it is, and its note says why. About the rows of a table a model is asked as it is
+        otherwise, because converting takes longer; about drawn inputs a network is faster.
     """
     question = _with_data(question, data)
     rows = read_rows(question, data)
-    return case_of(question, _model(model, question, limits, weights), rows, function=population)
+    asked = rows if isinstance(question.population, Table) else None
+    loaded = _model(model, question, limits, weights, asked, network=network)
+    return case_of(question, loaded, rows, function=population)
 
 
 def case_of(
@@ -198,12 +213,14 @@ def case_of(
     *,
     function: Callable[..., Any] | None = None,
     dtype: DTypeLike = np.float32,
+    assumptions: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
 ) -> Case:
     """Return the case of a validated spec, a loaded model and its rows.
 
     Parameters
     ----------
-    spec, model, rows, function
+    spec, model, rows, function, assumptions, warnings
         As in `Case`.
     dtype
         Of the feature values, where no model determines it.
@@ -241,7 +258,17 @@ def case_of(
         seed=seed_of(spec, model.sha256 if model is not None else "", data_sha256),
         data_sha256=data_sha256,
         function=function,
+        assumptions=(*assumptions, *_default_cut_offs(spec.model)),
+        warnings=warnings,
     )
+
+
+def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
+    """Return the assumption about a cut-off that the spec leaves to its default."""
+    if model.decision_threshold is not None or model.decision not in ("logit", "probability"):
+        return ()
+    cut = {"logit": "0", "probability": "0.5"}[model.decision]
+    return (f"{shown(model.labels[1])} is decided above a {model.decision} of {cut}, the default cut-off.",)
 
 
 def _predicate(spec: Spec) -> Predicate | None:
@@ -303,7 +330,15 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     return rows
 
 
-def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | None) -> Model | None:
+def _model(
+    model: Any,
+    spec: Spec,
+    limits: Limits | None,
+    weights: str | Path | None,
+    rows: TableRows | None,
+    *,
+    network: bool,
+) -> Model | None:
     """Return the loaded model; None where the decisions are recorded."""
     if isinstance(spec.population, Table) and spec.population.prediction is not None:
         if model is not None:
@@ -317,7 +352,8 @@ def _model(model: Any, spec: Spec, limits: Limits | None, weights: str | Path | 
             'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
             'decisions: prediction = "..." in [population]'
         )
-    return load_model(source, spec, limits, allow_python=model is not None, weights=weights)
+    own = model is not None
+    return load_model(source, spec, limits, allow_python=own, weights=weights, rows=rows, network=network)
 
 
 def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:

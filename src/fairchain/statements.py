@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+# Share of rows above which leaving them out is a warning.
+MANY_DROPPED = 0.05
+WARNING = "Warning: "
 # In place of FAIR or UNDECIDED where the model gave one decision to every input that was tried, unless that is allowed.
 # Such a model is never UNFAIR: every gap is 0, every ratio 1 or not defined.
 CONSTANT = "CONSTANT"
@@ -13,8 +16,11 @@ NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use it
 RANDOM_SAMPLE = "the population of those rows, if they are a random sample of it that the model was not fitted on"
 ONE_LEFT_OUT = " One group too small to be compared was left out."
 NO_CERTIFICATE = (
-    "no certificate: it would be about a Python function, which others cannot check; "
-    "save the network as ONNX (fairchain.to_onnx), and describe the population in the spec"
+    "no certificate: it would be about Python code, which others cannot check; verify a network with certify=True, "
+    "which converts the model to ONNX where it can, and describe the population in the spec"
+)
+NO_PARTIAL_CERTIFICATE = (
+    "no certificate: not all rows were evaluated; run it again to the end, without a budget of evaluations"
 )
 NO_PAPER_CERTIFICATE = (
     'guarantee.rule: "paper" carries no valid guarantee, so no certificate can be written; use rule = "betting"'
@@ -204,6 +210,37 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
     rows = f"the {count:,} rows of {table_name(path)}{without}"
     whole = rows if exact else f"the distribution that {rows} were independently drawn from"
     return f"{whole}, among inputs with {given}" if given else whole
+
+
+def dropped_note(dropped: int, rows: int) -> str:
+    """Return the remark about rows that were left out; a warning if they are more than a few.
+
+    >>> dropped_note(30, 200)
+    'Warning: 30 of 200 rows (15.0%) were left out, as a value is missing; the verdict says nothing about them.'
+    """
+    warning = WARNING if dropped > MANY_DROPPED * rows else ""
+    were = "were" if dropped > 1 else "was"
+    about = "them" if dropped > 1 else "it"
+    return (
+        f"{warning}{dropped:,} of {rows:,} rows ({dropped / rows:.1%}) {were} left out, as a value is missing; the "
+        f"verdict says nothing about {about}."
+    )
+
+
+def unseen_statement(
+    decision: str, *, kind: str, low: str, high: str, threshold: float, seen: int, unseen: int, population: str
+) -> str:
+    """Return the sentence for a whole population of which some rows were not evaluated, whatever their decisions are.
+
+    >>> facts = {"kind": "difference", "low": "0.2", "high": "0.7", "threshold": 0.1, "population": "the rows of a.csv"}
+    >>> print(unseen_statement("UNFAIR", seen=60, unseen=40, **facts)[:66])
+    60 of 100 rows seen, and nothing is assumed about the other 40: un
+    """
+    meets = {"FAIR": "which meets", "UNFAIR": "which fails", "UNDECIDED": "which may meet or fail"}[decision]
+    return (
+        f"{seen:,} of {seen + unseen:,} rows seen, and nothing is assumed about the other {unseen:,}: under "
+        f"{population} {measure(kind)} lies between {low} and {high}, {meets} the threshold {threshold:g}."
+    )
 
 
 def table_name(path: str | None) -> str:

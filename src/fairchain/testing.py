@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from fairchain.spec import Spec
-from fairchain.spec.properties import kind_of
 from fairchain.verification.verdict import Verdict
 
 
@@ -17,11 +16,7 @@ class UnfairError(AssertionError):
     """The network is unfair, undecided or constant, or the rule is not sound; `verdict` says more."""
 
     def __init__(self, verdict: Verdict) -> None:
-        pair, lines = verdict.widest, [str(verdict)]
-        if kind_of(verdict.spec) != "individual" and verdict.constant is None:
-            seen = "" if verdict.exact else " seen"
-            lines.append(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
-        super().__init__("\n".join([*lines, verdict.statement, verdict.scope, *verdict.notes]))
+        super().__init__(str(verdict))
         self.verdict = verdict
 
 
@@ -57,6 +52,7 @@ def assert_fair(
     >>> fairchain.assert_fair(None, fairchain.example("census")).gap.high <= 0.1
     True
     """
+    __tracebackhide__ = True  # pytest shows the caller's line, not this one
     if undecided not in ("fail", "pass"):
         raise ValueError(f'undecided: found "{undecided}"; write "fail" or "pass"')
     from fairchain.verification import verify

@@ -212,7 +212,7 @@ def audit(
     if table is not None:
         # Rows that cannot be used are reported before the work.
         rows = read_labelled_rows(table, question, label)
-    case = prepare(source, question, data=data)
+    case = prepare(source, question, data=data, network=True)
     if data is not None:
         question = msgspec.structs.replace(question, population=case.spec.population)
     run = AuditRun(name, question, case, source, table, label, workers)

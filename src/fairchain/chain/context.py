@@ -98,7 +98,7 @@ def prepare_context(
     if case is None and model is None and spec.model.path is None:
         raise ChainError("model.path: a chain is learned from a network; name its file")
     requests = parse_requests(states, spec, together=together)
-    case = case or gather(model, spec, limits=limits)
+    case = case or gather(model, spec, limits=limits, network=True)
     loaded = case.model
     if not isinstance(loaded, OnnxModel):
         assert loaded is not None

@@ -21,6 +21,7 @@ from fairchain._version import __version__
 from fairchain.cli import options as shared
 from fairchain.cli.audit import audit
 from fairchain.cli.certificate_views import card, compare
+from fairchain.cli.check import check
 from fairchain.cli.demo import demo
 from fairchain.cli.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERRUPTED, OUR_BUG, RECHECKED, TERMINATED
 from fairchain.cli.explain import explain
@@ -117,7 +118,7 @@ def completion(shell: str, output: Path | None) -> None:
     write_or_print(maker(app, {}, "fairchain", COMPLETING).source() + "\n", output)
 
 
-for each in (demo, init, verify, explain, repair, query, export, monitor, audit, compare, card):
+for each in (demo, check, init, verify, explain, repair, query, export, monitor, audit, compare, card):
     app.add_command(each)
 for each in (recheck, schema, completion):
     app.add_command(each)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fairchain.drafting import Draft, DraftOptions
     from fairchain.drafting.guesses import RowsAre
 
-DECISIONS = ["argmax", "logit", "probability", "label"]
-
 
 @shared.command("A first spec for a model and a table.", "init model.onnx people.csv --label income --protected sex")
 @click.argument("model")
@@ -37,9 +35,11 @@ DECISIONS = ["argmax", "logit", "probability", "label"]
     "[default: sample; population if ranges of a number were cut from the rows]",
     to="reading",
 )
-@click.option("--ignore", multiple=True, help="Column that the model does not take; repeatable.")
-@shared.choice("--decision", DECISIONS, "Meaning of the output, where it is ambiguous.")
-@click.option("--model-output", help="Output of the network to read, where there are several.")
+@shared.ignore
+@shared.decision
+@shared.decision_threshold
+@shared.labels
+@shared.model_output
 @shared.force
 @shared.as_json
 @shared.quiet

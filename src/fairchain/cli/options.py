@@ -55,6 +55,47 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the verdict, and no progress.")
 
 
+ignore = click.option("--ignore", multiple=True, help="Column that the model does not take; repeatable.")
+decision = click.option(
+    "--decision",
+    type=click.Choice(["argmax", "logit", "probability", "score", "label"]),
+    help="Meaning of the output, where it is ambiguous.",
+)
+decision_threshold = click.option(
+    "--decision-threshold", type=float, help="Probability or score above which the second label is decided."
+)
+labels = click.option(
+    "--labels", multiple=True, help="Label; repeat it in the model's order, of a score the one below the cut-off first."
+)
+model_output = click.option("--model-output", help="Output of the network to read, where there are several.")
+prediction = click.option(
+    "--prediction", help="Column of the data with recorded decisions, which take the network's place."
+)
+kind = click.option("--kind", type=click.Choice(["difference", "ratio", "individual"]), help="What is measured.")
+given = click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
+criterion = click.option(
+    "--criterion",
+    type=click.Choice(["demographic_parity", "equal_opportunity", "equalized_odds"]),
+    help="Which rates are compared.",
+)
+compare = click.option(
+    "--compare", type=click.Choice(["groups", "overall", "average"]), help="What a group is compared with."
+)
+min_size = click.option(
+    "--min-size", type=float, help="Smallest group that is compared: a number of rows, or below 1 a share."
+)
+max_evaluations = click.option(
+    "--max-evaluations",
+    type=click.IntRange(min=1),
+    help="Largest number of decisions of the model; the bounds allow for rows that are not evaluated.",
+)
+certificate = click.option("--certificate", type=PATH, help="Write a certificate to this file.")
+junit = click.option("--junit", type=PATH, help="Write the verdict to this file as JUnit XML, for build servers.")
+summary = click.option(
+    "--summary", type=PATH, help="Add the verdict to this file in Markdown, for a pull request or $GITHUB_STEP_SUMMARY."
+)
+
+
 def command(summary: str, example: str) -> Callable[[Command], click.Command]:
     """Return a command with its line in the list of commands, and an example below its help."""
     return click.command(short_help=summary, epilog=f"Example: fairchain {example}")

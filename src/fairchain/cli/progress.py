@@ -8,23 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-PATIENCE = 1.0
-
 
 def wanted(quiet: bool) -> bool:
     """Return whether standard error is a terminal that can show progress."""
     return not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _verified(progress: Any) -> str:
-    if progress.seconds <= PATIENCE:
-        return ""
-    if progress.gap is None:
-        return f"{progress.evaluations:,} of {progress.total:,} rows evaluated"
-    return (
-        f"{progress.rounds:,} rounds, {progress.evaluations:,} evaluations, "
-        f"{progress.gap} so far  (Ctrl-C: stop with what is known)"
-    )
 
 
 def _repaired(progress: Any) -> str:
@@ -36,7 +23,7 @@ def _repaired(progress: Any) -> str:
 
 # For each kind of work the text that shows a step of it.
 TEXTS: dict[str, Callable[..., str]] = {
-    "verify": _verified,
+    "verify": lambda progress: str(progress.text),
     "learn": lambda done, _: f"{done:,} rounds",
     "explain": lambda done, total: f"{done:,} of {total:,} rounds",
     "repair": _repaired,

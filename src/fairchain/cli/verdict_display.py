@@ -18,12 +18,12 @@ STOPPED = {
     "rounds": "the budget of rounds is spent",
     "seconds": "the budget of seconds is spent",
     "interrupted": "you stopped it",
+    "evaluations": "the budget of evaluations is spent",
     "rows": "there are too few rows",
 }
 BAR = 24
 SCALE = "0" + " " * (BAR - 2) + "1"
 MOST_ROWS, MOST_NAMED = 40, 6
-ROWS = ("exact", "fixed sample")
 
 
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
@@ -33,12 +33,10 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     if brief:
         return
     _show_groups(screen, verdict)
-    pair, kind = verdict.widest, kind_of(verdict.spec)
-    if kind != "individual" and verdict.gap.estimate != (1.0 if kind == "ratio" else 0.0):
-        seen = "" if verdict.exact else " seen"
-        screen.line(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+    if verdict.record.widest_pair:
+        screen.line(verdict.record.widest_pair)
     if verdict.left_out:
-        unit = "{} ({:,.0f} rows)" if verdict.rule in ROWS else "{} (share {:.2g})"
+        unit = "{} ({:,.0f} rows)" if verdict.engine == "counting" else "{} (share {:.2g})"
         named = ", ".join(unit.format(name, size) for name, size in verdict.left_out[:MOST_NAMED])
         more = len(verdict.left_out) - MOST_NAMED
         screen.line(f"Left out as too small: {named}{f' and {more} more' if more > 0 else ''}.")
@@ -49,6 +47,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     screen.line((verdict.scope, "dim"))
     for note in verdict.notes:
         screen.line((note, "yellow"))
+    for assumption in verdict.assumptions:
+        screen.line((f"Assumed: {assumption}", "yellow"))
     rows = verdict.record.rows
     unit = f"{rows:,} rows" if rows is not None else f"{verdict.rounds:,} rounds"
     cost = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no evaluations"
@@ -60,9 +60,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
 def show_witness(screen: Screen, witness: Witness, title: str) -> None:
     """Print a counterfactual pair: the two decisions, and the values of the input."""
     (first, second), (one, other) = witness.groups, witness.labels
-    values = (f"{key}={value if isinstance(value, str) else f'{value:g}'}" for key, value in witness.input.items())
-    detail = ", ".join(values)
-    screen.line(f"{title}: {one} as {first}, {other} as {second}", (f" ({detail})" if detail else "", "dim"))
+    detail = f" ({witness.values})" if witness.input else ""
+    screen.line(f"{title}: {one} as {first}, {other} as {second}", (detail, "dim"))
 
 
 def _show_groups(screen: Screen, verdict: Verdict) -> None:
@@ -106,6 +105,8 @@ def _advice(verdict: Verdict) -> str:
         )
     if verdict.stopped == "epsilon":
         return "Undecided: the threshold lies inside the interval; give a smaller epsilon, or none."
+    if verdict.unseen:
+        return f"Undecided because {STOPPED[verdict.stopped]}; evaluate more of the {verdict.unseen:,} other rows."
     more = (
         f"about {verdict.forecast:,} more rounds would decide it (--rounds, --seconds)"
         if verdict.forecast

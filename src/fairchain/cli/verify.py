@@ -26,9 +26,10 @@ BUDGET = {
     "rule": "guarantee__rule",
     "rounds": "guarantee__budget__rounds",
     "seconds": "guarantee__budget__seconds",
+    "max_evaluations": "guarantee__budget__evaluations",
+    "decision_threshold": "model__decision_threshold",
 }
 ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
-CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 
 
 @shared.command("The verdict on a spec.", "verify audit.toml --certificate certificate.json")
@@ -38,32 +39,32 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @shared.data
 @shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "What the rows or texts are.", to="reading")
 @shared.label
-@click.option("--prediction", help="Column of the data with recorded decisions, which take the network's place.")
+@shared.prediction
 @click.option(
     "--population",
     help="A Python function, or a fairchain.Coupled one, that draws inputs: python:package.module:name. Runs its code.",
 )
 @shared.protected
-@shared.choice("--kind", ["difference", "ratio", "individual"], "What is measured.")
+@shared.kind
 @shared.outcome
-@click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
-@shared.choice("--criterion", CRITERIA, "Which rates are compared.")
-@shared.choice("--compare", ["groups", "overall", "average"], "What a group is compared with.")
-@click.option("--min-size", type=float, help="Smallest group that is compared: a number of rows, or below 1 a share.")
+@shared.given
+@shared.criterion
+@shared.compare
+@shared.min_size
 @shared.threshold
 @shared.delta
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
 @shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")
+@shared.max_evaluations
+@shared.decision_threshold
 @shared.allow_constant
 @shared.seed
 @shared.workers
-@click.option("--certificate", type=PATH, help="Write a certificate to this file.")
-@click.option("--junit", type=PATH, help="Write the verdict to this file as JUnit XML, for build servers.")
-@click.option(
-    "--summary", type=PATH, help="Add the verdict to this file in Markdown, for a pull request or $GITHUB_STEP_SUMMARY."
-)
+@shared.certificate
+@shared.junit
+@shared.summary
 @shared.as_json
 @shared.quiet
 def verify(
@@ -109,14 +110,14 @@ def verify(
         from fairchain.cli.verdict_display import show_verdict
 
         show_verdict(verdict, brief=quiet)
-    show_then_write(*_files(verdict, spec, certificate, junit, summary))
+    show_then_write(*verdict_files(verdict, spec, certificate, junit, summary))
     if certificate is not None and not (quiet or as_json):
         print(f"Certificate: {certificate}")
     return VERDICTS[verdict.conclusion]
 
 
-def _files(
-    verdict: Verdict, spec: Path, certificate: Path | None, junit: Path | None, summary: Path | None
+def verdict_files(
+    verdict: Verdict, title: Path, certificate: Path | None, junit: Path | None, summary: Path | None
 ) -> list[Callable[[], None]]:
     """Return a step for each file that is requested; only these import what they need."""
     steps: list[Callable[[], None]] = []
@@ -128,14 +129,14 @@ def _files(
         from fairchain.report.junit import junit as to_junit
         from fairchain.system.atomic_write import place
 
-        text = to_junit({f"{spec.name}: {verdict.record.question}": verdict.record})
+        text = to_junit({f"{title.name}: {verdict.record.question}": verdict.record})
         steps.append(partial(place, {junit: text.encode()}))
     if summary is not None:
         from fairchain.report.markdown import for_pull_request
         from fairchain.system.atomic_write import append
 
         name = certificate.name if certificate is not None else None
-        text = for_pull_request(verdict.record, title=spec.name, certificate=name)
+        text = for_pull_request(verdict.record, title=title.name, certificate=name)
         steps.append(partial(append, summary, f"{text}\n".encode()))
     return steps
 

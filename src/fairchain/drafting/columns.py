@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, product
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 from fairchain.spec.schema import NA_VALUES
 from fairchain.spec.validate import MOST_EXACT, MOST_VALUES
 from fairchain.tables import RawTable
-from fairchain.tables.columns import TextCells, parse_number
+from fairchain.tables.columns import NumberCells, number_text, parse_number
 
 ID_NAMES = frozenset({"id", "ids", "index", "unnamed_0", "row", "row_id", "rowid", "uuid", "guid", "person_id", "name"})
 # A word in the name of a feature, likeliest first.
@@ -69,11 +70,16 @@ def like_protected(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Contents of one column; `typed`: the table tells texts from numbers, as frames do and CSV does not."""
+    """Contents of one column.
+
+    `typed`: the table tells texts from numbers, as frames do and CSV does not. `known` are the values that the model,
+    or an encoder in it, was fitted on, in their order; None if it does not say.
+    """
 
     table: RawTable
     name: str
     typed: bool = False
+    known: tuple[Any, ...] | None = None
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
@@ -87,12 +93,33 @@ class Profile:
         return self.table.counts(self.name)
 
     @property
+    def is_text(self) -> bool:
+        """Whether the table says that these are texts, or the model was fitted on texts."""
+        cells = self.table.cells(self.name)
+        return (self.typed and not isinstance(cells, NumberCells)) or (
+            bool(self.known) and all(isinstance(each, str) for each in self.known or ())
+        )
+
+    @cached_property
+    def stated(self) -> tuple[str, ...] | None:
+        """All values that the column's type states, then those that the model was fitted on; None if neither does."""
+        types = self.table.categories(self.name)
+        if types is None and self.known is None:
+            return None
+        fitted = (each if isinstance(each, str) else number_text(each) for each in self.known or ())
+        return tuple(dict.fromkeys((*(types or ()), *fitted)))
+
+    @cached_property
     def texts(self) -> list[str]:
-        """The distinct cells in the order that encoders give them: numbers by size, texts by letters."""
+        """The values in the order of the column's type, or else of the encoder.
+
+        If neither states one, the distinct cells in the order that most encoders give them: numbers by size, texts by
+        letters.
+        """
         numbers = {text: parse_number(text) for text in self.counts}
-        if all(number is not None for number in numbers.values()):
-            return sorted(numbers, key=lambda text: numbers[text] or 0.0)
-        return sorted(numbers)
+        by_size = all(number is not None for number in numbers.values())
+        ordered = sorted(numbers, key=lambda text: numbers[text] or 0.0) if by_size else sorted(numbers)
+        return ordered if self.stated is None else list(dict.fromkeys((*self.stated, *ordered)))
 
     @property
     def markers(self) -> list[str]:
@@ -141,13 +168,14 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
     """
     names: Sequence[str]
     if taken.frame:
-        lost = [name for name in taken.columns if name not in columns]
+        filled_by = {taken.column(name): name for name in columns}
+        lost = [name for name in taken.columns if name not in filled_by]
         if lost:
             raise ModelError(
                 f"{taken.name}: was fitted on columns that the table does not have: {listed(lost)}; "
                 "give the table that it was fitted on, or rename the columns"
             )
-        names = taken.columns or tuple(columns)
+        names = tuple(filled_by[name] for name in taken.columns) or tuple(columns)
         features = [frame_feature(columns[name]) for name in names]
         codes: list[Guess] = []
     elif (matched := match_inputs(columns, taken)) is not None:
@@ -230,7 +258,11 @@ def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
         return
     key = f"feature.{feature.name}"
     takes = "has one input for each value, in" if feature.one_hot else "takes a number, and the values are 0, 1, ... in"
-    yield Guess(key, f"Guess: the network {takes} sorted order.")
+    if profile.stated is not None:
+        whose = "the encoder's order" if profile.known is not None else "the order of the column's type"
+        yield Guess(key, f"The network {takes} {whose}, which states {len(profile.stated)} values.")
+    else:
+        yield Guess(key, f"Guess: the network {takes} sorted order of the {len(feature.values)} values in this table.")
     gone = [text for text in profile.markers if text not in feature.values]
     if gone:
         yield Guess(key, f"Guess: {listed(gone)} is a missing value.")
@@ -238,12 +270,12 @@ def _about_codes(profile: Profile, feature: Feature) -> Iterator[Guess]:
 
 def frame_feature(profile: Profile) -> Feature:
     """Return the feature that a column of a frame is: texts remain texts, also those that look like numbers."""
+    if isinstance(profile.table.cells(profile.name), NumberCells):
+        return feature_of(profile)
     if profile.counts and set(profile.counts) <= {"True", "False"}:
         made = category(profile)
         return replace(made, codes=tuple(int(value == "True") for value in made.values))
-    if profile.typed and isinstance(profile.table.cells(profile.name), TextCells):
-        return category(profile)
-    return feature_of(profile)
+    return category(profile) if profile.is_text else feature_of(profile)
 
 
 def feature_of(

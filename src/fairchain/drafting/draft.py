@@ -6,6 +6,7 @@ the population are inferred in this order, each with notes about its guesses. Th
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Sequence
@@ -28,15 +29,16 @@ from fairchain.drafting.groups import candidates, with_groups
 from fairchain.drafting.guesses import Draft, DraftOptions, Guess, RowsAre
 from fairchain.drafting.labels import find_label, find_outcome, output_readings
 from fairchain.drafting.signature import Signature, open_model, signature_of
-from fairchain.drafting.trials import EncodingTrial, about_agreement, about_codes, best_encoding, spec_of
+from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, about_codes, reloaded, spec_of
 from fairchain.drafting.write import TABLES
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import listed, many, near, shown
 from fairchain.models import Limits
 from fairchain.models.load import PYTHON
 from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
-from fairchain.spec.schema import Decision
-from fairchain.tables import RawTable, encode_rows, read_table
+from fairchain.spec.schema import Decision, Population
+from fairchain.statements import MANY_DROPPED
+from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
 # Path in the spec of a model that was given in Python and has no file yet.
 UNSAVED = "model.onnx"
@@ -53,6 +55,8 @@ def infer_spec(
     reading: RowsAre | None = None,
     ignore: Sequence[str] = (),
     decision: Decision | None = None,
+    decision_threshold: float | None = None,
+    labels: Sequence[str] = (),
     model_output: str | None = None,
     prediction: str | None = None,
     limits: Limits | None = None,
@@ -82,6 +86,11 @@ def infer_spec(
         Columns that are not inputs of the model.
     decision, model_output
         As `decision` and `output` in `[model]` of a spec, where the model is ambiguous.
+    decision_threshold
+        The score or probability above which the second label is decided.
+    labels
+        Names of the labels in the model's order; of a score the label below the cut-off, then the one above. By default
+        the model's own classes, or those of the label column in the order that agrees with the rows.
     prediction
         A column with recorded decisions, in place of a model.
     limits
@@ -107,6 +116,8 @@ def infer_spec(
         reading=reading,
         ignore=tuple(ignore),
         decision=decision,
+        decision_threshold=decision_threshold,
+        labels=tuple(labels),
         model_output=model_output,
         prediction=prediction,
         limits=limits,
@@ -127,56 +138,86 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     raw = read_table(table)
     # CSV knows texts only; frames and Parquet tell the text "1" from the number 1.
     typed = not isinstance(table, str | Path | RawTable) or str(table).lower().endswith(".parquet")
-    columns = _columns(raw, typed, options)
+    columns = _columns(raw, typed, taken, options)
     label, told, possible = _label_and_layouts(columns, taken, options)
     known = label or options.prediction
-    readings = output_readings(taken, Profile(raw, known) if known else None, options.decision, options.model_output)
+    readings = output_readings(taken, Profile(raw, known) if known else None, options)
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
-    trial = best_encoding(raw, opened, possible, readings, rows)
+    trial = Trials(raw, opened, taken, rows, _most_asked(options)).best(possible, readings)
     outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
-    model_path: str | None = UNSAVED
-    about_path: tuple[Guess, ...] = ()
-    if options.prediction is not None:
-        model_path = None
-    elif model is None:
-        about_path = (Guess("model.path", "No model was given; name its file here."),)
-    elif isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
-        model_path = str(os.fspath(model))
-    else:
-        saved = "The model was given in Python; save the result of fairchain.to_onnx as this file."
-        about_path = (Guess("model.path", saved),)
     checks = (*about_agreement(trial, label), *about_codes(trial))
+    model_path, about_path = _model_path(model, options)
     told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *checks, *about_outcome)
 
-    protected, features, min_size, dropped, about_groups = _protected(raw, typed, trial, rows, options)
+    protected, features, min_size, found, about_groups = _protected(raw, columns, trial, rows, options)
+    dropped = found.dropped
     rows_are, about_rows = _rows_are(features, protected, options)
-    told += (*about_groups, *about_rows)
-    if dropped:
-        lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
-        where = f" ({listed(lacking)})" if lacking else ""
-        text = f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. "
-        remedy = "To keep them, state missing = ... in the [[feature]]."
-        told += (Guess("population.drop_missing", text + remedy, loud=dropped > raw.count / 2),)
+    told += (*about_groups, *about_rows, *_about_missing(raw, features, trial, dropped))
     uniform = rows_are == "uniform"
     if uniform:
         told = tuple(guess for guess in told if not guess.key.startswith(("population.", "property.min_size")))
     path = str(table) if isinstance(table, str | Path) else None
-    spec = Spec(
-        model=replace(trial.reading.model, path=model_path),
-        described=features,
-        property=Difference(
-            protected=protected,
-            outcome=outcome,
-            threshold=options.threshold,
-            min_size=None if uniform else min_size,
-        ),
-        population=Uniform() if uniform else replace(rows, path=path, reading=rows_are, drop_missing=dropped > 0),
+    population: Population = Uniform()
+    if not uniform:
+        missing = {"drop_missing": dropped > 0, "keep_missing": trial.keeps_missing}
+        population = replace(rows, path=path, reading=rows_are, **missing)
+    stated = {"protected": protected, "outcome": outcome, "threshold": options.threshold}
+    stated |= {"min_size": None if uniform else min_size, "kind": "difference", **options.property}
+    content = msgspec.to_builtins(
+        Spec(
+            model=replace(trial.reading.model, path=model_path),
+            described=features,
+            property=Difference(protected=protected, threshold=0.1),
+            population=population,
+        )
     )
+    content["property"] = {key: value for key, value in stated.items() if value is not None}
+    content["guarantee"] |= options.guarantee
+    spec = parse_spec(content)
     order = sorted(told, key=lambda guess: TABLES.index(guess.key.partition(".")[0]))
-    return Draft(parse_spec(msgspec.to_builtins(spec)), tuple(order), tuple(like_protected(raw.names)))
+    draft = Draft(spec, tuple(order), tuple(like_protected(raw.names)))
+    if uniform:
+        return draft
+    final = encode_rows(raw, spec) if trial.keeps_missing and spec.property.given else found
+    loaded = trial.model if opened is None or trial.model is None else reloaded(opened, trial.model, spec, final)
+    return dataclasses.replace(draft, model=loaded, rows=final)
 
 
-def _columns(raw: RawTable, typed: bool, options: DraftOptions) -> Columns:
+def _model_path(model: Any, options: DraftOptions) -> tuple[str | None, tuple[Guess, ...]]:
+    """Return the path of the model in the spec, and what to do where it has none."""
+    if options.prediction is not None:
+        return None, ()
+    if model is None:
+        return UNSAVED, (Guess("model.path", "No model was given; name its file here."),)
+    if isinstance(model, str | os.PathLike) and not str(model).startswith(PYTHON):
+        return str(os.fspath(model)), ()
+    saved = "The model was given in Python; save the result of fairchain.to_onnx as this file."
+    return UNSAVED, (Guess("model.path", saved),)
+
+
+def _most_asked(options: DraftOptions) -> int | None:
+    """Return how many rows a draft may ask for: a tenth of a budget of evaluations."""
+    budget = options.guarantee.get("budget", {}).get("evaluations")
+    return None if budget is None else max(1, int(budget) // 10)
+
+
+def _about_missing(raw: RawTable, features: Sequence[Feature], trial: EncodingTrial, dropped: int) -> tuple[Guess, ...]:
+    """Return what happens to missing values; a warning if many rows are left out for them."""
+    told: tuple[Guess, ...] = ()
+    if not trial.keeps_missing and not dropped:
+        return told
+    lacking = [feature.name for feature in features if Profile(raw, feature.column or feature.name).missing]
+    where = f" ({listed(lacking)})" if lacking else ""
+    if trial.keeps_missing:
+        told = (Guess("population.keep_missing", f"Missing values{where} are given to the model as they are."),)
+    if dropped:
+        text = f"{many(dropped, 'row')} of {raw.count:,} lack a value{where} and are left out. "
+        remedy = "To keep them, state missing = ... in the [[feature]]."
+        told += (Guess("population.drop_missing", text + remedy, loud=dropped > MANY_DROPPED * raw.count),)
+    return told
+
+
+def _columns(raw: RawTable, typed: bool, taken: Signature, options: DraftOptions) -> Columns:
     """Return the columns that may be inputs or the label."""
     named = [("ignore", name) for name in options.ignore]
     named += [(key, name) for key in ("label", "prediction") if (name := getattr(options, key)) is not None]
@@ -184,7 +225,12 @@ def _columns(raw: RawTable, typed: bool, options: DraftOptions) -> Columns:
         if name not in raw.names:
             raise DataError(f"{raw.source}: {key}: there is no column {shown(name)} ({near(name, raw.names)})")
     left = {"", options.prediction, *options.ignore} - {options.label}
-    return {name: Profile(raw, name, typed) for name in raw.names if name not in left}
+    fitted = taken.fitted.categories if taken.fitted is not None else {}
+    return {
+        name: Profile(raw, name, typed, fitted.get(taken.column(name) or name))
+        for name in raw.names
+        if name not in left
+    }
 
 
 def _label_and_layouts(
@@ -211,9 +257,9 @@ def _label_and_layouts(
 
 
 def _protected(
-    raw: RawTable, typed: bool, trial: EncodingTrial, rows: Table, options: DraftOptions
-) -> tuple[tuple[str, ...], tuple[Feature, ...], float | None, int, tuple[Guess, ...]]:
-    """Return the protected features, all features with groups, the smallest group, the rows dropped, and the guesses.
+    raw: RawTable, columns: Columns, trial: EncodingTrial, rows: Table, options: DraftOptions
+) -> tuple[tuple[str, ...], tuple[Feature, ...], float | None, TableRows, tuple[Guess, ...]]:
+    """Return the protected features, all features with groups, the smallest group, the rows, and the guesses.
 
     A protected column that the model does not take becomes a feature that it does not see.
     """
@@ -221,21 +267,25 @@ def _protected(
     others = [name for name in raw.names if name and name not in (*names, rows.label, rows.prediction)]
     problem: SpecError | None = None
     for protected in candidates(names, others, options.protected, raw.source):
-        features, values, dropped = trial.layout.features, trial.values, trial.dropped
+        features = trial.layout.features
         besides = [name for name in protected if name not in names]
         if besides:
-            added = (replace(frame_feature(Profile(raw, name, typed)), model_input=False) for name in besides)
+            added = (replace(frame_feature(columns[name]), model_input=False) for name in besides)
             features = (*features, *added)
-            found = encode_rows(raw, spec_of(InputLayout(features), trial.reading, rows))
-            values, dropped = found.values, found.dropped
+        found = trial.rows
+        if besides or (trial.keeps_missing and protected[0] != names[0]):
+            # Rows without a value of a protected feature are in no group.
+            spec = spec_of(InputLayout(features), trial.reading, replace(rows, keep_missing=trial.keeps_missing))
+            prop = Difference(protected=protected, threshold=0.1)
+            found = encode_rows(raw, replace(spec, property=prop))
         try:
-            grouped, min_size, told = with_groups(features, values, protected, raw.source)
+            grouped, min_size, told = with_groups(features, found.values, protected, raw.source, options)
         except SpecError as error:
             problem = problem or error
             continue
         also = [name for name in like_protected([*names, *others]) if name not in protected]
         why = "" if options.protected else f"Guess: {shown(protected[0])}, by its name."
-        why += f" Also likely: {', '.join(map(shown, also))}." if also else ""
+        why += f" Also likely: {', '.join(map(shown, also))}." if also and options.every_group else ""
         if why:
             told += (Guess("property.protected", why.strip()),)
         if options.reading != "uniform":
@@ -247,7 +297,7 @@ def _protected(
                 "gap. Compare the rows instead: --as sample or --as population."
             )
             told += (Guess("population", text, loud=True),)
-        return protected, grouped, min_size, dropped, told
+        return protected, grouped, min_size, found, told
     assert problem is not None
     raise problem
 
@@ -264,7 +314,9 @@ def _rows_are(
     ranges = [
         feature.name
         for feature in features
-        if feature.name in protected and any(isinstance(members, tuple) for members in feature.groups.values())
+        if feature.name in protected
+        and feature.name not in options.groups
+        and any(isinstance(members, tuple) for members in feature.groups.values())
     ]
     if not ranges or options.reading not in (None, "sample"):
         return options.reading or "sample", ()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.drafting.columns import PROTECTED_WORDS, like_protected, words_of
-from fairchain.drafting.guesses import Guess
+from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.errors import SpecError
 from fairchain.messages import listed, near, shown
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
@@ -59,18 +59,32 @@ def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str]
 
 
 def with_groups(
-    features: Sequence[Feature], values: NDArray[np.float64], protected: Sequence[str], source: str
+    features: Sequence[Feature],
+    values: NDArray[np.float64],
+    protected: Sequence[str],
+    source: str,
+    options: DraftOptions,
 ) -> tuple[tuple[Feature, ...], float | None, tuple[Guess, ...]]:
     """Return the features with groups, the smallest size of a group that is compared, and the guesses about both.
 
     Features that are likely protected too get groups as well, so that a later run may compare them.
     """
+    features = tuple(
+        replace(feature, groups=dict(options.groups[feature.name])) if feature.name in options.groups else feature
+        for feature in features
+    )
     grouped, guesses = list(features), []
     members = {}
     total = 1
-    likely = like_protected([feature.name for feature in features if feature.model_input])
+    likely = like_protected(
+        [feature.name for feature in features if feature.model_input] if options.every_group else ()
+    )
     for place, feature in enumerate(features):
         if feature.name not in (*protected, *likely):
+            continue
+        if feature.name in options.groups:
+            members[feature.name] = np.zeros(len(values), np.int64)
+            total *= len(feature.groups)
             continue
         made, member = group(feature, values[:, place])
         if len(np.unique(member)) < 2:
@@ -86,6 +100,8 @@ def with_groups(
             guesses.append(Guess(f"feature.{feature.name}.groups", VALUES if values_only else RANGES))
         if feature.name in protected:
             total *= len(made.groups) or (len(made.values) if isinstance(made, CategoryFeature) else 1)
+    if any(name in options.groups for name in protected) or "min_size" in options.property:
+        return tuple(grouped), None, tuple(guesses)
     _, counts = np.unique(np.stack([members[name] for name in protected]), axis=1, return_counts=True)
     least = ENOUGH if (counts >= ENOUGH).sum() >= 2 else 1
     few = total - int((counts >= least).sum())

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from fairchain.models import Limits
+from fairchain.models import Limits, Model
 from fairchain.spec import Spec
-from fairchain.spec.schema import Decision
+from fairchain.spec.schema import Decision, GroupExpr
+from fairchain.tables import TableRows
 
 RowsAre = Literal["sample", "population", "uniform"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DraftOptions:
-    """Options that replace a guess; `infer_spec` documents each."""
+    """Options that replace a guess; `infer_spec` and `check` document each.
+
+    `groups` has the groups of a feature by its name. `property` and `guarantee` are further keys of these tables.
+    `every_group`: features that are likely protected get groups too, so that a later run may compare them.
+    """
 
     label: str | None = None
     protected: tuple[str, ...] = ()
@@ -23,8 +29,14 @@ class DraftOptions:
     reading: RowsAre | None = None
     ignore: tuple[str, ...] = ()
     decision: Decision | None = None
+    decision_threshold: float | None = None
+    labels: tuple[str, ...] = ()
     model_output: str | None = None
     prediction: str | None = None
+    groups: Mapping[str, Mapping[str, GroupExpr]] = field(default_factory=dict)
+    property: Mapping[str, Any] = field(default_factory=dict)
+    guarantee: Mapping[str, Any] = field(default_factory=dict)
+    every_group: bool = True
     limits: Limits | None = None
 
 
@@ -49,11 +61,16 @@ class Guess:
 
 @dataclass(frozen=True)
 class Draft:
-    """Inferred spec with its guesses, in the order of the keys; `likely` names columns that may be protected."""
+    """Inferred spec with its guesses, in the order of the keys; `likely` names columns that may be protected.
+
+    `model` and `rows` are the model, loaded for this spec, and the rows of the table as its features.
+    """
 
     spec: Spec
     guesses: tuple[Guess, ...]
     likely: tuple[str, ...] = ()
+    model: Model | None = field(default=None, repr=False)
+    rows: TableRows | None = field(default=None, repr=False)
 
     def about(self, key: str) -> tuple[str, ...]:
         """Return the notes about one key, without the warnings."""
@@ -63,3 +80,8 @@ class Draft:
     def warnings(self) -> tuple[str, ...]:
         """Notes that must be read before a verdict is used."""
         return tuple(guess.text for guess in self.guesses if guess.loud)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Every guess, with the key of the spec that it is about."""
+        return tuple(f"{guess.key}: {guess.text}" if guess.key else guess.text for guess in self.guesses)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from fairchain.drafting.columns import Columns, Profile, like_protected, match_inputs, plain
-from fairchain.drafting.guesses import Guess
+from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.drafting.signature import Class, Signature
-from fairchain.errors import DataError
+from fairchain.errors import DataError, SpecError
 from fairchain.messages import listed, near, shown
 from fairchain.spec import ModelSpec
 from fairchain.spec.schema import NA_VALUES, Decision
@@ -44,9 +44,9 @@ class OutputReading:
     free: bool = False
     given: bool = False
 
-    def decided(self, decision: Decision, why: str) -> OutputReading:
+    def decided(self, decision: Decision, why: str = "") -> OutputReading:
         """Return the same labels with a decision and its reason."""
-        guesses = (*self.guesses, Guess("model.decision", why))
+        guesses = (*self.guesses, Guess("model.decision", why)) if why else self.guesses
         return OutputReading(replace(self.model, decision=decision), guesses, self.free, given=True)
 
 
@@ -75,21 +75,28 @@ def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | 
     return found, Guess("population.label", f"Guess: column {shown(found)} has the true labels, {why}.")
 
 
-def output_readings(
-    taken: Signature, truth: Profile | None, decision: Decision | None = None, output: str | None = None
-) -> list[OutputReading]:
+def output_readings(taken: Signature, truth: Profile | None, options: DraftOptions) -> list[OutputReading]:
     """Return the possible meanings of the model's output, the likeliest first; the first that works is taken."""
     names: tuple[str, ...] = ()
     if truth is not None:
         names = tuple(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
         if not 2 <= len(names) <= MOST_LABELS:
             raise _not_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
-    base = ModelSpec(labels=("0", "1"), decision=decision, output=output)
+    cut = options.decision_threshold
+    base = ModelSpec(labels=("0", "1"), decision=options.decision, output=options.model_output, decision_threshold=cut)
+    if options.labels:
+        stated = OutputReading(replace(base, labels=options.labels, codes=_stated_codes(taken, options.labels)))
+        return _with_decision(stated, taken)
     if taken.classes:
-        return [_by_classes(base, taken, names, truth)]
+        reading = _by_classes(base, taken, names, truth)
+        if cut is not None and options.decision is None:
+            reading = _cut_off_second(reading, taken, options.outcome)
+        return _with_decision(reading, taken)
     scores = taken.answers if not taken.labels else None
     places = tuple(map(str, range(scores or 0)))
-    if scores is not None and scores > 1 and set(names) <= set(places):
+    if cut is not None and not names and scores in (None, 1, 2):
+        found = [OutputReading(replace(base, labels=(f"at most {cut:g}", f"above {cut:g}")))]
+    elif scores is not None and scores > 1 and set(names) <= set(places):
         why = "The table calls its labels 0, 1, ... too." if names else "Neither network nor table name the labels."
         found = [OutputReading(replace(base, labels=places), (Guess("model.labels", why),))]
     elif scores is not None and scores > 1 and len(names) != scores:
@@ -98,14 +105,27 @@ def output_readings(
         why = "Guess: two labels; neither model nor table name them."
         found = [OutputReading(base, (Guess("model.labels", why),))]
     elif names == tuple(map(str, range(len(names)))):
-        found = [OutputReading(replace(base, labels=names))]
+        # Of a score nothing says that more of it means 1: the rows must show it.
+        found = [OutputReading(replace(base, labels=names), free=cut is not None and scores == 1)]
     else:
         guess = Guess("model.labels", "Guess: the model has the labels of the table in sorted order.")
         found = [OutputReading(replace(base, labels=names), (guess,), free=True)]
-    if scores is None and names and all(name.lstrip("-").isdigit() for name in names):
+    if scores is None and cut is None and names and all(name.lstrip("-").isdigit() for name in names):
         # The network may return the whole numbers of the table.
         found.insert(0, OutputReading(replace(base, labels=names, codes=_codes([int(name) for name in names]))))
     return [each for reading in found for each in _with_decision(reading, taken)]
+
+
+def _stated_codes(taken: Signature, labels: Sequence[str]) -> tuple[Class, ...] | None:
+    """Return what the model calls the stated labels: its own classes, unless these are the labels themselves."""
+    if not taken.labels or not taken.classes or [str(each) for each in taken.classes] == list(labels):
+        return _codes(taken.classes) if taken.labels and taken.classes and isinstance(taken.classes[0], int) else None
+    by_name = {str(each): each for each in taken.classes}
+    if set(labels) == set(by_name):  # the same labels in another order
+        return tuple(by_name[label] for label in labels)
+    if len(labels) != len(taken.classes):
+        raise SpecError(f"labels: found {listed(labels)}, and the model has {listed(list(by_name))}; name each of them")
+    return tuple(taken.classes)
 
 
 def _not_labels(truth: Profile | None, what: str) -> DataError:
@@ -131,15 +151,35 @@ def _by_classes(base: ModelSpec, taken: Signature, names: tuple[str, ...], truth
     return OutputReading(replace(base, labels=names, codes=codes), (Guess("model.labels", guess),), free=True)
 
 
+def _cut_off_second(reading: OutputReading, taken: Signature, outcome: str | None) -> OutputReading:
+    """Return the labels of a classifier in the order in which the cut-off is on the probability of the second."""
+    labels, codes = reading.model.labels, reading.model.codes or taken.classes
+    second = outcome if outcome in labels else favourable(labels) or labels[-1]
+    order = sorted(range(len(labels)), key=lambda place: labels[place] == second)
+    cut = reading.model.decision_threshold
+    told = Guess("model.decision_threshold", f"{shown(second)} is decided above a probability of {cut:g}.")
+    model = replace(
+        reading.model, labels=tuple(labels[place] for place in order), codes=tuple(codes[place] for place in order)
+    )
+    return OutputReading(model, (*reading.guesses, told), given=True)
+
+
 def _codes(classes: Sequence[Class]) -> tuple[Class, ...] | None:
     return None if list(classes) == list(range(len(classes))) else tuple(classes)
 
 
 def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReading]:
-    """Return the reading with what the output means: given, visible in the network, or several to try."""
-    sigmoid, one = taken.maker == "Sigmoid", taken.answers == 1
+    """Return the reading with what the output means: given, visible in the model, or several to try."""
+    sigmoid, one, cut = taken.maker == "Sigmoid", taken.answers == 1, reading.model.decision_threshold
     if reading.model.decision is not None:
         return [OutputReading(reading.model, reading.guesses, reading.free, given=True)]
+    if cut is not None:
+        if len(reading.model.labels) != 2:
+            raise SpecError("decision_threshold: a cut-off decides between two labels, and there are more; drop it")
+        if taken.classes and taken.labels:
+            return [reading.decided("probability")]
+        several, column = reading.decided("probability"), reading.decided("score")
+        return [column] if one and not sigmoid else [several] if taken.answers == 2 or sigmoid else [column, several]
     if taken.labels or (taken.answers is not None and not one and not sigmoid):
         return [reading]
     if sigmoid and one:

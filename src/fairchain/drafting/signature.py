@@ -7,7 +7,7 @@ width. A plain function shows nothing. A file is checked as untrusted input befo
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,19 @@ from typing import Any
 from fairchain.errors import ModelError
 from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
-from fairchain.models.adapters.from_sklearn import is_estimator
 from fairchain.models.adapters.from_torch import is_module
+from fairchain.models.fitted import Fitted, class_name, fitted_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.load import PYTHON, import_named
 from fairchain.models.onnx.file_checks import Network, check_bytes, read_network
 from fairchain.models.onnx.padding import RECURRENT
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Difference, IntegerFeature, ModelSpec, Spec
+from fairchain.tables import TableRows
 
 Class = int | str
 # TensorProto.DataType of ONNX.
 _REALS, _STRING = (1, 10, 11), 8
-# Files that can only be loaded with a spec that fits.
-_CONVERTED = (".json", ".keras")
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,8 @@ class Signature:
         Number of scores per row; None if it is not visible.
     maker
         Operator that computes the output, "" if it is not visible.
+    fitted
+        What a fitted model says about itself; None for a network.
     """
 
     name: str
@@ -72,6 +73,11 @@ class Signature:
     labels: bool | None = None
     answers: int | None = None
     maker: str = ""
+    fitted: Fitted | None = field(default=None, compare=False)
+
+    def column(self, name: str) -> str | None:
+        """Return what a model that was fitted on named columns calls a column of the table; None if it has none."""
+        return self.fitted.column(name) if self.fitted is not None else name if name in self.columns else None
 
 
 @dataclass(frozen=True)
@@ -83,17 +89,18 @@ class OpenedModel:
     name: str
     limits: Limits | None
 
-    def load(self, spec: Spec) -> Model:
-        """Return the model with the inputs and labels of this spec."""
+    def load(self, spec: Spec, rows: TableRows | None = None) -> Model:
+        """Return the model with the inputs and labels of this spec, to be asked about these rows."""
         if self.network is not None:
             return OnnxModel.from_bytes(self.network.content, self.name, spec, self.limits)
         # The caller named this model; a name from a spec file never comes here.
-        return load_model(self.source, spec, self.limits, allow_python=True)
+        return load_model(self.source, spec, self.limits, allow_python=True, rows=rows)
 
 
 def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     """Read a model once, and refuse at once what cannot be loaded whatever the spec is."""
     source, name, network = model, "", None
+    checked = limits or Limits()
     if isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON):
         source = import_named(str(os.fspath(model)))
         if isinstance(source, str | os.PathLike):
@@ -103,16 +110,15 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
         if not path.is_file():
             raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
         name = str(path)
-        if path.suffix.lower() == ".onnx":
-            network = read_network(path, limits or Limits())
+        source, network = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
         name = "ONNX network in memory"
-        network = check_bytes(Path(name), bytes(source), limits or Limits())
+        network = check_bytes(Path(name), bytes(source), checked)
     opened = OpenedModel(source, network, name, limits)
     runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
-    if not runs and Path(name).suffix.lower() not in _CONVERTED:
+    if not runs and Path(name).suffix.lower() != ".json":
         # Neither a network nor code: this raises the error for such a file or object.
         placeholder = Difference(protected=("x",), threshold=0.1)
         model_spec, features = ModelSpec(labels=("0", "1")), (IntegerFeature(name="x", low=0, high=1),)
@@ -120,12 +126,37 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     return opened
 
 
+def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None]:
+    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too.
+
+    Only a recurrent SOCRATES file needs a spec: how many steps a sequence has is not in the file.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
+        return path, read_network(path, limits)
+    if suffix == ".keras":
+        from fairchain.models.adapters.from_keras import read_keras_file
+
+        return read_keras_file(path, limits), None
+    from fairchain.models.adapters.model_files import holds_object, read_object
+
+    if holds_object(path):
+        return read_object(path, limits), None
+    if suffix == ".json":
+        from fairchain.models.adapters.from_socrates import to_network
+        from fairchain.models.adapters.socrates_file import SocratesFile
+
+        network = check_bytes(path, to_network(SocratesFile(path, limits), None), limits)
+        return path, network if len(network.model.graph.input) == 1 else None
+    return path, None
+
+
 def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     """Return what is visible of a model; `output` names the output to read where there are several."""
     model = opened.source
     if opened.network is not None:
         return _of_network(opened.network, output)
-    if opened.name:
+    if isinstance(model, Path):
         return Signature(opened.name)
     if is_keras(model):
         shape = getattr(model, "input_shape", None)
@@ -134,28 +165,23 @@ def signature_of(opened: OpenedModel, output: str | None = None) -> Signature:
     if is_module(model):
         first = next((part for part in model.modules() if hasattr(part, "weight")), None)
         return Signature("torch module", inputs=_flat(getattr(first, "in_features", None)))
-    if not is_estimator(model):
-        return Signature("function", frame=isinstance(model, FrameModel))
-    columns, classes = getattr(model, "feature_names_in_", ()), getattr(model, "classes_", ())
+    fitted = fitted_of(model)
+    if fitted.package is None:
+        return Signature("function", frame=isinstance(model, FrameModel), fitted=fitted)
     return Signature(
-        f"scikit-learn {type(model).__name__}",
-        inputs=() if len(columns) else _flat(getattr(model, "n_features_in_", None)),
-        columns=tuple(map(str, columns)),
-        frame=len(columns) > 0,
-        classes=tuple(_class(each) for each in getattr(classes, "tolist", lambda: ())()),
-        labels=True if len(classes) else None,
+        fitted.name,
+        inputs=() if fitted.columns else _flat(fitted.width),
+        columns=fitted.columns or (),
+        frame=bool(fitted.frames),
+        classes=fitted.classes or (),
+        labels=True if fitted.classes and not callable(model) else None,
+        answers=None if fitted.classes or fitted.answers != "scores" else 1,
+        fitted=fitted,
     )
 
 
 def _flat(width: Any) -> tuple[Input, ...]:
     return (Input("input", False, width),) if isinstance(width, int) else ()
-
-
-def _class(value: Any) -> Class:
-    """Return a class as the model's output will hold it: booleans and 1.0 are whole numbers."""
-    if isinstance(value, bool | int | float) and value == int(value):
-        return int(value)
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _of_network(network: Network, output: str | None) -> Signature:
@@ -223,6 +249,6 @@ def _classes(graph: Any, output: str) -> tuple[Class, ...]:
             if attribute.name.startswith("classlabels_") and found:
                 return tuple(each if isinstance(each, int) else each.decode(errors="replace") for each in found)
         if node.op_type == "ArrayFeatureExtractor" and node.input[0] in constants:
-            return tuple(map(_class, numpy_helper.to_array(constants[node.input[0]]).reshape(-1).tolist()))
+            return tuple(map(class_name, numpy_helper.to_array(constants[node.input[0]]).reshape(-1).tolist()))
         waiting += [each for each in dict.fromkeys(node.input) if each not in waiting]
     return ()

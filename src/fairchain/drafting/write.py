@@ -58,7 +58,8 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
     lines += ["", "[population]", *_table(draft, "population", _fields(spec.population, folder))]
     lines += ["", "[property]", *_table(draft, "property", _fields(spec.property))]
     lines += ["", "[guarantee]", *comment("Probability of a wrong verdict, at most.")]
-    lines += [f"delta = {value(spec.guarantee.delta)}"]
+    stated = {"delta": spec.guarantee.delta, **_fields(spec.guarantee)}
+    lines += [f"{key(name)} = {value(entry)}" for name, entry in stated.items()]
     return "\n".join(lines) + "\n"
 
 

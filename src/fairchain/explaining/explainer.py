@@ -93,7 +93,7 @@ def explain(
         )
     if data is not None and not isinstance(question.population, Table | Marginals | Texts):
         raise SpecError("--data (data=...): this spec draws inputs without rows; for witnesses give --rows (rows=...)")
-    case = gather(model, question, data=data, population=population, limits=limits)
+    case = gather(model, question, data=data, population=population, limits=limits, network=True)
     return explain_case(case, rows=rows, units=units, rounds=rounds, method=method, workers=workers, progress=progress)
 
 

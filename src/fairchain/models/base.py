@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ from fairchain.errors import ModelError
 from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError
 from fairchain.models.onnx.text_inputs import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
+
+if TYPE_CHECKING:
+    from fairchain.models.onnx.session import OnnxModel
 
 Answer = NDArray[Any]
 # Every [[feature]] of a spec. If one of them is a text, a row of values is a text and nothing else: its word ids.
@@ -51,7 +54,7 @@ class Model(Protocol):
 
     @property
     def certifiable(self) -> bool:
-        """Whether others can evaluate the same network again: ONNX bytes, also converted ones, but not Python code."""
+        """Whether it is, or can be converted to, ONNX bytes that others can evaluate; converting is tried if needed."""
 
     @property
     def note(self) -> str:
@@ -64,6 +67,9 @@ class Model(Protocol):
     @property
     def decision(self) -> DecisionRule:
         """How its answers become class numbers."""
+
+    def to_network(self) -> OnnxModel:
+        """Return the model as an ONNX network with the same labels, or raise a ModelError with the reason."""
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless it was loaded for the same features and the same meaning of outputs."""

@@ -1,7 +1,8 @@
 """Feature values as a pandas frame, for models that were made for frames.
 
 The frame has a column for each feature under the table's name for it, whole numbers as whole numbers, categories by the
-words of the table. pandas is imported when the first frame is made.
+words of the table; a missing value is NaN. Where the rows were given as a pandas frame, its own cells and types are
+used (`OwnFrame`). pandas is imported when the first frame is made.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.feature_encoding import encode, is_whole, words
+from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
+from fairchain.tables.frames import package_of
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,95 @@ def make_frame(features: Sequence[Feature], values: NDArray[np.floating], column
 
 
 def column_values(feature: Feature, column: NDArray[np.floating]) -> NDArray[Any]:
-    """Return one column of the frame."""
+    """Return one column of the frame; where values are missing, NaN in a column of texts or of doubles."""
+    missing = np.isnan(column)
+    if missing.any():
+        shown = column_values(feature, column[~missing])
+        filled = np.full(len(column), np.nan, object if shown.dtype == object else np.float64)
+        filled[~missing] = shown
+        return filled
     if is_text(feature):
         return np.ascontiguousarray(encode(feature, column, text=True)[:, 0])
     if isinstance(feature, CategoryFeature) and feature.codes is None:
         return np.array(words(feature), np.int64)[column.astype(np.intp)]
     numbers = encode(feature, column)[:, 0]
     return numbers.astype(np.int64 if is_whole(feature) else np.float64)
+
+
+class OwnFrame:
+    """From feature values to a frame with the cells and column types of the pandas frame that the rows came from.
+
+    A model that was fitted on such a frame gets its categories, booleans and marks of missing values as they were.
+
+    Parameters
+    ----------
+    features
+        Of the spec.
+    columns
+        The columns that the model takes, in order.
+    frame, values
+        The frame, and the feature values of its rows, (rows, features).
+    """
+
+    def __init__(self, features: Sequence[Feature], columns: Sequence[str], frame: Any, values: NDArray[Any]) -> None:
+        self._pandas = import_module("pandas")
+        named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
+        owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
+        self._columns = []
+        for column in columns:
+            place, feature = named[column]
+            series, label = frame.iloc[:, owned[column]], frame.columns[owned[column]]
+            numbers = None if isinstance(feature, CategoryFeature) else series.dtype
+            cells = _cells(feature, series, values[:, place]) if isinstance(feature, CategoryFeature) else None
+            self._columns.append((label, place, numbers, cells))
+
+    def __call__(self, values: NDArray[Any]) -> Any:
+        """Return the frame for these rows of feature values."""
+        made = {}
+        for label, place, numbers, cells in self._columns:
+            column = values[:, place]
+            if cells is not None:
+                made[label] = cells.take(np.where(np.isnan(column), len(cells) - 1, column).astype(np.intp))
+            elif isinstance(numbers, np.dtype):
+                lacking = numbers.kind != "f" and bool(np.isnan(column).any())
+                made[label] = column if lacking else column.astype(numbers)
+            else:
+                boxed = column.astype(object)
+                boxed[np.isnan(column)] = None
+                made[label] = self._pandas.array(boxed, dtype=numbers)
+        return self._pandas.DataFrame(made)
+
+
+def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: Any) -> bool:
+    """Return whether the columns of a pandas frame can be shown as they are: the spec changes none of their values."""
+    if package_of(frame, "DataFrame") != "pandas":
+        return False
+    named = {column_name(feature): feature for feature in features}
+    types = {str(name).strip(): dtype for name, dtype in zip(frame.columns, frame.dtypes, strict=True)}
+    for column in columns:
+        feature, dtype = named.get(column), types.get(column)
+        if feature is None or dtype is None or feature.missing is not None:
+            return False
+        if isinstance(feature, CategoryFeature):
+            changed = feature.one_hot or (feature.codes is not None and str(dtype) not in ("bool", "boolean"))
+        else:
+            changed = not is_plain(feature) or feature.clip or getattr(dtype, "kind", "O") not in "iuf"
+        if changed:
+            return False
+    return True
+
+
+def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
+    """Return an array of the series' own type with the cell of each value, and a missing one at the end."""
+    names, lacking = words(feature), np.isnan(column)
+    places = np.where(lacking, len(names), column).astype(np.intp)
+    first = np.full(len(names) + 1, -1)
+    first[places[::-1]] = np.arange(len(places))[::-1]
+    cells = series.array.take(np.maximum(first, 0)).astype(object)
+    categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
+    for place in np.flatnonzero(first[:-1] < 0).tolist():
+        cells[place] = categories.get(str(names[place]), names[place])
+    if first[-1] < 0:
+        # A column of booleans has no missing value, and none is wanted of it.
+        cells[-1] = cells[0] if series.dtype == bool else None if categories else np.nan
+    return import_module("pandas").array(cells, dtype=series.dtype)

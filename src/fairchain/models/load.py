@@ -12,29 +12,36 @@ from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.models.base import Model
+from fairchain.models.fitted import BOOSTING, is_predictor, package_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import user_code
 
+if TYPE_CHECKING:
+    from fairchain.tables import TableRows
+
 PYTHON = "python:"
-READ = ".onnx (ONNX), .keras (Keras 3), .json (SOCRATES)"
+READ = (
+    ".onnx (ONNX), .keras and .h5 (Keras), .nnet, .skops (scikit-learn), .json and .ubj (XGBoost), .txt (LightGBM), "
+    ".cbm (CatBoost), .json (SOCRATES)"
+)
 # Why files with these suffixes are not read.
 NOT_READ = {
     ".pkl .pickle .joblib .sav .dill .cloudpickle": (
-        "a pickle can run any code when it is opened, so it is not; export the model to ONNX (skl2onnx for "
-        "scikit-learn), or load it yourself in Python and give the object to fairchain.verify"
+        "a pickle can run any code when it is opened, so it is not; save a scikit-learn model with skops.io.dump, a "
+        "booster in its own format, or export the model to ONNX; or load it yourself in Python and give the object to "
+        "fairchain.verify"
     ),
     ".pt .pth .bin .ckpt": (
         "holds the weights of a torch module without the module; export the module to ONNX, or give "
         f"{PYTHON}package.module:name as the model and this file as its weights"
     ),
-    ".h5 .hdf5": "the old file format of Keras is not read; save the model again as .keras, or export it to ONNX",
 }
 
 
@@ -45,6 +52,8 @@ def load_model(
     *,
     allow_python: bool = False,
     weights: str | Path | None = None,
+    rows: TableRows | None = None,
+    network: bool = False,
 ) -> Model:
     """Load a model of any kind, so that it can be evaluated.
 
@@ -62,6 +71,12 @@ def load_model(
         Whether `python:` names are imported, which runs code. Never true for a name in a spec file.
     weights
         A torch state dict to load into the module that `source` is, names, or makes without arguments.
+    rows
+        The rows of the table that it will be asked about, if there is one: Python code is tried on some of them, is
+        asked for each distinct one once, and gets them as the frame has them that they came from. A model of another
+        package is then asked as it is; its `to_network` converts it.
+    network
+        Convert a model that can be converted to ONNX, also if there are rows.
 
     Raises
     ------
@@ -74,12 +89,13 @@ def load_model(
     what the spec says that the network gets (a category's index unless it has codes, one-hot spans, scaled numbers).
     It returns an answer for each row: labels, a column of scores, or a score for each label.
     """
+    direct = rows is not None and not network
     if isinstance(source, str | os.PathLike):
         text = os.fspath(source)
         if not str(text).startswith(PYTHON):
             if weights is not None:
                 raise ModelError(f"{text}: weights belong to a torch module; name it with {PYTHON}package.module:name")
-            return _from_file(Path(str(text)), spec, limits)
+            return _from_file(Path(str(text)), spec, limits, rows, direct=direct)
         if not allow_python:
             raise _python_refused(str(text))
         source = import_named(str(text))
@@ -89,7 +105,7 @@ def load_model(
     with user_code(name, "failed while it was loaded with", exits_only=True):
         if weights is not None:
             source = _with_weights(source, weights, limits)
-        return _from_object(source, spec, limits)
+        return _from_object(source, spec, limits, rows, direct=direct)
 
 
 def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
@@ -122,12 +138,20 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     return loaded.content
 
 
-def _from_file(path: Path, spec: Spec, limits: Limits | None) -> Model:
+def _from_file(path: Path, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
     if path.name.startswith(PYTHON):
         raise _python_refused(path.name)
     suffix = path.suffix.lower()
     if suffix == ".onnx":
         return OnnxModel(path, spec, limits)
+    from fairchain.models.adapters.model_files import holds_object, read_object
+
+    if holds_object(path):
+        source = read_object(path, limits)
+        try:
+            return _from_object(source, spec, limits, rows, direct=direct)
+        except ModelError as error:
+            raise type(error)(f"{path}: {error}") from None
     if suffix == ".json":
         from fairchain.models.adapters.from_socrates import from_socrates
 
@@ -136,6 +160,14 @@ def _from_file(path: Path, spec: Spec, limits: Limits | None) -> Model:
         from fairchain.models.adapters.from_keras import from_keras_file
 
         return from_keras_file(path, spec, limits)
+    if suffix in (".h5", ".hdf5"):
+        from fairchain.models.adapters.from_h5 import from_h5
+
+        return from_h5(path, spec, limits)
+    if suffix == ".nnet":
+        from fairchain.models.adapters.from_nnet import from_nnet
+
+        return from_nnet(path, spec, limits)
     why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), "")
     why = why or f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
     raise ModelError(f"{path}: {why}")
@@ -189,11 +221,13 @@ def _with_weights(source: Any, weights: str | Path, limits: Limits | None) -> An
     return load_state(made, weights, limits)
 
 
-def _from_object(source: Any, spec: Spec, limits: Limits | None) -> Model:
-    if all(hasattr(source, part) for part in ("predict", "must_fit", "certifiable", "sha256")):
+def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows | None, *, direct: bool) -> Model:
+    """Load an object; `direct` says that it is asked as it is, and converted only when a network is needed."""
+    if all(hasattr(type(source), part) for part in ("predict", "must_fit", "to_network")):
         loaded: Model = source
         loaded.must_fit(spec)
-        return loaded
+        later = None if direct else getattr(loaded, "later", None)
+        return loaded if later is None else later(spec, rows=rows)
     if getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         source = source.SerializeToString(deterministic=True)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -203,18 +237,28 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None) -> Model:
     from fairchain.models.adapters.from_torch import from_torch, is_module
 
     if is_keras(source):  # which may be a torch module too
-        return from_keras(source, spec, limits)
+        return from_keras(source, spec, limits, rows=rows, direct=direct)
     if is_module(source):
-        return from_torch(source, spec, limits)
-    if is_estimator(source):
-        return from_sklearn(source, spec, limits)
+        return from_torch(source, spec, limits, rows=rows, direct=direct)
+    if package_of(source) in BOOSTING:  # some of which are estimators of scikit-learn too
+        from fairchain.models.adapters.from_boosting import from_boosting
+
+        return from_boosting(source, spec, limits, rows=rows, direct=direct)
+    if is_estimator(source) or is_predictor(source):
+        return from_sklearn(source, spec, limits, rows=rows, direct=direct)
     if isinstance(source, type):
         raise ModelError(f"{source.__qualname__}: is a class, not a model; give an instance of it, or its weights")
     if isinstance(source, FrameModel) or callable(source):
         from fairchain.models.adapters.from_function import from_function
 
-        return from_function(source, spec)
+        return from_function(source, spec, rows)
+    if hasattr(source, "predict"):
+        raise ModelError(
+            f"cannot use an object of type {type(source).__name__} as a model, because it does not say what it was "
+            "fitted on; give model.predict if it takes arrays, or fairchain.as_frames(model.predict) if it takes frames"
+        )
     raise ModelError(
         f"cannot use an object of type {type(source).__name__} as a model; give a file ({READ}), a model of torch, "
-        "scikit-learn or Keras, or a function, for example model.predict"
+        "scikit-learn, XGBoost, LightGBM, CatBoost or Keras, or a function of an array or, through "
+        "fairchain.as_frames, of a frame"
     )

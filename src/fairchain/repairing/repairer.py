@@ -234,7 +234,7 @@ def repair(
     settings = Settings(optimizer, change, max_units, keep_protected, max_accuracy_loss, iterations)
     question = read_question(spec, guarantee__seed=seed)
     check_repairable(question)
-    case = gather(model, question, data=data, population=population, limits=limits)
+    case = gather(model, question, data=data, population=population, limits=limits, network=True)
     return repair_case(
         case,
         settings,

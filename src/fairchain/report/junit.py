@@ -35,6 +35,7 @@ def _case(name: str, verdict: VerdictRecord, suite: str) -> Markup:
     told = verdict.sentence
     problem = PROBLEMS.get(verdict.verdict)
     first = [told, verdict.statement, verdict.scope, *verdict.notes]
+    first += [f"Assumed: {text}" for text in verdict.assumptions]
     lines = [*first, *map(_group, verdict.groups)]
     return el(
         "testcase",

@@ -100,6 +100,7 @@ def for_pull_request(verdict: VerdictRecord, *, title: str, certificate: str | N
         f"Question: {code(verdict.question)}",
         groups_table(groups),
         *map(escape, verdict.notes),
+        _assumptions(verdict),
         escape(verdict.scope),
         check,
     )
@@ -128,6 +129,7 @@ def markdown(findings: Findings) -> str:
         summary(verdict),
         escape(verdict.scope),
         *map(escape, verdict.notes),
+        _assumptions(verdict),
         f"## Rates of the groups\n\n{groups}" if groups else "",
         why,
         _repair(findings.repair),
@@ -136,6 +138,11 @@ def markdown(findings: Findings) -> str:
         f"## Check it yourself\n\n{fence}sh\n{commands}\n{fence}" if commands else "",
     )
     return f"{text}\n"
+
+
+def _assumptions(verdict: VerdictRecord) -> str:
+    """Return what was assumed as a list; nothing without assumptions."""
+    return "\n".join(f"- Assumed: {escape(text)}" for text in verdict.assumptions)
 
 
 def groups_table(groups: Sequence[GroupRate]) -> str:

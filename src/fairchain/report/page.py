@@ -75,6 +75,7 @@ def _population_section(findings: Findings) -> Markup:
         el("p", f"Left out as too small: {left_out}.") if left_out else None,
         limits_paragraph(findings),
         *(el("p", note, class_="note") for note in verdict.notes),
+        *(el("p", f"Assumed: {text}", class_="note") for text in verdict.assumptions),
     )
 
 

@@ -10,6 +10,7 @@ from fairchain.report.markup import Child, Markup, el, figure, join, name, secti
 from fairchain.report.plots.intervals import Band, Line, intervals
 from fairchain.report.plots.matrix import Gap, matrix
 from fairchain.spec.subgroups import OVERALL
+from fairchain.statements import WARNING
 from fairchain.verification.record import GroupRate, VerdictRecord
 
 # Groups in the table of pairs; with hundreds, its cells would be most of the page, and unreadable.
@@ -24,7 +25,7 @@ def verdict_panel(verdict: VerdictRecord) -> Markup:
         el("p", verdict.headline, class_="headline"),
         el("p", verdict.statement),
         el("p", verdict.scope, class_="note"),
-        *(el("p", note) for note in verdict.notes if verdict.constant is not None),
+        *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
         class_=f"verdict {verdict.verdict}",
     )
 

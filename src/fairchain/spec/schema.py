@@ -153,7 +153,7 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
 
 # What has values of its own to draw; a text is drawn from a corpus.
 Feature = IntegerFeature | RealFeature | CategoryFeature
-Decision = Literal["argmax", "logit", "probability", "label"]
+Decision = Literal["argmax", "logit", "probability", "score", "label"]
 
 
 class ModelSpec(_Strict, frozen=True, kw_only=True):
@@ -167,12 +167,14 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
     decision: Annotated[
         Decision | None,
         doc(
-            "argmax of several columns; one column as logit (positive is the second label) or as "
-            "probability of the second label; or the class label itself."
+            "argmax of several columns; one column as logit (positive is the second label), as "
+            "probability of the second label (of two columns the second), or as another score; or the class label "
+            "itself."
         ),
     ] = None
     decision_threshold: Annotated[
-        float | None, doc("The second label is decided above this logit (default 0) or probability (0.5).")
+        float | None,
+        doc("The second label is decided above this logit (default 0), probability (0.5) or score (no default)."),
     ] = None
     codes: Annotated[
         tuple[int | str, ...] | None, doc("What a network that returns labels, and a table, call each label.")
@@ -218,6 +220,13 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
     prediction: Annotated[Text | None, doc("Column with recorded decisions, which then take the network's place.")] = (
         None
     )
+    keep_missing: Annotated[
+        bool,
+        doc(
+            "Give missing values to the model, which must take them; rows that lack a label or a value of the "
+            "protected features or of given are not kept by this."
+        ),
+    ] = False
 
 
 class Node(_Strict, frozen=True, kw_only=True):
@@ -357,10 +366,16 @@ Property = Difference | Ratio | Individual
 
 
 class Budget(_Strict, frozen=True, kw_only=True):
-    """The largest number of rounds and of seconds."""
+    """The largest number of rounds, of evaluations and of seconds."""
 
     rounds: Annotated[float, doc("Rounds, at most; in each, one individual is shown as every group.", ge=1)] = 1e8
-    seconds: Annotated[float, doc("Seconds of wall time, at most.", gt=0)] = 60.0
+    seconds: Annotated[float, doc("Seconds of wall time, at most; rows of a table are counted to the end.", gt=0)] = (
+        60.0
+    )
+    evaluations: Annotated[
+        Annotated[float, Meta(ge=1)] | None,
+        doc("Decisions of the model, at most; then rows of a table in random order, those left unseen bounded."),
+    ] = None
 
 
 class Guarantee(_Strict, frozen=True, kw_only=True):
@@ -381,7 +396,7 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
             "its data, so that the network cannot be fitted to it."
         ),
     ] = None
-    budget: Annotated[Budget, doc("The largest number of rounds and of seconds.")] = Budget()
+    budget: Annotated[Budget, doc("The largest number of rounds, of evaluations and of seconds.")] = Budget()
     allow_constant: Annotated[bool, doc("Accept a model that gives one decision to every input that is tried.")] = False
 
 

@@ -84,9 +84,14 @@ def _check_model(model: ModelSpec) -> None:
     if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes or ()):
         raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
     threshold = model.decision_threshold
-    if threshold is not None and model.decision not in ("logit", "probability"):
+    if threshold is not None and model.decision not in ("logit", "probability", "score"):
         raise SpecError(
-            'model.decision_threshold: only decision = "logit" or decision = "probability" has one; state one of these'
+            'model.decision_threshold: only decision = "logit", "probability" or "score" has one; state one of these'
+        )
+    if threshold is None and model.decision == "score":
+        raise SpecError(
+            'model.decision: a "score" has no cut-off of its own; state the score above which the second label is '
+            "decided: decision_threshold = ..."
         )
     if threshold is not None and not math.isfinite(threshold):
         raise SpecError(f"model.decision_threshold: found {threshold}; write a finite number")

@@ -176,9 +176,15 @@ def pairs_beyond(
         found = lower_beyond(counts.trials, counts.successes, compared, measure, level, limit)
     else:
         low, high = simultaneous(counts, compared, delta / 2, fixed_sample, overall)
-        gaps = np.where(compared, gaps_of(low, high, measure), -np.inf)
-        found = np.array([place for place in np.argwhere(gaps > float(limit) - NEAR) if gaps[tuple(place)] > limit])
+        return pairs_above(gaps_of(low, high, measure), compared, limit)
     return [(int(i), int(j), int(outcome)) for outcome, i, j in found]
+
+
+def pairs_above(gaps: Floats, compared: NDArray[np.bool_], limit: Fraction) -> list[tuple[int, int, int]]:
+    """Return the compared pairs (i, j, outcome) whose gap is above the limit."""
+    gaps = np.where(compared, gaps, -np.inf)
+    near = np.argwhere(gaps > float(limit) - NEAR)
+    return [(int(i), int(j), int(outcome)) for outcome, i, j in near if gaps[outcome, i, j] > limit]
 
 
 def _largest(gaps: Floats, compared: NDArray[np.bool_]) -> float:

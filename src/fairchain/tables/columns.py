@@ -55,6 +55,35 @@ class TextCells:
 
 
 @dataclass(frozen=True, eq=False)
+class CodedCells:
+    """A column of texts as numbers of its different texts: cell i is `levels[codes[i]]`, "" is missing.
+
+    `categories` are all values that the column's type allows, in its order; None if the type states none.
+    """
+
+    codes: NDArray[np.intp]
+    levels: tuple[str, ...]
+    categories: tuple[str, ...] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.codes)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The cells as `TextCells` has them."""
+        cells = np.array(self.levels, object)[self.codes].tolist()
+        return tuple(SEPARATOR.join(cells[start : start + PART]) for start in range(0, len(cells), PART))
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the column as one piece, without the blanks around its cells and without texts that do not occur."""
+        occur = np.bincount(self.codes, minlength=len(self.levels)) > 0
+        levels = [level.strip() for level, occurs in zip(self.levels, occur.tolist(), strict=True) if occurs]
+        yield Piece(0, self.codes if occur.all() else (np.cumsum(occur) - 1)[self.codes], levels)
+
+
+@dataclass(frozen=True, eq=False)
 class NumberCells:
     """A column of numbers in the type it came in: a float32 0.1 is the text "0.1", a large whole number is exact."""
 
@@ -71,7 +100,7 @@ class NumberCells:
         yield Piece(0, codes.reshape(-1), [number_text(level) for level in levels])
 
 
-Column = TextCells | NumberCells
+Column = TextCells | CodedCells | NumberCells
 
 
 class ParsedNumbers(NamedTuple):
@@ -128,23 +157,29 @@ def numbers_in(column: Column, na_values: Sequence[str]) -> ParsedNumbers:
         return ParsedNumbers(values)
     values = np.empty(column.count, np.float64)
     bad, row, cell = 0, 0, ""
+    for piece in _quick_pieces(column, values) if isinstance(column, TextCells) and not stand_ins else column.pieces():
+        known = [level not in missing and plain_text(level) not in missing for level in piece.levels]
+        parsed = [parse_number(level) if use else None for level, use in zip(piece.levels, known, strict=True)]
+        levels = np.array([np.nan if number is None else number for number in parsed])
+        values[piece.start : piece.start + len(piece.codes)] = levels[piece.codes]
+        wrong = (np.array(known) & np.isnan(levels))[piece.codes]
+        if not bad and wrong.any():
+            row, cell = piece.start + int(np.argmax(wrong)), piece.levels[piece.codes[np.argmax(wrong)]]
+        bad += int(wrong.sum())
+    return ParsedNumbers(values, bad, row, cell)
+
+
+def _quick_pieces(column: TextCells, values: NDArray[np.float64]) -> Iterator[Piece]:
+    """Write the parts that are plain numbers into `values`, and yield the others."""
     start = 0
     for part in column.parts:
         cells = part.split(SEPARATOR)
-        numbers = None if stand_ins else _quick(part, cells)
+        numbers = _quick(part, cells)
         if numbers is None:
-            piece = _piece(start, cells)
-            known = [level not in missing and plain_text(level) not in missing for level in piece.levels]
-            parsed = [parse_number(level) if use else None for level, use in zip(piece.levels, known, strict=True)]
-            levels = np.array([np.nan if number is None else number for number in parsed])
-            numbers = levels[piece.codes]
-            wrong = (np.array(known) & np.isnan(levels))[piece.codes]
-            if not bad and wrong.any():
-                row, cell = start + int(np.argmax(wrong)), piece.levels[piece.codes[np.argmax(wrong)]]
-            bad += int(wrong.sum())
-        values[start : start + len(cells)] = numbers
+            yield _piece(start, cells)
+        else:
+            values[start : start + len(cells)] = numbers
         start += len(cells)
-    return ParsedNumbers(values, bad, row, cell)
 
 
 def _quick(part: str, cells: list[str]) -> NDArray[np.float64] | None:

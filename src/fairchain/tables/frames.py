@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
-from fairchain.tables.columns import PART, SEPARATOR, Column, NumberCells, TextCells, number_text
+from fairchain.tables.columns import PART, SEPARATOR, CodedCells, Column, NumberCells, TextCells, number_text
 from fairchain.tables.limits import TableLimits
 
 # Below this doubles hold every whole number.
@@ -152,9 +152,15 @@ def _nul(where: str, row: int) -> DataError:
     return DataError(f"{where}: row {row + 1:,} holds a NUL character; remove it from the cell")
 
 
-def _looked_up(levels: Sequence[str], codes: NDArray[np.intp], where: str) -> TextCells:
+def _looked_up(
+    levels: Sequence[str], codes: NDArray[np.intp], where: str, categories: Sequence[str] | None = None
+) -> CodedCells:
     """Return the texts that these codes mean; -1 is a missing cell."""
-    return _texts(np.array([*levels, ""], object)[codes].tolist(), where)
+    for place, level in enumerate(levels):
+        if SEPARATOR in level and (codes == place).any():
+            raise _nul(where, int(np.argmax(codes == place)))
+    stated = None if categories is None else tuple(categories)
+    return CodedCells(np.where(codes < 0, len(levels), codes), (*levels, ""), stated)
 
 
 def _pandas_column(series: Any, where: str) -> Column:
@@ -168,7 +174,7 @@ def _pandas_column(series: Any, where: str) -> Column:
             number_text(level) if number else str(level)
             for level, number in zip(dtype.categories, numbers, strict=True)
         ]
-        return _looked_up(levels, np.asarray(series.cat.codes, np.intp), where)
+        return _looked_up(levels, np.asarray(series.cat.codes, np.intp), where, levels)
     kind = getattr(dtype, "kind", "O")
     if kind == "f":
         return NumberCells(series.to_numpy(getattr(dtype, "numpy_dtype", np.float64), na_value=np.nan))
@@ -176,6 +182,10 @@ def _pandas_column(series: Any, where: str) -> Column:
         values = series.to_numpy(np.float64, na_value=np.nan)
         if _is_exact(values):
             return NumberCells(values)
+    pandas: Any = sys.modules["pandas"]
+    if kind == "O" and pandas.api.types.infer_dtype(series, skipna=True) == "string":
+        codes, texts = pandas.factorize(series)
+        return _looked_up([str(text) for text in texts], np.asarray(codes, np.intp), where)
     missing = series.isna().to_numpy(bool)
     cells = series.to_numpy(object, copy=True)
     cells[missing] = None
@@ -189,6 +199,9 @@ def _polars_column(series: Any, where: str, limits: TableLimits) -> Column:
         raise DataError(f"{where}: {NESTED.format(dtype)}")
     if dtype == polars.Boolean:
         return _looked_up(BOOLEANS, series.cast(polars.Int8).fill_null(-1).to_numpy().astype(np.intp), where)
+    if isinstance(dtype, polars.Enum):
+        levels = dtype.categories.to_list()
+        return _looked_up(levels, series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy(), where, levels)
     if dtype.is_float():
         return NumberCells(series.to_numpy())
     if dtype.is_integer() or dtype.is_decimal():

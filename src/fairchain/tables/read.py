@@ -7,8 +7,8 @@ untrusted input: files are read within limits, and nothing in them is executed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError
 from fairchain.messages import doubled, near, shown
 from fairchain.spec.schema import NA_VALUES
-from fairchain.tables.columns import Column, NumberCells, numbers_in, parse_number
+from fairchain.tables.columns import CodedCells, Column, NumberCells, numbers_in, parse_number
 from fairchain.tables.delimited import read_delimited
 from fairchain.tables.frames import column_of, package_of
 from fairchain.tables.limits import TableLimits
@@ -42,12 +42,15 @@ class RawTable:
         How many rows there are.
     load
         Returns a column by name. Columns of a frame are converted when they are used, and only these.
+    frame
+        The pandas or polars frame that it was read from; None for a file or a mapping.
     """
 
     source: str
     names: tuple[str, ...]
     count: int
     load: Callable[[str], Column] = field(repr=False)
+    frame: Any = field(default=None, repr=False)
 
     def cells(self, name: str, remedy: str = "") -> Column:
         """Return a column in the form it is kept in; `remedy` says what to do if there is none of this name."""
@@ -79,6 +82,11 @@ class RawTable:
         """Return a column as numbers, NaN where missing or in `na_values`; None if another cell is not a number."""
         parsed = numbers_in(self.cells(name), na_values)
         return None if parsed.bad else parsed.values
+
+    def categories(self, name: str) -> tuple[str, ...] | None:
+        """Return all values that the type of a column allows, in its order; None if the type states none."""
+        cells = self.cells(name)
+        return cells.categories if isinstance(cells, CodedCells) else None
 
     def counts(self, name: str) -> dict[str, int]:
         """Return how many rows have each text of a column, in order of appearance; missing cells are left out."""
@@ -123,10 +131,10 @@ def read_table(source: Any, limits: TableLimits | None = None) -> RawTable:
     package = package_of(source, "DataFrame")
     if package == "pandas":
         series = [partial(source.iloc.__getitem__, (slice(None), place)) for place in range(source.shape[1])]
-        return _from_series("the pandas frame", source.columns, len(source), series, limits)
+        return replace(_from_series("the pandas frame", source.columns, len(source), series, limits), frame=source)
     if package == "polars":
         series = [partial(source.get_column, name) for name in source.columns]
-        return _from_series("the polars frame", source.columns, source.height, series, limits)
+        return replace(_from_series("the polars frame", source.columns, source.height, series, limits), frame=source)
     if package_of(source, "LazyFrame"):
         raise DataError("the polars frame: it is lazy; pass the result of collect()")
     if not isinstance(source, Mapping):
@@ -158,7 +166,8 @@ def _from_series(
         return column_of(get(), f"{source}: column {shown(name)}", limits)
 
     texts = [str(name) for name in names]
-    loaders = [partial(column, name.strip(), get) for name, get in zip(texts, series, strict=True)]
+    # A column is converted once, when it is used first.
+    loaders = [cache(partial(column, name.strip(), get)) for name, get in zip(texts, series, strict=True)]
     return _table(source, texts, count, loaders, limits)
 
 

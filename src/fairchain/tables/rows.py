@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,8 @@ class TableRows:
     ----------
     values
         (rows, features) in the order of the spec: a category as the index of its value, a number in the user's units.
-        A feature whose frequencies the spec states is not looked for in the table; it is NaN here.
+        A feature whose frequencies the spec states is not looked for in the table; it is NaN here. So is a missing
+        value that the model is given (`keep_missing`).
     truth
         Index of each true label in `model.labels`, if the spec names a column with them.
     recorded
@@ -40,6 +42,8 @@ class TableRows:
         the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
         each that says whether there are truth and recorded, then values row by row as 64-bit floats (zero without a
         sign), truth and recorded as signed 16-bit integers; all little-endian.
+    frame
+        The frame that the rows were read from, as it was given: row i of the arrays is its row `numbers[i] - 1`.
     """
 
     values: NDArray[np.float64]
@@ -49,6 +53,7 @@ class TableRows:
     dropped: int
     source: str
     sha256: str
+    frame: Any = field(default=None, repr=False)
 
 
 def encode_rows(table: RawTable, spec: Spec) -> TableRows:
@@ -74,6 +79,7 @@ def encode_rows(table: RawTable, spec: Spec) -> TableRows:
     if not isinstance(population, Table | Marginals):
         raise SpecError('population.kind: a table is given, but the population is another one; write kind = "table"')
     stated = population.frequencies if isinstance(population, Marginals) else {}
+    kept_missing = _given_to_the_model(spec)
     gone = np.zeros(table.count, bool)
 
     values = np.empty((table.count, len(spec.features)), np.float64)
@@ -83,6 +89,8 @@ def encode_rows(table: RawTable, spec: Spec) -> TableRows:
             continue
         values[:, place] = column = feature_values(table, feature, population.na_values)
         missing = np.isnan(column)
+        if feature.name in kept_missing:
+            continue
         if missing.any() and not population.drop_missing:
             raise missing_cells(table, feature.column or feature.name, missing, feature)
         gone |= missing
@@ -109,7 +117,19 @@ def encode_rows(table: RawTable, spec: Spec) -> TableRows:
     for array in (values, truth, recorded, numbers):
         if array is not None:
             array.flags.writeable = False
-    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest.hexdigest())
+    return TableRows(values, truth, recorded, numbers, dropped, table.source, digest.hexdigest(), table.frame)
+
+
+def _given_to_the_model(spec: Spec) -> set[str]:
+    """Return the features whose missing values are given to the model: inputs that define no group and no condition."""
+    if not isinstance(spec.population, Table) or not spec.population.keep_missing:
+        return set()
+    used = set(spec.property.protected)
+    if spec.property.given is not None:
+        from fairchain.spec.conditions import parse_predicate
+
+        used.update(parse_predicate(spec.property.given, spec.features).names)
+    return {feature.name for feature in spec.features if feature.model_input} - used
 
 
 def _labels(table: RawTable, spec: Spec, key: str, gone: NDArray[np.bool_]) -> NDArray[np.int16] | None:

@@ -6,7 +6,6 @@ class with `partial` and `answer` in a file of its own, and a line in `engine_fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import Event
@@ -19,25 +18,9 @@ from fairchain.statistics import Decision, Inference, Interval
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rules import Leader
 from fairchain.statistics.tally import Counts
+from fairchain.verification.progress import Report
 from fairchain.verification.record import Witness
 from fairchain.verification.verdict import RunRecord
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: rounds and evaluations so far, seconds, the gap with its bounds, evaluations in all.
-
-    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round.
-    """
-
-    rounds: int
-    evaluations: int
-    seconds: float
-    gap: Interval | None
-    total: int | None = None
-
-
-Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,10 +45,14 @@ class Answer:
         About how many more rounds, or how many rows, an undecided question needs; None if unknown.
     record
         The run record, which certificates contain.
+    engine
+        The engine's name: "sampling" or "counting".
     rounds, evaluations, tried
         Rounds drawn, evaluations counted, and decisions looked at, counted or not.
     stopped
-        Why the engine stopped: "decided", "epsilon", "rounds", "seconds", "interrupted", or "rows".
+        Why the engine stopped: "decided", "epsilon", "rounds", "evaluations", "seconds", "interrupted", or "rows".
+    seen, unseen
+        Rows of a table that the question is about, and that were evaluated or not.
     witnesses
         Counterfactual pairs.
     """
@@ -82,10 +69,13 @@ class Answer:
     trials: Counts
     forecast: int | None
     record: RunRecord | RowEvidence
+    engine: str
     rounds: int
     evaluations: int
     tried: int
     stopped: str
+    seen: int
+    unseen: int
     witnesses: tuple[Witness, ...]
 
 
@@ -105,10 +95,13 @@ def answer_from(
     found: Inference,
     record: RunRecord | RowEvidence,
     *,
+    engine: str,
     rounds: int,
     evaluations: int,
     tried: int,
     stopped: str,
+    seen: int = 0,
+    unseen: int = 0,
     witnesses: tuple[Witness, ...],
     ratio: float | None = None,
     exact_gap: Fraction | None = None,
@@ -128,6 +121,9 @@ def answer_from(
         trials=found.trials,
         forecast=found.forecast() if found.decision is Decision.UNDECIDED else None,
         record=record,
+        engine=engine,
+        seen=seen,
+        unseen=unseen,
         rounds=rounds,
         evaluations=evaluations,
         tried=tried,

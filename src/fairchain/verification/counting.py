@@ -1,6 +1,7 @@
 """Counting engine: every row of a table is evaluated once, and the decisions are counted by subgroup.
 
-The decisions come from the model or, for recorded ones, from a column. Nothing here is random.
+The decisions come from the model or, for recorded ones, from a column. A run that is stopped, or whose budget of
+evaluations is spent, has seen the first rows of a random order, and its answer says what they allow.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from numpy.typing import NDArray
 
 from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
-from fairchain.models import Model
+from fairchain.models import Model, OnnxModel
+from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Table
 from fairchain.spec.properties import limit_of
 from fairchain.statistics import Decision
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
+from fairchain.statistics.unseen_rows import UnseenRowsAnswer
 from fairchain.tables import TableRows
-from fairchain.verification.answers import Answer, Progress, Report, answer_from
+from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.progress import Progress, Report
 from fairchain.verification.sampler import labels_in, thread_pool
 from fairchain.verification.witnesses import changed_rows
 
@@ -33,52 +37,50 @@ Mask = NDArray[np.bool_]
 ROWS_PER_CALL = 8192
 # Rows of a call that are evaluated alone too, if the rounding of the network may depend on the batch.
 ALONE_PER_CALL = 256
+# Python code is called with as many rows as take about this long, so that progress and Ctrl-C need not wait for more.
+SECONDS_PER_CALL = 0.5
+MOST_PER_CALL = 32768
 
 
 @dataclass(frozen=True, eq=False)
 class RowCounts:
-    """The decision about each row, counted by subgroup.
+    """The decision about each row that was evaluated, counted by subgroup.
 
     `labels` has one row for each subgroup of an individual comparison, else a single one; `rows` are the numbers of the
-    rows in `case.rows.values` that were evaluated.
+    rows in `case.rows.values` that were evaluated. `totals` are the rows of each column of `counts`, evaluated or not,
+    and `unseen` rows that the question is about were not evaluated.
     """
 
     counts: SubgroupCounts
+    totals: NDArray[np.int64]
     labels: NDArray[np.integer]
     rows: NDArray[np.int64]
     evaluations: int
+    unseen: int = 0
 
 
 @dataclass(frozen=True)
 class CountingEngine:
     """Evaluate every row once: exact for a whole population, with exact bounds for a sample of one."""
 
-    partial: bool = False
+    partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:  # noqa: ARG002
-        """Answer a case about the rows of a table; it cannot be cancelled, as a part of the rows has no answer."""
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer a case about the rows of a table; about those that were seen if it is cancelled."""
         spec, comparison, rows = case.spec, case.comparison, case.rows
         assert rows is not None
-        assert isinstance(spec.population, Table)
         start = time.perf_counter()
-        exact = spec.population.reading == "population"
 
         def report(done: int, total: int) -> None:
             if progress is not None:
                 progress(Progress(0, done, time.perf_counter() - start, None, total))
 
         with thread_pool(workers) as pool:
-            found = count_rows(case, pool=pool, progress=report)
-        inference = RowsAnswer(
-            found.counts,
-            comparison.compared,
-            comparison.measure,
-            limit_of(spec),
-            0.0 if exact else spec.guarantee.delta,
-            comparison.overall,
-            disjoint=comparison.disjoint,
-            single=comparison.individual,
-        )
+            found = count_rows(case, pool=pool, progress=report, cancel=cancel)
+        if found.unseen and not len(found.rows):
+            raise KeyboardInterrupt
+        stopped = "" if not found.unseen else "interrupted" if cancel.is_set() else "evaluations"
+        inference = _inference(case, found, stopped)
         record = RowEvidence(
             len(rows.values),
             list(comparison.rows),
@@ -90,14 +92,40 @@ class CountingEngine:
             case,
             inference,
             record,
+            engine="counting",
             rounds=0,
             evaluations=found.evaluations,
             tried=found.labels.size,
-            stopped="rows" if inference.decision is Decision.UNDECIDED else "decided",
+            stopped=stopped or ("rows" if inference.decision is Decision.UNDECIDED else "decided"),
+            seen=len(found.rows),
+            unseen=found.unseen,
             witnesses=changed_rows(spec, comparison, rows.values[found.rows], found.labels),
             ratio=inference.ratio(),
-            exact_gap=inference.exact_gap if exact else None,
+            exact_gap=inference.exact_gap if _exact(case) and not found.unseen else None,
         )
+
+
+def _exact(case: Case) -> bool:
+    population = case.spec.population
+    return isinstance(population, Table) and population.reading == "population"
+
+
+def _inference(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
+    """Return the statistics of the counts.
+
+    A budget is fixed before any decision is seen: then the rows that were seen are a smaller sample, or a random part
+    of the population. Whoever interrupts a run may have seen decisions: then bounds must hold at every time, or
+    whatever the other decisions are (docs/mathematics.md, "Rows that were not evaluated").
+    """
+    spec, comparison, exact = case.spec, case.comparison, _exact(case)
+    common = (found.counts, comparison.compared, comparison.measure, limit_of(spec))
+    delta, single = spec.guarantee.delta, comparison.individual
+    if not stopped or (stopped == "evaluations" and not exact):
+        delta = 0.0 if exact else delta
+        return RowsAnswer(*common, delta, comparison.overall, disjoint=comparison.disjoint, single=single)
+    totals = found.totals if exact else None
+    delta = 0.0 if exact and stopped == "interrupted" else delta
+    return UnseenRowsAnswer(*common, delta, comparison.overall, totals=totals, single=single)
 
 
 def count_rows(
@@ -106,6 +134,7 @@ def count_rows(
     *,
     pool: ThreadPoolExecutor | None = None,
     progress: Callable[[int, int], None] | None = None,
+    cancel: Event | None = None,
 ) -> RowCounts:
     """Count the decisions about the rows of each subgroup.
 
@@ -115,15 +144,16 @@ def count_rows(
         About the rows of a table.
     decisions
         (rows,): the label of each row, where it is known; by default the recorded ones, or those of the model.
-    pool, progress
-        Threads for the model, and what is called with the rows done and wanted.
+    pool, progress, cancel
+        Threads for the model, what is called with the rows done and wanted, and what ends the evaluation early.
     """
     rows, comparison = case.rows, case.comparison
     assert rows is not None
     assert case.concerned is not None
     assert case.members is not None
+    evaluation = _Evaluation(case, pool, progress, cancel)
     if comparison.individual:
-        return _count_changes(case, rows, case.concerned, pool, progress)
+        return _count_changes(case, rows, case.concerned, evaluation)
     columns, weights = _columns(comparison, case.groups, case.members, case.concerned, rows.truth)
     if empty := [name for name, mask in columns if not mask.any()]:
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
@@ -132,19 +162,29 @@ def count_rows(
             f'{rows.source}: group "{empty[0]}"{more} has 0 of the {len(rows.values):,} rows{given}; remove it from '
             "the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
         )
-    needed = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
+    needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known = rows.recorded if decisions is None else decisions
-    labels = np.zeros(len(rows.values), np.int64)
+    labels = np.full(len(rows.values), -1, np.int64)
     if known is not None:
         labels[:] = known
     else:
-        assert case.model is not None
-        labels[needed] = _decide(case.model, rows.values[needed], pool, progress, 0, len(needed))
-    counted = [np.bincount(labels[mask], minlength=len(case.spec.model.labels)) for _, mask in columns]
+        seen, found = evaluation(needed, lambda part: rows.values[part])
+        labels[seen] = found[0]
+        seen = np.sort(seen)
+    evaluated = np.zeros(len(labels), bool)
+    evaluated[seen] = True
+    masks = [mask if len(seen) == len(needed) else mask & evaluated for _, mask in columns]
+    counted = [np.bincount(labels[mask], minlength=len(case.spec.model.labels)) for mask in masks]
     successes = np.array(counted).T[list(comparison.outcomes)]
-    trials = np.array([np.count_nonzero(mask) for _, mask in columns])
-    counts = SubgroupCounts(trials.astype(np.int64), successes.astype(np.int64), weights)
-    return RowCounts(counts, labels[None, needed], needed, 0 if known is not None else len(needed))
+    totals, trials = (np.array([np.count_nonzero(mask) for mask in each]) for each in ([m for _, m in columns], masks))
+    return RowCounts(
+        counts=SubgroupCounts(trials.astype(np.int64), successes.astype(np.int64), weights),
+        totals=totals,
+        labels=labels[None, seen],
+        rows=seen,
+        evaluations=0 if known is not None else len(seen),
+        unseen=len(needed) - len(seen),
+    )
 
 
 def _columns(
@@ -179,56 +219,89 @@ def _columns(
     return columns, weights
 
 
-def _count_changes(
-    case: Case,
-    table: TableRows,
-    concerned: Mask,
-    pool: ThreadPoolExecutor | None,
-    progress: Callable[[int, int], None] | None,
-) -> RowCounts:
+def _count_changes(case: Case, table: TableRows, concerned: Mask, evaluation: _Evaluation) -> RowCounts:
     """Evaluate every row as each group, with only the protected features changed."""
-    spec, comparison, model = case.spec, case.comparison, case.model
-    assert model is not None
+    spec, comparison = case.spec, case.comparison
     names = [feature.name for feature in spec.features]
     places = [names.index(name) for name in spec.property.protected]
-    rows = np.flatnonzero(concerned)
-    labels = np.empty((len(comparison.subgroups), len(rows)), np.int64)
-    for number, (row, subgroup) in enumerate(zip(labels, comparison.subgroups, strict=True)):
+    for subgroup in comparison.subgroups:
         assert subgroup.group is not None
-        shown = table.values[rows]
         for place, domain in zip(places, subgroup.group.domains, strict=True):
             if domain.size != 1:
                 raise DataError(
                     f'{table.source}: group "{subgroup.name}" has several values, and a row of a table can '
                     f'be shown with one; give "{names[place]}" groups of single values, for example groups = {{a = 25}}'
                 )
-            shown[:, place] = domain.low
-        row[:] = _decide(model, shown, pool, progress, number * len(rows), labels.size)
-    changes = comparison.fold(labels)
-    counts = SubgroupCounts(np.full(2, len(rows), np.int64), changes.sum(axis=1, dtype=np.int64)[None])
-    return RowCounts(counts, labels, rows, labels.size)
+    members = [[domain.low for domain in each.group.domains] for each in comparison.subgroups if each.group is not None]
+
+    def as_each_group(rows: NDArray[np.int64]) -> NDArray[np.floating]:
+        shown = np.tile(table.values[rows], (len(members), 1))
+        shown[:, places] = np.repeat(members, len(rows), axis=0)
+        return shown
+
+    needed = np.flatnonzero(concerned)
+    rows, labels = evaluation(needed, as_each_group, len(members))
+    changes = comparison.fold(labels).sum(axis=1, dtype=np.int64)
+    return RowCounts(
+        counts=SubgroupCounts(np.full(2, len(rows), np.int64), changes[None]),
+        totals=np.full(2, len(needed), np.int64),
+        labels=labels,
+        rows=rows,
+        evaluations=labels.size,
+        unseen=len(needed) - len(rows),
+    )
 
 
-def _decide(
-    model: Model,
-    values: NDArray[np.floating],
-    pool: ThreadPoolExecutor | None,
-    progress: Callable[[int, int], None] | None,
-    done: int,
-    total: int,
-) -> NDArray[np.integer]:
-    """Return the class of every row, some thousands at a time; `done` of a `total` of evaluations came before."""
-    starts = range(0, len(values), ROWS_PER_CALL)
+@dataclass(frozen=True, eq=False)
+class _Evaluation:
+    """The evaluation of rows by the model of a case, some at a time, until all are done, cancelled, or over budget."""
 
-    def decide(start: int) -> NDArray[np.integer]:
-        part = values[start : start + ROWS_PER_CALL].astype(getattr(model, "dtype", values.dtype))
-        labels = model.predict(part)
-        check_alone(model, part, labels, start // ROWS_PER_CALL, ALONE_PER_CALL)
-        return labels
+    case: Case
+    pool: ThreadPoolExecutor | None
+    progress: Callable[[int, int], None] | None
+    cancel: Event | None
 
-    labels = []
-    for start, found in zip(starts, (pool.map if pool else map)(decide, starts), strict=True):
-        labels.append(found)
-        if progress is not None:
-            progress(done + min(start + ROWS_PER_CALL, len(values)), total)
-    return np.concatenate(labels) if labels else np.empty(0, np.int64)
+    def __call__(
+        self, rows: NDArray[np.int64], show: Callable[[NDArray[np.int64]], NDArray[np.floating]], times: int = 1
+    ) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+        """Return the rows that were evaluated, and their labels, (times, rows).
+
+        `show` makes of some rows the values that the model gets: all rows one time, then all of them the next time.
+        """
+        model = self.case.model
+        assert model is not None
+        budget = self.case.spec.guarantee.budget.evaluations
+        most = len(rows) if budget is None else min(len(rows), int(budget) // times)
+        if not most:
+            raise DataError(
+                f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for one row, which is evaluated as "
+                f"each of {times} groups; allow more"
+            )
+        network = isinstance(model, OnnxModel)
+        if most < len(rows) or not network:
+            # A part of the rows is a random part, whatever the order of the table.
+            words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
+            rows = rows[np.argsort(words, kind="stable")]
+        size = ROWS_PER_CALL
+        together = 4 if self.pool is not None and (network or getattr(model, "thread_safe", False)) else 1
+        found: list[NDArray[np.integer]] = []
+        done = 0
+        while done < most and not (self.cancel is not None and self.cancel.is_set()):
+            if isinstance(model, FunctionModel):
+                size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
+            starts = range(done, min(most, done + size * together), size)
+            parts = [(rows[start : min(start + size, most)], start // ROWS_PER_CALL) for start in starts]
+            run = self.pool.map if self.pool is not None and len(parts) > 1 else map
+            found += run(lambda part: _decided(model, show(part[0]), part[1]).reshape(times, -1), parts)
+            done = min(most, starts[-1] + size)
+            if self.progress is not None:
+                self.progress(done * times, len(rows) * times)
+        return rows[:done], np.concatenate(found, axis=1) if found else np.empty((times, 0), np.int64)
+
+
+def _decided(model: Model, values: NDArray[np.floating], batch: int) -> NDArray[np.integer]:
+    """Return the class of each row; some rows are evaluated alone too where rounding may depend on the batch."""
+    part = values.astype(getattr(model, "dtype", values.dtype))
+    labels = model.predict(part)
+    check_alone(model, part, labels, batch, ALONE_PER_CALL)
+    return labels

@@ -10,6 +10,9 @@ from fairchain.number_format import bounded
 from fairchain.records import Record
 from fairchain.statements import CONSTANT, constant_headline, headline
 
+# Groups in a printed verdict.
+MOST_GROUPS = 40
+
 
 class Pair(Record, frozen=True):
     """Two groups and the outcome on which they differ; the first gets it more often."""
@@ -60,6 +63,20 @@ class Witness(Record, frozen=True):
     labels: tuple[str, str]
     input: dict[str, str | float]
 
+    @property
+    def values(self) -> str:
+        """The values of the input, `age=39, sex=Female`."""
+        return ", ".join(
+            f"{key}={value if isinstance(value, str) else f'{value:g}'}" for key, value in self.input.items()
+        )
+
+    def text(self, inputs: str) -> str:
+        """Return the two decisions about the input, with its values."""
+        (first, second), (one, other) = self.groups, self.labels
+        what = "individual" if inputs == "individuals" else "text"
+        detail = f" ({self.values})" if self.input else ""
+        return f"One {what}, two decisions: {one} as {first}, {other} as {second}{detail}"
+
 
 class VerdictRecord(Record, frozen=True, kw_only=True):
     """A verdict as JSON has it. Certificates leave out the fields that have a default value here."""
@@ -94,6 +111,9 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     statement: str
     scope: str
     notes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    engine: str = ""
+    unseen: int = 0
 
     @property
     def word(self) -> str:
@@ -121,3 +141,35 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         if self.verdict == CONSTANT and self.constant is not None:
             return constant_headline(self.constant, told)
         return told
+
+    def text(self, *, most: int = MOST_GROUPS) -> str:
+        """Return the verdict as plain text: groups, widest pair, witness, statement, notes and assumptions."""
+        lines = [self.sentence]
+        groups = self.shown_groups
+        width = max((len(f"P({group.outcome} | {group.name})") for group in groups[:most]), default=0)
+        lines += [f"  {f'P({group.outcome} | {group.name})':{width}}  {bounded(group)}" for group in groups[:most]]
+        lines += [f"  ... and {len(groups) - most} more"] if len(groups) > most else []
+        lines += [self.widest_pair] if self.widest_pair else []
+        if self.left_out:
+            named = ", ".join(group.name for group in self.left_out[:most])
+            lines.append(f"Left out as too small: {named}{', ...' if len(self.left_out) > most else ''}.")
+        lines += [witness.text(self.inputs) for witness in self.witnesses[:1]]
+        lines += [self.statement, self.scope, *(f"Note: {note}" for note in self.notes)]
+        lines += [f"Assumed: {assumption}" for assumption in self.assumptions]
+        return "\n".join(lines)
+
+    @property
+    def shown_groups(self) -> tuple[EvaluatedGroup, ...]:
+        """The groups without those that repeat others: of two labels a difference has the same gaps."""
+        outcomes = {group.outcome for group in self.groups}
+        if self.kind != "difference" or len(outcomes) != 2 or "truth=" in self.question:
+            return self.groups
+        return tuple(group for group in self.groups if group.outcome == self.gap.outcome)
+
+    @property
+    def widest_pair(self) -> str:
+        """The two groups that differ most, in a sentence; empty where no groups differ, or none are compared."""
+        if self.kind == "individual" or self.gap.estimate == (1.0 if self.kind == "ratio" else 0.0):
+            return ""
+        seen = "" if self.rule == "exact" else " seen"
+        return f"Widest pair{seen}: {self.gap.more} gets {self.gap.outcome} more often than {self.gap.less}."

@@ -26,7 +26,8 @@ from fairchain.statistics import (
     Tally,
 )
 from fairchain.statistics.paper import DEFAULT_EPSILON
-from fairchain.verification.answers import Answer, Progress, Report, answer_from
+from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.progress import Progress, Report
 from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
 from fairchain.verification.verdict import RunRecord
 from fairchain.verification.witnesses import find_witnesses
@@ -66,6 +67,7 @@ class SamplingEngine:
             case,
             rule,
             record,
+            engine="sampling",
             rounds=sum(batch.rounds for _, batch in entries),
             evaluations=evaluations,
             tried=evaluations + looked,
@@ -98,6 +100,7 @@ def _sample(
     """Plan, sample and observe until the end; return the entries of the run record and why it ended."""
     spec, budget = case.spec, case.spec.guarantee.budget
     most, deadline = int(budget.rounds), start + budget.seconds
+    allowed = float("inf") if budget.evaluations is None else budget.evaluations
     entries: list[tuple[BatchPlan, Batch]] = []
     rounds = evaluations = chunk = bounded = 0
     reported = start
@@ -114,9 +117,13 @@ def _sample(
             return entries, "interrupted"
         if rounds >= most:
             return entries, "rounds"
+        asked = len(case.comparison.asks(plan.groups))
+        if allowed - evaluations < asked:
+            return entries, "evaluations"
         if halted(sampler.seconds):
             return entries, "seconds"
-        batch = sampler.run(chunk, min(plan.rounds, most - rounds), plan.groups, halted)
+        left = most - rounds if budget.evaluations is None else min(most - rounds, int(allowed - evaluations) // asked)
+        batch = sampler.run(chunk, min(plan.rounds, left), plan.groups, halted)
         before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))
         look = time.perf_counter() - before
@@ -149,7 +156,11 @@ def _second_look(
     holds here too. Nothing is counted, so the guarantee is not touched.
     """
     subgroups, done, found = range(len(comparison.subgroups)), 0, set(record.labels)
-    left = int(spec.guarantee.budget.rounds) - sum(batch.rounds for _, batch in record.entries)
+    budget = spec.guarantee.budget
+    left = int(budget.rounds) - sum(batch.rounds for _, batch in record.entries)
+    if budget.evaluations is not None:
+        used = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in record.entries)
+        left = min(left, max(0, int(budget.evaluations) - used) // len(subgroups))
     most = min(-(-LOOKED // len(subgroups)), left)
     while done < most and len(found) < 2 and not cancel.is_set() and time.perf_counter() < deadline:
         count = min(LOOK_ROUNDS, most - done)

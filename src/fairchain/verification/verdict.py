@@ -6,11 +6,13 @@ import html
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairchain.certificate_format import Look, RowEvidence
+from fairchain.number_format import bounded
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
@@ -22,10 +24,19 @@ from fairchain.statements import (
     rows_scope,
     scope,
     statement,
+    unseen_statement,
 )
 from fairchain.statistics import Decision, Interval
 from fairchain.statistics.rules import BatchPlan
-from fairchain.verification.record import EvaluatedGroup, Gap, Pair, SmallGroup, VerdictRecord, Witness
+from fairchain.verification.record import (
+    MOST_GROUPS,
+    EvaluatedGroup,
+    Gap,
+    Pair,
+    SmallGroup,
+    VerdictRecord,
+    Witness,
+)
 from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
@@ -78,6 +89,8 @@ class Verdict:
     `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of individuals or
     texts whose decision changes. `left_out` names groups below the least size, with their rows or share.
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
+    `assumptions` are what was assumed about model and data without being stated, and `notes` what a reader should know.
+    `unseen` rows of a table were not evaluated, since the run was stopped or its budget was spent.
     """
 
     decision: Decision
@@ -99,13 +112,16 @@ class Verdict:
     table_sha256: str | None = None
     left_out: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    engine: str = ""
+    unseen: int = 0
     certifiable: bool = True
     constant: str | None = None
     spec: Spec = field(repr=False)
     evidence: RunRecord | RowEvidence = field(repr=False)
 
     def __str__(self) -> str:
-        return self.record.sentence
+        return self.record.text()
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion")
@@ -131,19 +147,26 @@ class Verdict:
     @property
     def exact(self) -> bool:
         """Whether the whole population was counted, so that nothing is random."""
+        return self._whole_population and not self.unseen
+
+    @property
+    def _whole_population(self) -> bool:
         return isinstance(self.spec.population, Table) and self.spec.population.reading == "population"
 
     @property
     def delta(self) -> float:
         """The probability of a wrong verdict, at most."""
-        return 0.0 if self.exact else self.spec.guarantee.delta
+        return 0.0 if self.rule in ("exact", "worst case") else self.spec.guarantee.delta
 
     @property
     def rule(self) -> str:
         """The rule that gave the answer."""
         if not isinstance(self.spec.population, Table):
             return self.spec.guarantee.rule
-        return "exact" if self.exact else "fixed sample"
+        interrupted = self.stopped == "interrupted"
+        if self._whole_population:
+            return "exact" if not self.unseen else "worst case" if interrupted else "random part"
+        return "any time" if interrupted else "fixed sample"
 
     @cached_property
     def record(self) -> VerdictRecord:
@@ -184,24 +207,41 @@ class Verdict:
             statement=self.statement,
             scope=self.scope,
             notes=self.notes,
+            assumptions=self.assumptions,
+            engine=self.engine,
+            unseen=self.unseen,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
         return self.record.to_dict()
 
+    def to_frame(self) -> Any:
+        """Return the groups as a pandas frame: group, outcome, rate, low, high, evaluations."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise ImportError("to_frame needs pandas; install it, or use verdict.groups") from None
+        rows = [(g.name, g.outcome, g.estimate, g.low, g.high, g.evaluations) for g in self.record.groups]
+        return pandas.DataFrame(rows, columns=["group", "outcome", "rate", "low", "high", "evaluations"])
+
     def _repr_html_(self) -> str:
-        """Return a small table for notebooks."""
+        """Return the verdict for notebooks: groups as a table, then all that `print` shows."""
+        record = self.record
         rows = "".join(
-            f"<tr><td>{html.escape(group.name)}</td><td>{html.escape(group.outcome)}</td>"
-            f"<td>{group.probability}</td></tr>"
-            for group in self.groups
+            f"<tr><td>{html.escape(group.name)}</td><td>{html.escape(group.outcome)}</td><td>{bounded(group)}</td></tr>"
+            for group in record.shown_groups[:MOST_GROUPS]
         )
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        further = [record.widest_pair, *(witness.text(record.inputs) for witness in self.witnesses[:1])]
+        further += [self.statement, self.scope]
+        told = "".join(f"<p>{html.escape(text)}</p>" for text in further if text)
+        told += "".join(f"<p><b>Note</b>: {html.escape(note)}</p>" for note in self.notes)
+        if self.assumptions:
+            listed = "".join(f"<li>{html.escape(text)}</li>" for text in self.assumptions)
+            told += f"<p><b>Assumed</b>:</p><ul>{listed}</ul>"
         return (
-            f"<p><b>{self.record.word}</b>: {html.escape(self.headline)}<br>"
-            f"{html.escape(self.statement)}<br>{html.escape(self.scope)}</p>"
-            f"{notes}<table><tr><th>group</th><th>outcome</th><th>probability</th></tr>{rows}</table>"
+            f"<p><b>{record.word}</b>: {html.escape(record.headline)}</p>"
+            f"<table><tr><th>group</th><th>outcome</th><th>rate</th></tr>{rows}</table>{told}"
         )
 
 
@@ -233,8 +273,15 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         model_sha256=case.model_sha256,
         table_sha256=case.data_sha256,
         left_out=case.left_out,
-        notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
-        certifiable=case.certifiable and (isinstance(answer.record, RowEvidence) or answer.record.whole),
+        assumptions=case.assumptions,
+        engine=answer.engine,
+        unseen=answer.unseen,
+        notes=case.notes
+        + _unseen_note(answer)
+        + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
+        certifiable=case.certifiable
+        and not answer.unseen
+        and (isinstance(answer.record, RowEvidence) or answer.record.whole),
         constant=constant,
         spec=spec,
         evidence=answer.record,
@@ -248,8 +295,31 @@ def _constant_note(spec: Spec, label: str, tried: int) -> str:
     return constant_note(label, tried, allowed=spec.guarantee.allow_constant, recorded=recorded)
 
 
+def _unseen_note(answer: Answer) -> tuple[str, ...]:
+    """Return the remark about rows that were not evaluated."""
+    if not answer.unseen:
+        return ()
+    why = "the run was stopped" if answer.stopped == "interrupted" else "the budget of evaluations is spent"
+    return (f"{answer.seen:,} of {answer.seen + answer.unseen:,} rows seen, in random order: {why}.",)
+
+
 def _statement(case: Case, answer: Answer) -> str:
     spec, kind = case.spec, kind_of(case.spec)
+    population = case.described_population
+    whole = isinstance(spec.population, Table) and spec.population.reading == "population"
+    if answer.unseen:
+        population += f" ({answer.seen:,} of them were evaluated, chosen at random)"
+    if whole and answer.unseen and answer.stopped == "interrupted":
+        return unseen_statement(
+            answer.decision.name,
+            kind=kind,
+            low=f"{answer.gap.low:.4f}",
+            high=f"{answer.gap.high:.4f}",
+            threshold=spec.property.threshold,
+            seen=answer.seen,
+            unseen=answer.unseen,
+            population=case.described_population,
+        )
     if answer.exact_gap is not None:
         # From the fraction: a sentence must not depend on how floating numbers were rounded on the way.
         return exact_statement(
@@ -264,12 +334,12 @@ def _statement(case: Case, answer: Answer) -> str:
         answer.decision.name,
         threshold=spec.property.threshold,
         delta=spec.guarantee.delta,
-        population=case.described_population,
+        population=population,
         sound=answer.sound,
         within=spec.guarantee.epsilon if answer.stopped == "epsilon" else None,
         kind=kind,
         inputs=spec.inputs,
-        run="sample" if isinstance(spec.population, Table) else "run",
+        run="sample" if isinstance(spec.population, Table) and not whole else "run",
         left_out=len(case.left_out),
     )
 

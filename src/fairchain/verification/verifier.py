@@ -10,16 +10,34 @@ from threading import Event
 from typing import Any
 
 from fairchain.errors import CertificateError, SpecError
+from fairchain.messages import near
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Spec, Table
 from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
-from fairchain.verification.answers import AnswerEngine, Report
+from fairchain.verification.answers import AnswerEngine
+from fairchain.verification.progress import Report, reporting
 from fairchain.verification.sampler import default_workers
 from fairchain.verification.sampling import SamplingEngine
 from fairchain.verification.verdict import Verdict, assemble
+
+# Keyword arguments of `verify` that replace a key of the spec; double underscores are dots.
+OVERRIDES = {
+    **{
+        name: f"property__{name}"
+        for name in ("protected", "kind", "outcome", "given", "criterion", "compare", "min_size", "threshold")
+    },
+    **{name: f"guarantee__{name}" for name in ("delta", "epsilon", "rule")},
+    "rounds": "guarantee__budget__rounds",
+    "seconds": "guarantee__budget__seconds",
+    "max_evaluations": "guarantee__budget__evaluations",
+    **{name: f"model__{name}" for name in ("decision", "decision_threshold", "labels")},
+    "label": "population__label",
+    "prediction": "population__prediction",
+    "rows": "population__as",
+}
 
 
 def verify(
@@ -33,9 +51,10 @@ def verify(
     allow_constant: bool | None = None,
     workers: int | None = None,
     limits: Limits | None = None,
-    progress: Report | None = None,
+    progress: Report | bool | None = None,
     certify: bool = False,
     isolate: bool = False,
+    **overrides: Any,
 ) -> Verdict:
     """Decide whether a network treats the groups of a spec alike.
 
@@ -65,12 +84,18 @@ def verify(
     limits
         Limits on an untrusted network.
     progress
-        Called now and then with a `Progress`.
+        Called now and then with a `Progress`. True: a line on standard error, if that is a terminal.
     certify
-        Refuse at once what no certificate could be written for, rather than after the work.
+        Verify a network that a certificate can be written for: a model is converted to ONNX, and its labels are
+        compared. Refuse at once what no certificate could be written for, rather than after the work.
     isolate
         Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
         ending the caller (see `isolated`). For models that are files.
+    overrides
+        Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
+        `min_size` and `threshold` of the property; `delta`, `epsilon`, `rule`, `rounds`, `seconds` and
+        `max_evaluations` of the guarantee; `decision`, `decision_threshold` and `labels` of the model; `label`,
+        `prediction` and `rows` of a table.
 
     Returns
     -------
@@ -81,28 +106,45 @@ def verify(
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C before the first round, or while rows are counted: there is no verdict yet. From the first round
-        on Ctrl-C returns a verdict with what is known, and a second Ctrl-C raises.
+        After Ctrl-C before the first round or row: there is no verdict yet. From then on Ctrl-C returns a verdict with
+        what is known, and a second Ctrl-C raises.
 
     Examples
     --------
     >>> from fairchain.examples import example
     >>> verify(None, example("census")).decision.name
     'FAIR'
+    >>> verify(None, example("census"), threshold=0.01).decision.name
+    'UNFAIR'
     """
+    changes = spec_changes(overrides)
     if isolate:
         given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
-        given["allow_constant"] = allow_constant
-        return isolated(verify, model, spec, weights=weights, certify=certify, progress=progress, **given)  # type: ignore[no-any-return]
+        given |= {"allow_constant": allow_constant, **overrides}
+        with reporting(progress) as report:
+            return isolated(verify, model, spec, weights=weights, certify=certify, progress=report, **given)  # type: ignore[no-any-return]
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
-    question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant, **changes)
     if certify and question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
-    case = gather(model, question, weights=weights, data=data, population=population, limits=limits)
+    sources = {"weights": weights, "data": data, "population": population, "limits": limits}
+    case = gather(model, question, **sources, network=certify)
     if certify and not case.certifiable:
-        raise CertificateError(NO_CERTIFICATE)
-    return verify_case(case, workers=workers, progress=progress)
+        raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
+    with reporting(progress) as report:
+        return verify_case(case, workers=workers, progress=report)
+
+
+def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a spec, as `revise` writes them, that keyword arguments of `verify` replace."""
+    unknown = [name for name in overrides if name not in OVERRIDES]
+    if unknown:
+        raise TypeError(f"verify() has no argument {unknown[0]!r} ({near(unknown[0], list(OVERRIDES))})")
+    protected = overrides.get("protected")
+    if isinstance(protected, str):
+        overrides = overrides | {"protected": (protected,)}
+    return {OVERRIDES[name]: value for name, value in overrides.items()}
 
 
 def verify_case(case: Case, *, workers: int | None = None, progress: Report | None = None) -> Verdict:

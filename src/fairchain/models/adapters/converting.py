@@ -1,6 +1,7 @@
-"""What adapters share: a model is converted to a network if the two agree, else evaluated in Python; archives.
+"""What adapters share: a model is evaluated as it is, or converted to a network if the two agree; archives.
 
-A converted network is fast, can be hashed and saved, and so can be certified. Where conversion fails, the verdict
+About the rows of a table a model is asked as it is, since converting takes longer than its answers. A converted network
+is faster for many drawn inputs, can be hashed and saved, and so can be certified. Where conversion fails, the verdict
 is about the model all the same, and a note says why there is no certificate.
 """
 
@@ -12,7 +13,7 @@ import lzma
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
+from fairchain.tables import TableRows
 
 # Rows on which a network must score as its original does, one by one as well as together; of texts fewer one by one,
 # since a framework takes its time for each of their steps. A larger batch shows whether the original treats that alike.
@@ -39,25 +41,61 @@ def converted_or_asked(
     spec: Spec,
     limits: Limits | None,
     *,
-    convert: Callable[[], bytes],
+    convert: Callable[[], bytes] | Sequence[Callable[[], bytes]],
     agrees: Callable[[OnnxModel], bool],
     ask: Callable[[], FunctionModel],
+    rows: TableRows | None = None,
+    later: Callable[..., OnnxModel | FunctionModel] | None = None,
+    note: str = "",
 ) -> OnnxModel | FunctionModel:
-    """Return the network that `convert` makes, if it `agrees` with its original; else what `ask` makes, with a note."""
-    try:
-        network = OnnxModel.from_bytes(convert(), name, spec, limits)
-        problem = "" if agrees(network) else "the converted network answers differently"
-    except MisfitError:  # the spec must be corrected, and a Python model might read the answer otherwise
-        raise
-    except ModelError as error:
-        problem = str(error).removeprefix(f"{name}: ")
-    except Exception as error:  # other packages raise what they like
-        problem = f"{type(error).__name__}: {first_line(error)}"
-    if not problem:
-        return network
+    """Return the network that `convert` makes, if it `agrees` with its original; else what `ask` makes, with a note.
+
+    Parameters
+    ----------
+    name, spec, limits
+        What messages call the model; its inputs and outputs; what a network may ask for.
+    convert
+        Makes the bytes of a network; several ways are tried in turn.
+    agrees, ask
+        Compare a network with its original, and return the original.
+    rows
+        Rows that the network must give the labels of the original.
+    later
+        Called with a spec and `rows=`, it converts the model. If given, nothing is converted now: the original is
+        returned, which converts itself when a network is needed (`FunctionModel.to_network`).
+    note
+        What the caller should know about the model in any case.
+    """
+    if later is not None:
+        model = ask()
+        model.later, model.note = later, note
+        return model
+    problem = ""
+    for way in convert if isinstance(convert, Sequence) else [convert]:
+        try:
+            network = OnnxModel.from_bytes(way(), name, spec, limits, note=note)
+            problem = "" if agrees(network) else "the converted network answers differently"
+            if rows is not None and not problem:
+                problem = _other_labels(network, ask(), rows)
+        except MisfitError:  # the spec must be corrected, and a Python model might read the answer otherwise
+            raise
+        except ModelError as error:
+            problem = str(error).removeprefix(f"{name}: ")
+        except Exception as error:  # other packages raise what they like
+            problem = f"{type(error).__name__}: {first_line(error)}"
+        if not problem:
+            return network
     model = ask()
-    model.note = f"{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
+    reason = f"{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
+    model.note = f"{note}; {reason}" if note else reason
     return model
+
+
+def _other_labels(network: OnnxModel, original: FunctionModel, rows: TableRows) -> str:
+    """Return "", or in how many rows of a table a network decides otherwise than its original."""
+    values = rows.values.astype(network.dtype)
+    other = np.count_nonzero(network.predict(values) != original.predict(rows.values))
+    return f"the converted network decides otherwise about {other:,} of {len(values):,} rows" if other else ""
 
 
 def same_scores(

@@ -1,17 +1,20 @@
 """Models that run in Python: a function of an array or a frame.
 
 The answer is read by the same rule as a network's output. A function cannot be hashed or run by another party, so that
-there is no certificate about it.
+there is no certificate about it, unless it is a model that can be converted to a network. A function may be slow, or a
+service that costs money: about rows of a table it is asked for each distinct input once, whatever asks (`AnswerMemo`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -27,17 +30,131 @@ from fairchain.models.base import (
     describe_input,
     must_fit,
     random_inputs,
+    same_answers,
 )
-from fairchain.models.frames import FrameModel, check_columns, make_frame
-from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
+from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
+from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
 from fairchain.system.user_code import user_code
+from fairchain.tables import TableRows
 from fairchain.tables.frames import has_masked
 from fairchain.text import lexicon_of
 
+if TYPE_CHECKING:
+    from fairchain.models.onnx.session import OnnxModel
+
 Values = NDArray[Any]
+# Inputs on which a function is tried and that it is asked for twice; also the share, 1 in 16, of a batch that is
+# repeated where an answer takes less than `QUICK` seconds.
+REPEATED, QUICK = 16, 1e-4
+# An odd number whose multiples differ in their high bits.
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+# How many times as many rows as in the last call may be in the next one.
+FASTER = 64
+
+
+class AnswerMemo:
+    """The answers to inputs that were asked for, so that each distinct input is asked for once.
+
+    A function must give the same answer to the same input whatever else is in the batch. So some inputs are repeated
+    in a later batch: `REPEATED` of them once, and as long as the function is fast also a share of every batch.
+    """
+
+    def __init__(self) -> None:
+        # The inputs as bits with their answers; their hashes in order, and the place of each in both.
+        self._inputs: NDArray[np.uint64] | None = None
+        self._answers: Answer | None = None
+        self._hashes, self._places = np.empty(0, np.uint64), np.empty(0, np.intp)
+        self._lock = threading.Lock()
+        # The last batch with its answers, and whether inputs were repeated yet.
+        self._last: tuple[Values, Answer] | None = None
+        self._repeated = False
+        # Rows and seconds of the last call, the seconds for each further row, and the rows of all calls.
+        self._call = (0, 0.0)
+        self._seconds_per_row = 0.0
+        self.asked = 0
+
+    def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
+        """Return the answer to each row of doubles; `ask` is called with the distinct rows that are new.
+
+        Several threads may call it; what two of them ask for at the same time is asked for twice.
+        """
+        bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
+        hashes = _hashes(bits)
+        with self._lock:
+            places = self._find(bits, hashes)
+        unknown = np.flatnonzero(places < 0)
+        if unknown.size:
+            _, first, same = np.unique(hashes[unknown], return_index=True, return_inverse=True)
+            twins = unknown[first[same]]
+            # Different rows with one hash, which hardly ever happens, are asked for one by one.
+            new = np.unique(np.where((bits[unknown] == bits[twins]).all(axis=1), twins, unknown))
+            answers = self._asked(values[new], ask, name)
+            with self._lock:
+                self._inputs = bits[new] if self._inputs is None else np.concatenate([self._inputs, bits[new]])
+                self._answers = answers if self._answers is None else np.concatenate([self._answers, answers])
+                every = _hashes(self._inputs)
+                self._places = np.argsort(every, kind="stable")
+                self._hashes = every[self._places]
+                places = self._find(bits, hashes)
+                places[new] = np.arange(len(self._inputs) - len(new), len(self._inputs))
+        assert self._answers is not None
+        return np.asarray(self._answers[places])
+
+    def _find(self, bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the place of each input among those with an answer, -1 for an unknown one."""
+        if self._inputs is None:
+            return np.full(len(bits), -1)
+        found = self._places[np.minimum(np.searchsorted(self._hashes, hashes), len(self._places) - 1)]
+        return np.where((self._inputs[found] == bits).all(axis=1), found, -1)
+
+    def _timed(self, rows: int, seconds: float) -> None:
+        """Record how long a call took. Most of a small one is often the same for any number of rows."""
+        before, took = self._call
+        self._seconds_per_row = seconds / rows
+        if rows > 4 * before > 0:
+            further = (seconds - took) / (rows - before)
+            self._seconds_per_row = min(self._seconds_per_row, max(further, seconds / rows / FASTER))
+        self._call, self.asked = (rows, seconds), self.asked + rows
+
+    @property
+    def speed(self) -> tuple[int, float]:
+        """How many rows the last batch had, and the seconds for each."""
+        return len(self._last[0]) if self._last is not None else 1, self._seconds_per_row
+
+    def _asked(self, fresh: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
+        count = 0
+        if self._last is not None:
+            count = 0 if self._repeated else REPEATED
+            if self._seconds_per_row < QUICK:
+                count = max(count, len(fresh) // REPEATED)
+            count = min(count, len(self._last[0]))
+        start = perf_counter()
+        if not count or self._last is None:
+            answers = ask(fresh)
+        else:
+            answers = ask(np.concatenate([fresh, self._last[0][count - 1 :: -1]]))
+            before, again = self._last[1][:count], answers[len(fresh) :][::-1]
+            if not same_answers(before, again):
+                raise ModelError(
+                    f"{name}: answers the same input differently when it is asked again in another batch; make it "
+                    "ready for inference: evaluation mode, no random numbers, nothing computed across rows of a batch"
+                )
+            answers, self._repeated = answers[: len(fresh)], True
+        self._timed(len(fresh) + count, perf_counter() - start)
+        self._last = fresh, answers
+        return answers
+
+
+def _hashes(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of each row."""
+    hashes = np.zeros(len(bits), np.uint64)
+    for column in bits.T:
+        hashes = (hashes ^ column) * HASH_FACTOR
+        hashes ^= hashes >> np.uint64(29)
+    return hashes
 
 
 class FunctionModel:
@@ -60,15 +177,23 @@ class FunctionModel:
         What messages call the answer.
     note
         What the caller should know, for example why a model was not converted.
+    maker
+        The operator that would compute a single column in a network: "Sigmoid" for probabilities.
+    rows
+        (rows, features): the rows of a table that it will be asked about. Then it is tried on some of them, not on
+        random inputs, and its answers are kept: each distinct row is asked for once.
 
     Attributes
     ----------
     decision
         How its answers become class numbers.
+    later
+        Set by an adapter whose model can be converted to ONNX: called with a spec and `rows=`, it returns the network,
+        or this model with a note that says why it cannot be converted.
     """
 
-    certifiable = False
     sha256 = ""
+    later: Callable[..., OnnxModel | FunctionModel] | None = None
 
     def __init__(
         self,
@@ -79,28 +204,94 @@ class FunctionModel:
         show: Callable[[Values], Any] | None = None,
         output: str = "answer",
         note: str = "",
+        maker: str = "",
+        rows: Values | None = None,
     ) -> None:
         self.name, self.note = name, note
+        self._memo = AnswerMemo() if rows is not None and spec.text is None else None
+        # Where the features of `show` are in the values, if the spec has others too.
+        self._places: list[int] | None = None
         self._function, self._spec = function, spec
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else np.int32)
         self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text))
         self._lock: AbstractContextManager[Any] = threading.Lock()
-        if getattr(function, "thread_safe", False):
+        self.thread_safe = bool(getattr(function, "thread_safe", False))
+        if self.thread_safe:
             self._lock = nullcontext()
         # How to read the answers is judged by the first ones; they must depend on their own row only.
         inputs = random_inputs(spec.described, 3)
-        first = self._call(inputs)
+        if self._memo is not None and rows is not None:
+            inputs = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), REPEATED)).astype(np.intp))]
+        first = self._answers(inputs)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
-        node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
-        self.decision: DecisionRule = plan_decision(Path(name), spec.model, [node], {})
+        self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
+        self._makers = {output: maker if first.size == len(first) else ""}
+        self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
         self.predict(inputs)
+        if self._memo is not None:
+            return
         check_deterministic(name, spec.described, self.scores)
         check_rows_apart(name, spec.described, self.scores, self.dtype)
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether it can be converted to an ONNX network that others can evaluate, which is tried."""
+        try:
+            self.to_network()
+        except ModelError:
+            return False
+        return True
+
+    def to_network(self, spec: Spec | None = None, rows: TableRows | None = None) -> OnnxModel:
+        """Return the model as an ONNX network with the same labels.
+
+        Parameters
+        ----------
+        spec
+            The features and labels of the network; by default those that the model was loaded for.
+        rows
+            Rows of a table, encoded for this spec, in which the labels must be the same too.
+
+        Raises
+        ------
+        ModelError
+            If it cannot be converted, with the reason.
+        """
+        made = self if self.later is None else self.later(spec or self._spec, rows=rows)
+        if isinstance(made, FunctionModel):
+            raise ModelError(made.note or f"{self.name}: Python code cannot be converted to ONNX; export the network")
+        return made
+
+    @property
+    def asked(self) -> int:
+        """How many inputs the function was asked for, repeated ones too; 0 unless it is about the rows of a table."""
+        return self._memo.asked if self._memo is not None else 0
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
         must_fit(self.name, self._spec, spec)
+
+    def for_spec(self, spec: Spec) -> FunctionModel:
+        """Return the same function with the labels and the groups of another spec; the answers so far are shared.
+
+        The spec may have further features that the model does not take.
+        """
+        names = [feature.name for feature in spec.features]
+        inputs, asked = (
+            [replace(feature, groups={}) for feature in each.features if feature.model_input]
+            for each in (spec, self._spec)
+        )
+        one_column = {spec.model.decision, self._spec.model.decision} <= set(ONE_COLUMN)
+        if inputs != asked or (spec.model.decision != self._spec.model.decision and not one_column):
+            raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
+        other = copy(self)
+        other._spec = spec
+        other._places = [names.index(feature.name) for feature in self._spec.features]
+        if self._places is not None:
+            other._places = [other._places[place] for place in self._places]
+        other.decision = plan_decision(Path(self.name), spec.model, [self._node], self._makers)
+        return other
 
     def predict(self, values: Values) -> Labels:
         """Return the class number of each row of feature values.
@@ -120,9 +311,7 @@ class FunctionModel:
 
     def scores(self, values: Values) -> Answer:
         """Return the function's answers before the decision, for batches of sizes that were tried."""
-        parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
-        answer = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        rule = self.decision
+        answer, rule = self._answers(values), self.decision
         texts = rule.kind == "label" and rule.codes is not None and isinstance(rule.codes[0], str)
         if (answer.dtype.kind == "O") != texts:
             before = "texts" if texts else "numbers"
@@ -139,6 +328,20 @@ class FunctionModel:
                 'say in [model] what it is: decision = "logit" or decision = "probability"',
             )
         return answer.astype(np.int64)
+
+    def _answers(self, values: Values) -> Answer:
+        """Return the answers in parts of sizes that were tried; known ones are not asked for again."""
+        if self._places is not None:
+            values = values[:, self._places]
+        if self._memo is not None:
+            return self._memo(values.astype(self.dtype, copy=False), self._call, self.name)
+        parts = [self._call(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def rows_per_call(self, seconds: float, most: int) -> int:
+        """Return about how many new rows of a table the function answers in some seconds, by its last answers."""
+        last, each = (1, 1.0) if self._memo is None else self._memo.speed
+        return int(np.clip(seconds / max(each, 1e-9), 1, min(most, FASTER * last)))
 
     def _call(self, values: Values) -> Answer:
         shown = self._show(values.astype(self.dtype))
@@ -180,18 +383,38 @@ class FunctionModel:
         return answer.astype(np.float64 if kind == "f" or scores else np.int64)
 
 
-def from_function(function: Callable[[Any], Any] | FrameModel, spec: Spec) -> FunctionModel:
-    """Return a model from a function of an array, of texts, or of a frame if it was given through `as_frames`."""
+def from_function(
+    function: Callable[[Any], Any] | FrameModel, spec: Spec, rows: TableRows | None = None
+) -> FunctionModel:
+    """Return a model from a function of an array, of texts, or of a frame if it was given through `as_frames`.
+
+    `rows` are those of the table that it will be asked about, if there is one.
+    """
+    values = values_of(rows)
     inner = function.function if isinstance(function, FrameModel) else function
     name = f"function {getattr(inner, '__qualname__', type(inner).__name__)}"
     if not isinstance(function, FrameModel):
-        return FunctionModel(inner, spec, name)
+        return FunctionModel(inner, spec, name, rows=values)
     if spec.text is not None:
         raise ModelError(
             f"{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
         )
     check_columns(name, spec.features)
-    return FunctionModel(inner, spec, name, show=partial(make_frame, spec.features))
+    columns = [column_name(feature) for feature in spec.features if feature.model_input]
+    return FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values)
+
+
+def values_of(rows: TableRows | None) -> Values | None:
+    """Return the feature values of the rows, if there are any."""
+    return None if rows is None else rows.values
+
+
+def show_frame(spec: Spec, columns: Sequence[str], rows: TableRows | None) -> Callable[[Values], Any]:
+    """Return a function from feature values to a frame with these columns, if possible as those of the rows are."""
+    if rows is not None and fits_own_frame(spec.features, columns, rows.frame):
+        frame = rows.frame.iloc[rows.numbers - 1] if rows.dropped else rows.frame
+        return OwnFrame(spec.features, columns, frame, rows.values)
+    return partial(make_frame, spec.features, columns=columns)
 
 
 def flat_array(spec: Spec, name: str) -> Callable[[Values], Any]:

@@ -14,6 +14,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -27,16 +28,17 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.adapters import from_torch
 from fairchain.models.adapters.converting import converted_or_asked, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel, flat_array
-from fairchain.models.adapters.keras_network import to_network
+from fairchain.models.adapters.from_function import FunctionModel, flat_array, values_of
+from fairchain.models.adapters.keras_network import UnknownLayerError, to_network
 from fairchain.models.adapters.onnx_graph import plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, text_calls
-from fairchain.models.base import MisfitError, random_inputs
+from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
+from fairchain.tables import TableRows
 
 # Older versions read files that a .keras file points to (CVE-2026-1669), or run code (CVE-2026-1462).
 SAFE_VERSION = (3, 13, 2)
@@ -75,7 +77,15 @@ def is_keras(source: object) -> bool:
     return keras is not None and hasattr(keras, "Model") and isinstance(source, keras.Model)
 
 
-def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
+def from_keras(
+    model: Any,
+    spec: Spec,
+    limits: Limits | None = None,
+    name: str = "",
+    *,
+    rows: TableRows | None = None,
+    direct: bool = False,
+) -> OnnxModel | FunctionModel:
     """Return a model from a Keras model with one input: (batch, inputs), a series of them, or texts.
 
     One that cannot be exported is evaluated in Python.
@@ -106,22 +116,22 @@ def from_keras(model: Any, spec: Spec, limits: Limits | None = None, name: str =
             model.export(path, format="onnx", verbose=False)
             return plain_bytes(load_model(path))
 
-    try:
-        content = to_network(model, spec.text, sum(widths(spec.features)))
-        network = OnnxModel.from_bytes(content, name, spec, limits)
-        if agrees(network):
-            return network
-    except MisfitError:  # the spec must be corrected
-        raise
-    except ModelError:
-        pass  # a layer that is not written here, or a network that is refused: Keras's own export says why
+    contents = [export]
+    if not direct:
+        try:
+            content = to_network(model, spec.text, sum(widths(spec.features)))
+            contents.insert(0, lambda: content)
+        except UnknownLayerError:
+            pass  # Keras's own export is tried
     return converted_or_asked(
         name,
         spec,
         limits,
-        convert=export,
+        convert=contents,
         agrees=agrees,
-        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
+        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
+        rows=rows,
+        later=partial(from_keras, model, limits=limits, name=name) if direct else None,
     )
 
 
@@ -141,7 +151,12 @@ def _call(model: Any, spec: Spec, name: str) -> Call:
 
 
 def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
-    """Load a model from a `.keras` file, with its layers checked first.
+    """Load a model from a `.keras` file, with its layers checked first."""
+    return from_keras(read_keras_file(path, limits), spec, limits, name=str(path))
+
+
+def read_keras_file(path: Path, limits: Limits | None = None) -> Any:
+    """Return the Keras model in a `.keras` file, with its layers checked first.
 
     The file is read once. Keras gets a copy of the checked parts in a folder of our own. Needs the keras extra and one
     of its back ends.
@@ -160,12 +175,11 @@ def from_keras_file(path: Path, spec: Spec, limits: Limits | None = None) -> Onn
                 archive.writestr(name, content)
         try:
             with quiet():
-                model = keras.saving.load_model(copy, compile=False, safe_mode=True)
+                return keras.saving.load_model(copy, compile=False, safe_mode=True)
         except Exception as error:
             raise ModelError(
                 f"{path}: Keras cannot load this file ({first_line(error)}); save it again with this Keras"
             ) from None
-    return from_keras(model, spec, limits, name=str(path))
 
 
 def check_keras_file(path: Path, limits: Limits) -> dict[str, bytes]:

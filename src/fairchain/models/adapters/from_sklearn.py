@@ -1,4 +1,4 @@
-"""scikit-learn classifiers and pipelines: converted by skl2onnx where it can, evaluated in Python else.
+"""scikit-learn classifiers and pipelines, and objects like them: asked as they are, or converted by skl2onnx.
 
 An estimator that was fitted on a frame is shown a frame, in the table's own words (see `model.frames`), and its
 network has an input for each column; one fitted on an array is shown the array that a network would get.
@@ -17,13 +17,21 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_asked, quiet
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.estimator_inputs import (
+    check_words,
+    class_order,
+    in_label_order,
+    input_columns,
+    show_columns,
+)
+from fairchain.models.adapters.from_function import FunctionModel, values_of
 from fairchain.models.adapters.sklearn_network import to_network
 from fairchain.models.base import random_inputs
-from fairchain.models.frames import check_columns, column_name, make_frame
+from fairchain.models.fitted import fitted_of
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
-from fairchain.spec import CategoryFeature, Spec
+from fairchain.spec import Spec
+from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
 COMPARED = 4096
@@ -35,63 +43,61 @@ def is_estimator(source: object) -> bool:
     return base is not None and isinstance(source, base.BaseEstimator)
 
 
-def from_sklearn(estimator: Any, spec: Spec, limits: Limits | None = None) -> OnnxModel | FunctionModel:
-    """Return a model from a fitted classifier or pipeline.
+def from_sklearn(
+    estimator: Any,
+    spec: Spec,
+    limits: Limits | None = None,
+    *,
+    rows: TableRows | None = None,
+    direct: bool = False,
+) -> OnnxModel | FunctionModel:
+    """Return a model from a fitted classifier or pipeline; `rows` are those of the table that it is asked about.
 
     Its own `predict` decides, unless the spec's `decision` names the probability (with a `decision_threshold`), the
     logit or the largest probability.
     """
-    name = f"scikit-learn {type(estimator).__name__}"
-    columns = _columns(estimator, spec, name)
-    function, output = _function(estimator, spec, name)
-    show = partial(make_frame, spec.features, columns=columns) if columns else None
-    if columns:
-        _check_words(estimator, spec, name)
-    original = FunctionModel(function, spec, name, show=show, output=output)
+    fitted = fitted_of(estimator)
+    name = fitted.name
+    columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
+    function, output = _function(estimator, spec, name, order)
+    show = show_columns(fitted, columns, spec, rows) if columns else None
+    note = check_words(fitted, spec, name) if columns else ""
+    original = FunctionModel(function, spec, name, show=show, output=output, note=note, rows=values_of(rows))
     if spec.text is not None:
         original.note = f"{name} is evaluated in Python, without a certificate: pipelines of texts are not converted"
         return original
 
     def convert(kind: str) -> bytes:
+        if fitted.package is None:
+            raise ModelError("there is no converter for models of its kind")
         if find_spec("skl2onnx") is None:
             raise ModelError("skl2onnx is not installed: pip install 'fairchain[sklearn]'")
         with quiet():
-            return to_network(import_module("skl2onnx"), estimator, columns, spec, kind)
+            return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 
     def agrees(network: OnnxModel) -> bool:
         inputs = random_inputs(spec.described, COMPARED).astype(network.dtype)
         return np.array_equal(network.predict(inputs), original.predict(inputs))
 
-    # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
-    for kind in ("Float", "Double"):
-        model = converted_or_asked(
-            name, spec, limits, convert=partial(convert, kind), agrees=agrees, ask=lambda: original
-        )
-        if model.certifiable:
-            return model
-    return original
+    return converted_or_asked(
+        name,
+        spec,
+        limits,
+        # Single precision first: trees are exact in it, and it is faster. Linear models may need the digits of double.
+        convert=[partial(convert, kind) for kind in ("Float", "Double")],
+        agrees=agrees,
+        ask=lambda: original,
+        rows=rows,
+        later=partial(from_sklearn, estimator, limits=limits) if direct else None,
+        note=note,
+    )
 
 
-def _columns(estimator: Any, spec: Spec, name: str) -> tuple[str, ...]:
-    """Return the columns of the frame that the estimator was fitted on; none if it was fitted on an array."""
-    fitted = tuple(str(column) for column in getattr(estimator, "feature_names_in_", ()))
-    if not fitted:
-        return ()
-    check_columns(name, spec.features)
-    seen = [column_name(feature) for feature in spec.features if feature.model_input]
-    missing = [column for column in fitted if column not in seen]
-    if missing:
-        raise ModelError(
-            f"{name}: was fitted on columns without a feature: {', '.join(missing)}; "
-            'name a [[feature]] like each column, or add column = "..." to it'
-        )
-    return fitted
-
-
-def _function(estimator: Any, spec: Spec, name: str) -> tuple[Callable[[Any], Any], str]:
+def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tuple[Callable[[Any], Any], str]:
     """Return what is called for an answer, and its name."""
     decision, classes = spec.model.decision, getattr(estimator, "classes_", None)
     methods = {"argmax": "predict_proba", "probability": "predict_proba", "logit": "decision_function"}
+    methods["score"] = "decision_function"
     # What a regressor, which has no classes, predicts is a score.
     method = "predict" if classes is None else methods.get(decision or "", "predict")
     if not hasattr(estimator, method):
@@ -107,35 +113,8 @@ def _function(estimator: Any, spec: Spec, name: str) -> tuple[Callable[[Any], An
         numbers = np.asarray(labels).astype(np.int64)
         return numbers if np.array_equal(numbers, labels) else labels
 
-    if decision == "probability" and classes is not None:
-        return lambda inputs: call(inputs)[:, 1:], method
+    if method == "predict_proba":
+        return lambda inputs: in_label_order(call(inputs), spec.model, order), method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
         return whole, method
     return call, method
-
-
-def _check_words(estimator: Any, spec: Spec, name: str) -> None:
-    """Refuse categories of which an encoder knows no word: it may ignore what it does not know, silently."""
-    by_column = {column_name(feature): feature for feature in spec.features}
-    first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
-    for _, transformer, columns in getattr(first, "transformers_", ()):
-        encoder = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
-        categories = getattr(encoder, "categories_", ())
-        if not isinstance(columns, Sequence) or isinstance(columns, str) or len(columns) != len(categories):
-            continue
-        for column, known in zip(columns, categories, strict=True):
-            named = str(first.feature_names_in_[column] if isinstance(column, int) else column)
-            feature = by_column.get(named)
-            if not isinstance(feature, CategoryFeature):
-                continue
-            values = np.arange(len(feature.values), dtype=np.float64)[:, None]
-            shown = make_frame([feature], values)[named].tolist()
-            if not set(shown).intersection(known.tolist()):
-                raise ModelError(
-                    f'{name}: column "{named}" was fitted on {_some(known)}, and feature "{feature.name}" shows '
-                    f"{_some(shown)}; state what the table calls each value: aliases = [...] in [[feature]]"
-                )
-
-
-def _some(words: Sequence[Any]) -> str:
-    return ", ".join(map(str, words[:5])) + (", ..." if len(words) > 5 else "")

@@ -9,6 +9,7 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_asked, longest_first, quiet, same_scores, unpacked
-from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.adapters.from_function import FunctionModel, values_of
 from fairchain.models.adapters.onnx_graph import OPSET, plain_bytes
 from fairchain.models.adapters.torch_call import Arrays, Call, find_call
 from fairchain.models.base import random_inputs
@@ -25,6 +26,7 @@ from fairchain.models.onnx.file_checks import Limits, read_file
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
 from fairchain.system.user_code import first_line
+from fairchain.tables import TableRows
 
 # Older versions run code from some files in spite of weights_only (CVE-2025-32434, CVE-2026-24747).
 SAFE_VERSION = (2, 10)
@@ -36,15 +38,27 @@ def is_module(source: object) -> bool:
     return torch is not None and hasattr(torch, "nn") and isinstance(source, torch.nn.Module)
 
 
-def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str = "") -> OnnxModel | FunctionModel:
+def from_torch(
+    module: Any,
+    spec: Spec,
+    limits: Limits | None = None,
+    *,
+    rows: TableRows | None = None,
+    direct: bool = False,
+) -> OnnxModel | FunctionModel:
     """Return a model from an `nn.Module` that takes one row of network inputs for each individual: (batch, inputs).
 
-    One with a recurrent layer may take a series, (batch, steps, inputs of a step), and for texts it takes their words
-    and, if it has parameters for them, lengths or a mask. It is exported to ONNX as it is in inference mode; its own
-    mode is not changed. A module that cannot be exported is evaluated in Python.
+    If `forward` takes several arguments, or the spec names inputs, each parameter is filled by the features that name
+    it. A module with a recurrent layer may take a series, (batch, steps, inputs of a step), and for texts it takes
+    their words and, if it has parameters for them, lengths or a mask. It is exported to ONNX as it is in inference
+    mode; its own mode is not changed. A scripted module is a module; of a compiled one the module inside is taken. A
+    module that cannot be exported is evaluated in Python.
     """
     torch = sys.modules["torch"]
-    name = name or f"torch module {type(module).__name__}"
+    # What torch.compile and DataParallel wrap is the same module; a compiled one could not be exported.
+    module = getattr(module, "_orig_mod", module)
+    module = module.module if isinstance(module, torch.nn.DataParallel) else module
+    name = f"torch module {getattr(module, 'original_name', type(module).__name__)}"
 
     def function(arrays: Arrays) -> NDArray[Any]:
         with _inference(module), torch.no_grad():
@@ -76,7 +90,9 @@ def from_torch(module: Any, spec: Spec, limits: Limits | None = None, name: str 
         limits,
         convert=convert,
         agrees=agrees,
-        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output"),
+        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
+        rows=rows,
+        later=partial(from_torch, module, limits=limits) if direct else None,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.base import random_inputs
+from fairchain.models.fitted import package_of
 from fairchain.models.frames import column_name, is_text, make_frame
 from fairchain.models.onnx.feature_encoding import widths, words
 from fairchain.spec import CategoryFeature, Feature, Spec
@@ -22,10 +24,12 @@ from fairchain.spec import CategoryFeature, Feature, Spec
 ML_OPSET = 3
 
 
-def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec, kind: str) -> bytes:
+def to_network(
+    skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec, kind: str, order: Sequence[int]
+) -> bytes:
     """Convert an estimator that was fitted on these columns, or on an array if there are none.
 
-    `kind` is the type of numbers, Float or Double.
+    `kind` is the type of numbers, Float or Double; `order` says which of its classes each label of the spec is.
     """
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
     types = skl2onnx.common.data_types
@@ -39,6 +43,7 @@ def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec
     last = estimator
     while hasattr(last, "steps"):
         last = last.steps[-1][1]
+    _register(skl2onnx, last)
     model = skl2onnx.convert_sklearn(
         estimator,
         initial_types=initial,
@@ -48,8 +53,32 @@ def to_network(skl2onnx: Any, estimator: Any, columns: Sequence[str], spec: Spec
     model.ir_version = IR_VERSION
     if columns:
         _name_inputs(model, [features[name] for name in columns], spec.features)
-    _keep_one_output(model, spec)
+    keep_one_output(model, spec, order)
     return plain_bytes(model)
+
+
+def _register(skl2onnx: Any, last: Any) -> None:
+    """Tell skl2onnx how to convert a last step of XGBoost or LightGBM, which onnxmltools does."""
+    package = package_of(last)
+    if package not in ("XGBoost", "LightGBM"):
+        return
+    if find_spec("onnxmltools") is None:
+        raise ModelError("onnxmltools is not installed: pip install 'fairchain[boosting]'")
+    file = {"XGBoost": "XGBoost", "LightGBM": "LightGbm"}[package]
+    converters = import_module(f"onnxmltools.convert.{package.lower()}.operator_converters.{file}")
+    convert = getattr(converters, f"convert_{package.lower()}")
+    shapes = import_module("skl2onnx.common.shape_calculator")
+    classes = hasattr(last, "classes_")
+    kind = "classifier" if classes else "regressor"
+    skl2onnx.update_registered_converter(
+        type(last),
+        f"{package}{type(last).__name__}",
+        getattr(shapes, f"calculate_linear_{kind}_output_shapes"),
+        convert,
+        options={"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
+        if classes
+        else None,
+    )
 
 
 def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
@@ -86,13 +115,16 @@ def _name_inputs(model: Any, used: Sequence[Feature], features: Sequence[Feature
         graph.node.insert(0, helper.make_node("Gather", [f"{column}_words", f"{column}_index"], [column], axis=0))
         graph.node.insert(0, helper.make_node("Cast", [value.name], [f"{column}_index"], to=TensorProto.INT64))
     for feature in features:
-        if feature not in used:
+        if feature.model_input and feature not in used:
             kind = TensorProto.STRING if is_text(feature) else TensorProto.FLOAT
             graph.input.append(helper.make_tensor_value_info(feature.input or feature.name, kind, [None, 1]))
 
 
-def _keep_one_output(model: Any, spec: Spec) -> None:
-    """Keep the output that the spec's decision reads; a name in the spec keeps them all."""
+def keep_one_output(model: Any, spec: Spec, order: Sequence[int]) -> None:
+    """Keep the output that the spec's decision reads, of the labels and the scores of all classes.
+
+    A name in the spec keeps both. `order` says which column of scores belongs to each label of the spec.
+    """
     from onnx import helper, numpy_helper
 
     outputs = {output.name: output for output in model.graph.output}
@@ -100,12 +132,13 @@ def _keep_one_output(model: Any, spec: Spec) -> None:
         return
     decision = spec.model.decision
     label, scores = list(outputs.values())
-    if decision == "logit":
+    if decision in ("logit", "score"):
         raise ModelError("the decision function is not converted, only labels and probabilities are")
     kept = scores if decision in ("argmax", "probability") else label
-    if decision == "probability":
-        model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "second"))
-        model.graph.node.append(helper.make_node("Gather", [scores.name, "second"], ["probability"], axis=1))
-        kept = helper.make_tensor_value_info("probability", scores.type.tensor_type.elem_type, ["N", 1])
+    wanted = list(order[1:] if decision == "probability" else order)
+    if kept is scores and wanted != list(range(len(order))):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(wanted, np.int64), "chosen"))
+        model.graph.node.append(helper.make_node("Gather", [scores.name, "chosen"], ["probability"], axis=1))
+        kept = helper.make_tensor_value_info("probability", scores.type.tensor_type.elem_type, ["N", len(wanted)])
     del model.graph.output[:]
     model.graph.output.append(kept)

@@ -22,6 +22,8 @@ Labels = NDArray[np.unsignedinteger]
 
 _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
+# Decisions by the cut-off of one number.
+ONE_COLUMN = ("logit", "probability", "score")
 
 
 class NoDecisionError(Exception):
@@ -36,7 +38,8 @@ class NoDecisionError(Exception):
 class DecisionRule:
     """How one output tensor becomes class numbers.
 
-    kind is argmax, threshold or label; `cut` belongs to threshold, `codes` to label.
+    kind is argmax, threshold or label; `cut` belongs to threshold, `codes` to label. A threshold is on the last of
+    `columns`: a score alone, or the second of two probabilities.
     """
 
     output: str
@@ -44,11 +47,12 @@ class DecisionRule:
     classes: int
     cut: float = 0.0
     codes: tuple[int | str, ...] | None = None
+    pair: bool = False
 
     @property
     def columns(self) -> int:
         """How many numbers the output must have for each row."""
-        return self.classes if self.kind == "argmax" else 1
+        return self.classes if self.kind == "argmax" or self.pair else 1
 
     def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
         """Return the class of each row; raise a NoDecisionError for NaN, infinity or a label that the spec lacks."""
@@ -64,7 +68,7 @@ class DecisionRule:
             return second.view(np.uint8)
         self._must_be_finite(answer, answer)
         if self.kind == "threshold":
-            above: NDArray[np.bool_] = answer[:, 0] > self.cut
+            above: NDArray[np.bool_] = answer[:, -1] > self.cut
             return above.view(np.uint8)
         largest: NDArray[np.intp] = answer.argmax(axis=1)
         return largest.astype(np.uint16)
@@ -151,33 +155,38 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
     count = len(spec.labels)
     decision = spec.decision
     if not isinstance(columns, int):
-        columns = 1 if decision in ("logit", "probability") else count
+        columns = 1 if decision in ONE_COLUMN else count
     if columns == 1:
         decision = decision or ("probability" if maker == "Sigmoid" else None)
         if decision is None or decision == "argmax":
             raise ModelError(
                 f'{path}: output "{node.name}" is a single column made by {maker or "an unknown operator"}; say in '
-                '[model] what it is: decision = "logit" (positive is the second label) or decision = "probability"'
+                '[model] what it is: decision = "logit" (positive is the second label), decision = "probability", or '
+                'decision = "score" with decision_threshold = ...'
             )
         if count != 2:
             raise ModelError(f"{path}: model.labels: a single output column decides between 2 labels, found {count}")
-        cut = (
-            spec.decision_threshold
-            if spec.decision_threshold is not None
-            else {"logit": 0.0, "probability": 0.5}[decision]
-        )
-        return DecisionRule(node.name, "threshold", 2, cut=cut)
+        return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision))
     if columns != count:
         raise ModelError(
             f'{path}: model.labels: output "{node.name}" has {columns} columns and the spec names {count} labels; '
             "name one label for each column"
         )
-    if decision in ("logit", "probability") or (decision is None and maker == "Sigmoid"):
+    if decision == "probability" and columns == 2:
+        return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision), pair=True)
+    if decision in ONE_COLUMN or (decision is None and maker == "Sigmoid"):
         raise ModelError(
             f'{path}: output "{node.name}" has {columns} columns; say decision = "argmax" in [model] '
             "if the largest one is the class"
         )
     return DecisionRule(node.name, "argmax", count)
+
+
+def _cut(spec: ModelSpec, decision: str) -> float:
+    """Return the stated cut-off, or that of a logit or a probability; the spec was checked to state that of a score."""
+    if spec.decision_threshold is not None:
+        return spec.decision_threshold
+    return {"logit": 0.0, "probability": 0.5}[decision]
 
 
 def _shown(values: NDArray[Any]) -> str:

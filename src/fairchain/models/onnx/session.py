@@ -154,6 +154,10 @@ class OnnxModel:
         """What messages call it: its path, for a file."""
         return str(self.path)
 
+    def to_network(self) -> OnnxModel:
+        """Return this network."""
+        return self
+
     @property
     def content(self) -> bytes:
         """The network as the bytes of one ONNX file."""

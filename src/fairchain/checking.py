@@ -1,0 +1,223 @@
+"""One call from a model and a table to a verdict, without a spec file.
+
+What the caller does not state is read off the model and the table, or assumed; every assumption is in the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fairchain.drafting import Draft, DraftOptions, draft_spec, write_spec
+from fairchain.errors import CertificateError, ModelError, SpecError
+from fairchain.models import Limits
+from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.prepare import Case, case_of
+from fairchain.spec import revise
+from fairchain.spec.schema import Decision, GroupExpr
+from fairchain.statements import WARNING
+from fairchain.verification import verify_case
+from fairchain.verification.progress import Report, reporting
+from fairchain.verification.verdict import Verdict
+
+Kind = Literal["difference", "ratio", "individual"]
+RowsMean = Literal["sample", "population"]
+SAMPLE_BY_DEFAULT = (
+    "population.as: The rows are taken for a random sample that the model was not fitted on, and the verdict is about "
+    'the population they come from. For a verdict about these rows alone: rows="population" (--as population).'
+)
+# Evaluations of a budget that are kept back for repeated inputs, which show whether a function is deterministic.
+REPEATS = 16
+
+
+def check(
+    model: Any,
+    data: Any,
+    *,
+    protected: str | Sequence[str],
+    label: str | None = None,
+    prediction: str | None = None,
+    outcome: str | None = None,
+    kind: Kind = "difference",
+    threshold: float | None = None,
+    rows: RowsMean | None = None,
+    groups: Mapping[str, Mapping[str, GroupExpr]] | None = None,
+    given: str | None = None,
+    criterion: str | None = None,
+    compare: str | None = None,
+    min_size: float | None = None,
+    decision: Decision | None = None,
+    decision_threshold: float | None = None,
+    labels: Sequence[str] = (),
+    model_output: str | None = None,
+    ignore: Sequence[str] = (),
+    delta: float | None = None,
+    max_evaluations: int | None = None,
+    seed: int | None = None,
+    allow_constant: bool | None = None,
+    workers: int | None = None,
+    limits: Limits | None = None,
+    progress: Report | bool | None = None,
+    certify: bool = False,
+) -> Verdict:
+    """Decide whether a model treats the groups in a table alike.
+
+    Parameters
+    ----------
+    model
+        Any model that `verify` takes, or None if the decisions are recorded in the table.
+    data
+        A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file.
+    protected
+        The columns whose groups are compared; several: their combinations. The model need not take them.
+    label
+        The column with the true labels. They are needed by criteria other than demographic parity, and show in which
+        order the model has its labels where it does not say so.
+    prediction
+        The column with recorded decisions, in place of a model.
+    outcome
+        The label that is compared; by default a favourable one, by its name, or the second of two.
+    kind
+        `"difference"` or `"ratio"` of the rates, or `"individual"`: the share of rows whose decision changes with the
+        protected columns alone.
+    threshold
+        The largest fair difference or share, by default 0.1; or the smallest fair ratio, by default 0.8.
+    rows
+        `"sample"`: the verdict is about the population that the rows are a random sample of; the model must not have
+        been fitted on them. `"population"`: the rows are all there are, and the answer is exact. By default a sample;
+        the population if ranges of a protected number had to be cut from these rows.
+    groups
+        Groups of a column by its name, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
+    given, criterion, compare, min_size
+        As in `[property]` of a spec.
+    decision, model_output
+        What the model's output means, and which output, where that is ambiguous.
+    decision_threshold
+        The probability or score above which the second label is decided. A score that is not a probability has no
+        cut-off of its own: without one it is refused.
+    labels
+        Names of the labels in the model's order; of a score the one below the cut-off first.
+    ignore
+        Columns that the model does not take.
+    delta
+        Probability of a wrong verdict, at most; 1e-6 by default.
+    max_evaluations
+        Decisions of the model, at most. Rows are then evaluated in random order, and the bounds allow for the others.
+    seed, allow_constant, workers, limits, progress
+        As for `verify`.
+    certify
+        Convert the model to ONNX, so that a certificate can be written; refuse at once what cannot be converted.
+
+    Returns
+    -------
+    Verdict
+        Its `assumptions` are everything that was assumed, and its `spec` is the question as a spec.
+
+    Raises
+    ------
+    FairchainError
+        One message with what was found and what to give.
+
+    Examples
+    --------
+    >>> people = {"sex": ["F", "M"] * 50, "hired": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> print(check(None, people, protected="sex", prediction="hired", rows="population").headline)
+    the largest gap is 0.0000, below the threshold 0.1
+    """
+    case = prepare_check(
+        model,
+        data,
+        protected=protected,
+        label=label,
+        prediction=prediction,
+        outcome=outcome,
+        kind=kind,
+        threshold=threshold,
+        rows=rows,
+        groups=groups,
+        given=given,
+        criterion=criterion,
+        compare=compare,
+        min_size=min_size,
+        decision=decision,
+        decision_threshold=decision_threshold,
+        labels=labels,
+        model_output=model_output,
+        ignore=ignore,
+        delta=delta,
+        max_evaluations=max_evaluations,
+        seed=seed,
+        allow_constant=allow_constant,
+        limits=limits,
+        certify=certify,
+    ).case
+    with reporting(progress) as report:
+        return verify_case(case, workers=workers, progress=report)
+
+
+@dataclass(frozen=True)
+class PreparedCheck:
+    """The case of a check, and the draft that it comes from."""
+
+    case: Case
+    draft: Draft
+
+    @property
+    def spec_file(self) -> str:
+        """The spec that is used, as a commented TOML file."""
+        return write_spec(replace(self.draft, spec=self.case.spec))
+
+
+def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **options: Any) -> PreparedCheck:
+    """Return the case of `check`, with the options of `check`, and the draft of its spec."""
+    names = (protected,) if isinstance(protected, str) else tuple(protected)
+    if not names:
+        raise SpecError("protected: missing; name the columns whose groups are compared")
+    kind = options.get("kind") or "difference"
+    threshold = options.get("threshold")
+    if threshold is None:
+        threshold = 0.8 if kind == "ratio" else 0.1
+    stated = {key: options.get(key) for key in ("given", "criterion", "compare", "min_size")}
+    guarantee = {key: options.get(key) for key in ("delta", "seed", "allow_constant")}
+    budget, certify = options.get("max_evaluations"), options.get("certify", False)
+    draft = draft_spec(
+        data,
+        model,
+        DraftOptions(
+            label=options.get("label"),
+            protected=names,
+            outcome=options.get("outcome"),
+            threshold=threshold,
+            reading=options.get("rows"),
+            ignore=tuple(options.get("ignore") or ()),
+            decision=options.get("decision"),
+            decision_threshold=options.get("decision_threshold"),
+            labels=tuple(options.get("labels") or ()),
+            model_output=options.get("model_output"),
+            prediction=options.get("prediction"),
+            groups=options.get("groups") or {},
+            property={"kind": kind, **{key: value for key, value in stated.items() if value is not None}},
+            guarantee={
+                **{key: value for key, value in guarantee.items() if value is not None},
+                **({} if budget is None else {"budget": {"evaluations": budget}}),
+            },
+            every_group=False,
+            limits=options.get("limits"),
+        ),
+    )
+    spec, loaded, told = draft.spec, draft.model, draft.assumptions
+    if options.get("rows") is None and getattr(spec.population, "reading", "") == "sample":
+        told = (SAMPLE_BY_DEFAULT, *told)
+    if certify and loaded is not None:
+        try:
+            loaded = loaded.to_network(spec, draft.rows) if isinstance(loaded, FunctionModel) else loaded.to_network()
+        except ModelError as error:
+            raise CertificateError(str(error)) from None
+    if budget is not None and (asked := getattr(loaded, "asked", 0)):
+        spec = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - asked - REPEATS))
+        told += (f"guarantee.budget: {asked + REPEATS:,} of {int(budget):,} evaluations are for trials of the model.",)
+    case = case_of(
+        spec, loaded, draft.rows, assumptions=told, warnings=tuple(WARNING + text for text in draft.warnings)
+    )
+    return PreparedCheck(case, draft)

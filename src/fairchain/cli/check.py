@@ -1,0 +1,100 @@
+"""The command `check`: a question about a model and a table, without a spec file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairchain.cli import options as shared
+from fairchain.cli.exit_codes import VERDICTS
+from fairchain.cli.options import PATH
+from fairchain.cli.output import must_be_writable, show_then_write
+from fairchain.cli.verify import verdict_files
+
+
+@shared.command("The verdict on a model and a table.", "check people.csv --model model.onnx --protected sex")
+@click.argument("data", type=PATH)
+@click.option("--model", help="Model: a file, or python:package.module:name; none for recorded decisions.")
+@click.option(
+    "--protected", multiple=True, required=True, help="Column whose groups are compared; repeat it for combinations."
+)
+@shared.prediction
+@click.option("--label", help="Column with the true labels.")
+@shared.choice(
+    "--as",
+    ["population", "sample"],
+    "What the rows are.  [default: sample; population if ranges of a number were cut from the rows]",
+    to="rows",
+)
+@shared.kind
+@shared.outcome
+@shared.given
+@shared.criterion
+@shared.compare
+@shared.min_size
+@click.option(
+    "--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.  [default: 0.1; 0.8]"
+)
+@shared.decision
+@shared.decision_threshold
+@shared.labels
+@shared.model_output
+@shared.ignore
+@shared.delta
+@shared.max_evaluations
+@shared.allow_constant
+@shared.seed
+@shared.workers
+@click.option("--show-spec", is_flag=True, help="Print the spec that is used, with every assumption as a comment.")
+@shared.certificate
+@shared.junit
+@shared.summary
+@shared.as_json
+@shared.quiet
+def check(
+    data: Path,
+    model: str | None,
+    protected: tuple[str, ...],
+    workers: int | None,
+    show_spec: bool,
+    certificate: Path | None,
+    junit: Path | None,
+    summary: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Decide whether a model treats the groups in DATA (CSV or Parquet) alike; no spec file is needed.
+
+    What is not stated is read off the model and the table, or assumed; every assumption is printed. Exit code 0 fair,
+    1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
+    """
+    from fairchain.checking import prepare_check
+    from fairchain.cli.progress import progress_of
+    from fairchain.errors import SpecError
+    from fairchain.verification import verify_case
+
+    if (model is None) == (options["prediction"] is None):
+        raise SpecError("give either --model, or --prediction with the column of recorded decisions")
+    for path, option in ((certificate, "--certificate"), (junit, "--junit"), (summary, "--summary")):
+        if path is not None:
+            must_be_writable(path, option)
+    prepared = prepare_check(model, data, protected=protected, certify=certificate is not None, **options)
+    if show_spec:
+        print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
+    with progress_of("verify", quiet or as_json) as progress:
+        verdict = verify_case(prepared.case, workers=workers, progress=progress)
+    if as_json:
+        print(json.dumps(verdict.to_dict(), indent=1))
+    else:
+        from fairchain.cli.verdict_display import show_verdict
+
+        show_verdict(verdict, brief=quiet)
+    show_then_write(*verdict_files(verdict, data, certificate, junit, summary))
+    if certificate is not None and not (quiet or as_json):
+        print(f"Certificate: {certificate}")
+    return VERDICTS[verdict.conclusion]

@@ -1,0 +1,163 @@
+"""From boosted trees to ONNX bytes that the spec fits without a change.
+
+onnxmltools converts XGBoost and LightGBM, and CatBoost writes ONNX itself. Here one matrix becomes an input for each
+feature, category values become the codes that the trees split on, and one output is kept. Category splits of XGBoost
+and CatBoost have no converter; such models are asked as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.estimator_inputs import category_codes
+from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
+from fairchain.models.adapters.sklearn_network import ML_OPSET, keep_one_output
+from fairchain.models.fitted import Fitted
+from fairchain.models.frames import column_name
+from fairchain.models.onnx.feature_encoding import words
+from fairchain.spec import CategoryFeature, Feature, Spec
+
+# The name of the one input that converters make.
+MATRIX = "matrix"
+
+
+def to_network(
+    model: Any, fitted: Fitted, columns: Sequence[str], spec: Spec, order: Sequence[int], reads: str
+) -> bytes:
+    """Convert a model that was fitted on these columns, or on an array if there are none.
+
+    Parameters
+    ----------
+    model, fitted
+        The estimator or booster, and what it says about itself.
+    columns
+        The table's names of its columns, in its order.
+    spec
+        The spec that the network must fit.
+    order
+        Which of its classes each label of the spec is.
+    reads
+        What the decision reads: label, probabilities, raw, value.
+    """
+    if reads == "raw":
+        raise ModelError("the raw sum of the trees is not converted, only labels and probabilities are")
+    made = {"XGBoost": _xgboost, "LightGBM": _lightgbm, "CatBoost": _catboost}[str(fitted.package)](model, fitted)
+    made.ir_version = IR_VERSION
+    _free_batch(made)
+    if columns:
+        features = {column_name(feature): feature for feature in spec.features}
+        _split_matrix(made, [features[column] for column in columns], fitted, spec)
+    if reads == "probabilities" and spec.model.decision is None:  # as a native booster answers
+        del made.graph.output[0]
+    keep_one_output(made, spec, order)
+    return plain_bytes(made)
+
+
+def _onnxmltools() -> Any:
+    if find_spec("onnxmltools") is None:
+        raise ModelError("onnxmltools is not installed: pip install 'fairchain[boosting]'")
+    return import_module("onnxmltools")
+
+
+def _initial(fitted: Fitted) -> list[tuple[str, Any]]:
+    types = import_module("onnxmltools.convert.common.data_types")
+    return [(MATRIX, types.FloatTensorType([None, fitted.width]))]
+
+
+def _xgboost(model: Any, fitted: Fitted) -> Any:
+    if fitted.category_columns:
+        raise ModelError("XGBoost's splits by category have no converter")
+    convert = _onnxmltools().convert_xgboost
+    booster = model if fitted.native else model.get_booster()
+    if booster.attr("best_iteration") is not None and not fitted.native:
+        booster = booster[: int(booster.attr("best_iteration")) + 1]  # the estimator uses these trees alone
+    booster = booster.copy()
+    booster.feature_names = booster.feature_types = None  # the converter takes f0, f1, ... only
+    return convert(booster, initial_types=_initial(fitted), target_opset=OPSET - 2)
+
+
+def _lightgbm(model: Any, fitted: Fitted) -> Any:
+    convert = _onnxmltools().convert_lightgbm
+    return convert(model, initial_types=_initial(fitted), target_opset=OPSET - 2, zipmap=False)
+
+
+def _catboost(model: Any, fitted: Fitted) -> Any:
+    from onnx import helper, load_model
+
+    if fitted.category_columns:
+        raise ModelError("CatBoost's splits by category have no converter")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        model.save_model(str(path), format="onnx")
+        made = load_model(str(path))
+    matrix = made.graph.input[0]
+    for node in made.graph.node:
+        node.input[:] = [MATRIX if each == matrix.name else each for each in node.input]
+    matrix.name = MATRIX
+    # Probabilities come as a sequence of dictionaries, made from a tensor.
+    for node in list(made.graph.node):
+        if node.op_type == "ZipMap":
+            made.graph.node.remove(node)
+            output = next(each for each in made.graph.output if each.name == node.output[0])
+            made.graph.output.remove(output)
+            made.graph.output.append(helper.make_tensor_value_info(node.input[0], 1, [None, len(fitted.classes or ())]))
+    return made
+
+
+def _free_batch(model: Any) -> None:
+    """Give every input and output a free first axis: some converters write 1 there."""
+    for value in (*model.graph.input, *model.graph.output):
+        shape = value.type.tensor_type.shape
+        if shape.dim:
+            shape.dim[0].Clear()
+            shape.dim[0].dim_param = "N"
+    versions = {version.domain: version for version in model.opset_import}
+    if "ai.onnx.ml" in versions:
+        versions["ai.onnx.ml"].version = min(versions["ai.onnx.ml"].version, ML_OPSET)
+
+
+def _split_matrix(model: Any, used: Sequence[Feature], fitted: Fitted, spec: Spec) -> None:
+    """Put an input for each feature before the matrix; a category becomes the number that the trees split on."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    del graph.input[:]
+    nodes, parts = [], []
+    for place, feature in enumerate(used):
+        name, part = feature.input or feature.name, f"column_{place}"
+        graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 1]))
+        if isinstance(feature, CategoryFeature) and feature.codes is None:
+            codes = _codes(feature, fitted)
+            graph.initializer.append(numpy_helper.from_array(codes, f"{part}_codes"))
+            nodes.append(helper.make_node("Cast", [name], [f"{part}_index"], to=TensorProto.INT64))
+            nodes.append(helper.make_node("Gather", [f"{part}_codes", f"{part}_index"], [part], axis=0))
+        else:
+            nodes.append(helper.make_node("Identity", [name], [part]))
+        parts.append(part)
+    nodes.append(helper.make_node("Concat", parts, [MATRIX], axis=1))
+    for node in reversed(nodes):
+        graph.node.insert(0, node)
+    for feature in spec.features:
+        if feature.model_input and feature not in used:
+            name = feature.input or feature.name
+            graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 1]))
+
+
+def _codes(feature: CategoryFeature, fitted: Fitted) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return what the trees get for each value of a category: its place among the model's, or the number it is."""
+    places = np.arange(len(feature.values), dtype=np.float64)
+    known = fitted.categories.get(fitted.column(column_name(feature)) or "")
+    if known is None:
+        if not all(isinstance(word, int) for word in words(feature)):
+            raise ModelError(f'the categories of "{feature.name}" are not known to the model')
+        return np.array(words(feature), np.float32)
+    codes = category_codes(feature, known)(places).astype(np.float32)
+    return np.where(codes < 0, np.float32(np.nan), codes)

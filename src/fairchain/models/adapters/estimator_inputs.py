@@ -1,0 +1,159 @@
+"""How fitted estimators and boosters get their rows: the frame they were fitted on, and the order of their classes.
+
+What a model says about itself (`fitted`) decides; the spec must agree with it. A column that the model treats as
+categories is shown with the categories that it was fitted on, since their order is their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.messages import listed
+from fairchain.models.adapters.from_function import show_frame
+from fairchain.models.fitted import Fitted
+from fairchain.models.frames import check_columns, column_name, column_values
+from fairchain.models.onnx.feature_encoding import words
+from fairchain.spec import CategoryFeature, Feature, ModelSpec, Spec
+from fairchain.tables import TableRows
+
+Values = NDArray[Any]
+# Code of a missing or unknown value in a pandas categorical.
+NO_CATEGORY = -1
+
+
+def input_columns(fitted: Fitted, spec: Spec, name: str) -> tuple[str, ...]:
+    """Return the table's names of the columns that a model was fitted on, in its order; none if it names none."""
+    if not fitted.frames or fitted.columns is None:
+        return ()
+    check_columns(name, spec.features)
+    found = {
+        fitted.column(column_name(feature)): column_name(feature) for feature in spec.features if feature.model_input
+    }
+    missing = [column for column in fitted.columns if column not in found]
+    if missing:
+        raise ModelError(
+            f"{name}: was fitted on columns without a feature: {', '.join(missing)}; "
+            'name a [[feature]] like each column, or add column = "..." to it'
+        )
+    return tuple(found[column] for column in fitted.columns)
+
+
+def show_columns(
+    fitted: Fitted, columns: Sequence[str], spec: Spec, rows: TableRows | None = None
+) -> Callable[[Values], Any]:
+    """Return a function from feature values to the frame with these columns that the model takes."""
+    show = show_frame(spec, columns, rows)
+    coded = {
+        column: (place, category_codes(feature, known), known)
+        for column, place, feature, known in _category_columns(fitted, columns, spec)
+    }
+    if not coded:
+        return show
+
+    def with_categories(values: Values) -> Any:
+        pandas, frame = import_module("pandas"), show(values)
+        for column, (place, codes, known) in coded.items():
+            if str(frame[column].dtype) != "category":  # the caller's own categories stay as they are
+                index = values[:, place]
+                taken = codes(index[~np.isnan(index)])
+                made = np.full(len(values), NO_CATEGORY)
+                made[~np.isnan(index)] = taken
+                frame[column] = pandas.Categorical.from_codes(made, categories=list(known))
+        return frame
+
+    return with_categories
+
+
+def category_codes(feature: Feature, known: Sequence[Any]) -> Callable[[Values], NDArray[np.int64]]:
+    """Return a function from values of a feature to their places among the categories that a model knows."""
+    places = {str(each): place for place, each in enumerate(known)}
+    if isinstance(feature, CategoryFeature):
+        table = np.array([places.get(str(word), NO_CATEGORY) for word in words(feature)], np.int64)
+        return lambda values: table[values.astype(np.intp)]
+    return lambda values: np.array(
+        [places.get(str(each), NO_CATEGORY) for each in column_values(feature, values).tolist()], np.int64
+    )
+
+
+def _category_columns(fitted: Fitted, columns: Sequence[str], spec: Spec) -> list[tuple[str, int, Feature, Any]]:
+    """Return the columns that a booster treats as categories, with their feature and the categories it knows."""
+    if fitted.package not in ("XGBoost", "LightGBM"):  # the others take categories as texts
+        return []
+    features = {column_name(feature): (place, feature) for place, feature in enumerate(spec.features)}
+    found = []
+    for column in columns:
+        own = fitted.column(column) or column
+        if own in (fitted.category_columns or ()):
+            place, feature = features[column]
+            stated = words(feature) if isinstance(feature, CategoryFeature) else ()
+            found.append((column, place, feature, fitted.categories.get(own, stated)))
+    return found
+
+
+def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
+    """Return a note about categories that the model was not fitted on, or raise a ModelError if it knows none of them.
+
+    An encoder may ignore what it does not know, and a booster takes it for missing.
+    """
+    notes = []
+    for feature in spec.features:
+        known = fitted.categories.get(fitted.column(column_name(feature)) or "")
+        if not feature.model_input or known is None or not isinstance(feature, CategoryFeature):
+            continue
+        shown = [str(word) for word in (words(feature) if feature.codes is None else feature.codes)]
+        unknown = [word for word in shown if word not in set(map(str, known))]
+        if len(unknown) == len(shown):
+            raise ModelError(
+                f'{name}: column "{column_name(feature)}" was fitted on {_some(known)}, and feature "{feature.name}" '
+                f"shows {_some(shown)}; state what the table calls each value: aliases = [...] in [[feature]]"
+            )
+        if unknown:
+            notes.append(f'{name} was not fitted on {listed(unknown)} of "{feature.name}"')
+    return "; ".join(notes)
+
+
+def guessed_categories(fitted: Fitted, columns: Sequence[str], spec: Spec, rows: TableRows | None) -> str:
+    """Return a note about categories whose order the model does not say, unless the caller's own frame states it."""
+    types = {} if rows is None or rows.frame is None else dict(getattr(rows.frame, "dtypes", {}))
+    guessed = [
+        column
+        for column, _, _, _ in _category_columns(fitted, columns, spec)
+        if (fitted.column(column) or column) not in fitted.categories and str(types.get(column)) != "category"
+    ]
+    if not guessed:
+        return ""
+    return (
+        f"{fitted.name} does not say the order of its categories of {listed(guessed)}: that of the spec's values was "
+        "assumed"
+    )
+
+
+def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:
+    """Return for each label of the spec the place of its class among the model's, which may be in another order."""
+    known = [str(each) for each in fitted.classes or ()]
+    for names in (model.codes, model.labels):
+        wanted = [str(name) for name in names or ()]
+        if wanted and sorted(wanted) == sorted(known):
+            return [known.index(name) for name in wanted]
+    return list(range(len(model.labels)))
+
+
+def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
+    """Return scores of all classes with a column for each label of the spec, or the second's alone for a cut-off.
+
+    Answers with another number of columns are returned as they are: the decision rule says what is wrong with them.
+    """
+    answer = np.asarray(answer)
+    if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
+        return answer
+    return answer[:, order[1:]] if model.decision == "probability" else answer[:, order]
+
+
+def _some(items: Sequence[Any]) -> str:
+    return ", ".join(map(str, items[:5])) + (", ..." if len(items) > 5 else "")

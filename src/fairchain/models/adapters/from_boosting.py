@@ -1,0 +1,132 @@
+"""XGBoost, LightGBM and CatBoost: estimators and native boosters, asked as they are or converted to ONNX.
+
+A model that was fitted on a frame is shown a frame, with category columns as the categories that it was fitted on. What
+can be converted is in `boosting_network`; files of these packages are read in `boosting_files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.boosting_network import to_network
+from fairchain.models.adapters.converting import converted_or_asked, quiet
+from fairchain.models.adapters.estimator_inputs import (
+    check_words,
+    class_order,
+    guessed_categories,
+    in_label_order,
+    input_columns,
+    show_columns,
+)
+from fairchain.models.adapters.from_function import FunctionModel, flat_array, values_of
+from fairchain.models.base import random_inputs
+from fairchain.models.fitted import Fitted, fitted_of
+from fairchain.models.onnx.file_checks import Limits
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Spec
+from fairchain.tables import TableRows
+
+# Rows about which a network must decide exactly as the model does.
+COMPARED = 4096
+# What each decision of a spec reads: the label, the probabilities of all classes, the raw sum of the trees.
+READS = {"argmax": "probabilities", "probability": "probabilities", "logit": "raw", "score": "raw", "label": "label"}
+
+
+def from_boosting(
+    model: Any,
+    spec: Spec,
+    limits: Limits | None = None,
+    *,
+    rows: TableRows | None = None,
+    direct: bool = False,
+) -> OnnxModel | FunctionModel:
+    """Return a model from a fitted estimator or booster of XGBoost, LightGBM or CatBoost.
+
+    A classifier decides by its own `predict`, unless the spec's `decision` reads probabilities or the raw sum of its
+    trees; a native booster by the probabilities that it gives, and a regressor by a stated cut-off.
+    """
+    fitted = fitted_of(model)
+    name = fitted.name
+    if spec.text is not None:
+        raise ModelError(f"{name}: takes columns of a table, not texts; give a function that makes them of the texts")
+    if fitted.width is None:
+        raise ModelError(f"{name}: was not fitted; fit it, or load its file with load_model(...)")
+    columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
+    reads = _reads(fitted, spec)
+    ask = _asked(model, fitted, reads)
+    show = show_columns(fitted, columns, spec, rows) if columns else _positional(fitted, spec, name)
+    note = "; ".join(filter(None, (check_words(fitted, spec, name), guessed_categories(fitted, columns, spec, rows))))
+    original = FunctionModel(
+        lambda shown: in_label_order(ask(shown), spec.model, order),
+        spec,
+        name,
+        show=show,
+        output=reads,
+        maker="Sigmoid" if reads == "probabilities" else "",
+        rows=values_of(rows),
+    )
+
+    def convert() -> bytes:
+        with quiet():
+            return to_network(model, fitted, columns, spec, order, reads)
+
+    def agrees(network: OnnxModel) -> bool:
+        inputs = random_inputs(spec.described, COMPARED).astype(network.dtype)
+        return np.array_equal(network.predict(inputs), original.predict(inputs))
+
+    return converted_or_asked(
+        name,
+        spec,
+        limits,
+        convert=convert,
+        agrees=agrees,
+        ask=lambda: original,
+        rows=rows,
+        later=partial(from_boosting, model, limits=limits) if direct else None,
+        note=note,
+    )
+
+
+def _reads(fitted: Fitted, spec: Spec) -> str:
+    """Return what of the model's answers the decision reads: label, probabilities, raw, or a regressor's value."""
+    decision = spec.model.decision
+    if fitted.answers == "scores":
+        return "value"
+    if fitted.answers == "labels" and decision in (None, "label"):
+        return "label"
+    if decision is None:
+        return "probabilities" if fitted.native else "label"
+    return READS[decision]
+
+
+def _asked(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
+    """Return the call of the model for this kind of answer."""
+    if fitted.package == "CatBoost":
+        kinds = {"label": "Class", "probabilities": "Probability", "raw": "RawFormulaVal", "value": "RawFormulaVal"}
+        return partial(model.predict, prediction_type=kinds[reads])
+    if fitted.package == "XGBoost" and fitted.native:
+        matrix = import_module("xgboost").DMatrix
+        return lambda shown: model.predict(matrix(shown, enable_categorical=True), output_margin=reads == "raw")
+    if fitted.package == "LightGBM" and fitted.native:
+        return partial(model.predict, raw_score=reads == "raw")
+    if reads == "probabilities":
+        return model.predict_proba  # type: ignore[no-any-return]  # of another package
+    raw = {"XGBoost": "output_margin", "LightGBM": "raw_score"}[str(fitted.package)]
+    return partial(model.predict, **{raw: True}) if reads == "raw" else model.predict
+
+
+def _positional(fitted: Fitted, spec: Spec, name: str) -> Callable[[Any], Any]:
+    """Return what a model without names of columns gets: an array, as doubles, in the order of the features."""
+    flat = flat_array(spec, name)
+    if fitted.package == "CatBoost" and fitted.takes_missing is False:
+        raise ModelError(
+            f"{name}: was fitted on an array with categories, whose columns have no names; fit it on a frame, or give "
+            "a function: fairchain.as_frames(lambda frame: model.predict(...))"
+        )
+    return flat

@@ -1,0 +1,263 @@
+"""Files of XGBoost, LightGBM, CatBoost and skops: checked here, then read by the package that wrote them.
+
+No file runs code: none of these formats is a pickle, and of a skops file only types that skops trusts are loaded. The
+packages read with native code, which may trust its input. So sizes are limited, the beginning must be that of the
+format, and trees must be trees: every index inside its bounds, every node reached once. The command line reads files in
+a child process (`isolation`), so that a crash that is left is an error message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.messages import listed
+from fairchain.models.adapters.converting import quiet, unpacked
+from fairchain.models.onnx.file_checks import Limits, read_file
+from fairchain.system.untrusted_files import object_once, open_plain
+from fairchain.system.user_code import first_line
+
+# Suffix, package to import, and what to install. A .json file may be SOCRATES too: see `holds_object`.
+PACKAGES = {
+    ".json": ("xgboost", "xgboost"),
+    ".ubj": ("xgboost", "xgboost"),
+    ".txt": ("lightgbm", "lightgbm"),
+    ".cbm": ("catboost", "catboost"),
+    ".skops": ("skops", "'fairchain[skops]'"),
+}
+# How far into a JSON file the first key of XGBoost's must be.
+HEAD = 4096
+# Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
+SAFE_SKOPS = (0, 13)
+MOST_TREES = 100_000
+
+
+def holds_object(path: Path) -> bool:
+    """Whether `read_object` reads this file, by its suffix; a .json file by its first keys, since it may be SOCRATES.
+
+    A .json file that cannot be read is not XGBoost's.
+    """
+    suffix = path.suffix.lower()
+    if suffix != ".json":
+        return suffix in PACKAGES
+    try:
+        with open_plain(path) as file:
+            return b'"learner"' in file.read(HEAD)
+    except OSError:
+        return False
+
+
+def read_object(path: Path, limits: Limits | None = None) -> Any:
+    """Return the model that a file holds, as an object of its package.
+
+    Raises
+    ------
+    ModelError
+        If the package is missing, with what to install, or the file is not of its format.
+    """
+    suffix = path.suffix.lower()
+    package, install = PACKAGES[suffix]
+    limits = limits or Limits()
+    content = read_file(path, limits.file_bytes, f"a {suffix} file")
+    if find_spec(package) is None:
+        raise ModelError(f"{path}: a {suffix} file of {package} needs {package}; install it: pip install {install}")
+    read = {".json": _xgboost, ".ubj": _xgboost, ".txt": _lightgbm, ".cbm": _catboost, ".skops": _skops}[suffix]
+    try:
+        with quiet():
+            return read(path, content, limits)
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file ends in anything
+        raise _damaged(path, package, first_line(error)) from None
+
+
+def _damaged(path: Path, package: str, why: str) -> ModelError:
+    return ModelError(f"{path}: not a model that {package} saved, or a damaged one ({why}); save it again")
+
+
+# ---- XGBoost --------------------------------------------------------------------------------------------------------
+
+
+def _xgboost(path: Path, content: bytes, _: Limits) -> Any:
+    """Read XGBoost's JSON or UBJSON: as an estimator if one was saved, else as a booster."""
+    if not content.startswith(b"{") or b"learner" not in content[:HEAD]:
+        raise _damaged(path, "xgboost", "it does not begin as one")
+    text = path.suffix.lower() == ".json"
+    if text:
+        _check_xgboost(path, _parsed(path, content))
+    xgboost = import_module("xgboost")
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(bytearray(content))
+    if not text:
+        _check_xgboost(path, json.loads(bytes(booster.save_raw(raw_format="json"))))
+    saved = json.loads(booster.attr("scikit_learn") or "{}")
+    kinds = {"classifier": xgboost.XGBClassifier, "regressor": xgboost.XGBRegressor}
+    if not isinstance(saved, dict) or saved.get("_estimator_type") not in kinds:
+        return booster
+    estimator = kinds[saved["_estimator_type"]]()
+    estimator.load_model(bytearray(content))
+    return estimator
+
+
+def _parsed(path: Path, content: bytes) -> Any:
+    try:
+        return json.loads(content, object_pairs_hook=object_once)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, "xgboost", first_line(error)) from None
+
+
+def _check_xgboost(path: Path, content: Any) -> None:
+    """Raise a ModelError unless every tree of a model in XGBoost's JSON is one."""
+    try:
+        part = content["learner"]["gradient_booster"]
+        width = int(content["learner"]["learner_model_param"]["num_feature"])
+        if part["name"] == "gblinear":
+            return
+        trees = part["model"]["trees"] if "model" in part else part["gbtree"]["model"]["trees"]
+        if len(trees) > MOST_TREES:
+            raise ModelError(f"{path}: {len(trees):,} trees, which is more than the limit of {MOST_TREES:,}")
+        for tree in trees:
+            left, right, split = (_whole(tree[key]) for key in ("left_children", "right_children", "split_indices"))
+            conditions = np.asarray(tree["split_conditions"], np.float64)
+            nodes = len(left)
+            if not nodes == len(right) == len(split) == len(conditions) == int(tree["tree_param"]["num_nodes"]):
+                raise ValueError("lists of different lengths in a tree")
+            inner = left >= 0
+            if not np.array_equal(inner, right >= 0) or (split[inner] >= max(width, 1)).any() or (split < 0).any():
+                raise ValueError("a tree with an index out of its bounds")
+            _must_be_tree(np.concatenate([left[inner], right[inner]]), nodes)
+            _check_xgboost_categories(tree, nodes)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _damaged(path, "xgboost", first_line(error)) from None
+
+
+def _check_xgboost_categories(tree: dict[str, Any], nodes: int) -> None:
+    """Raise a ValueError unless the splits by category of a tree lie inside their list."""
+    owners, starts, sizes = (
+        _whole(tree.get(key, ())) for key in ("categories_nodes", "categories_segments", "categories_sizes")
+    )
+    total = len(tree.get("categories", ()))
+    inside = len(owners) == len(starts) == len(sizes) and (owners >= 0).all() and (owners < nodes).all()
+    if not inside or (starts < 0).any() or (sizes < 0).any() or (starts + sizes > total).any():
+        raise ValueError("a tree with categories out of their bounds")
+
+
+def _whole(values: Any) -> NDArray[np.int64]:
+    """Return a list of whole numbers; anything else raises."""
+    found = np.asarray(values)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ValueError("a list of something else than whole numbers")
+    return found.astype(np.int64)
+
+
+def _must_be_tree(children: NDArray[np.int64], nodes: int) -> None:
+    """Raise a ValueError unless each node is the child of one node at most, and the first of none.
+
+    Then no path from the first node comes to a node twice: evaluating a row ends.
+    """
+    if len(children) and (children.min() < 1 or children.max() >= nodes):
+        raise ValueError("a tree with a child out of its bounds")
+    if len(np.unique(children)) != len(children):
+        raise ValueError("a tree in which a node has two parents")
+
+
+# ---- LightGBM -------------------------------------------------------------------------------------------------------
+
+
+def _lightgbm(path: Path, content: bytes, _: Limits) -> Any:
+    if not content.startswith((b"tree\n", b"tree\r\n")):
+        raise _damaged(path, "lightgbm", 'it does not begin with "tree"')
+    text = content.decode()
+    _check_lightgbm(text)
+    return import_module("lightgbm").Booster(params={"num_threads": 1}, model_str=text)
+
+
+def _check_lightgbm(text: str) -> None:
+    """Raise a ValueError unless every tree of a model in LightGBM's text is one."""
+    head, *blocks = text.partition("end of trees")[0].split("\nTree=")
+    width = int(_entries(head)["max_feature_idx"]) + 1
+    if len(blocks) > MOST_TREES:
+        raise ValueError(f"more than {MOST_TREES:,} trees")
+    if not 0 < width <= len(text) or int(_entries(head).get("num_class", "1")) > len(text):
+        raise ValueError("a number of columns or classes that cannot be")
+    for block in blocks:
+        entries = _entries(block)
+        leaves = int(entries["num_leaves"])
+        if not 0 < leaves <= len(block) or len(entries.get("leaf_value", "").split()) != leaves:
+            raise ValueError("a tree with another number of leaves than values")
+        if leaves == 1:
+            continue
+        left, right, split, kinds = (
+            _integers(entries.get(key, "")) for key in ("left_child", "right_child", "split_feature", "decision_type")
+        )
+        thresholds = np.array(entries.get("threshold", "").split(), np.float64)
+        if not len(left) == len(right) == len(split) == len(kinds) == len(thresholds) == leaves - 1:
+            raise ValueError("lists of different lengths in a tree")
+        if (split < 0).any() or (split >= width).any():
+            raise ValueError("a tree with a column out of its bounds")
+        children = np.concatenate([left, right])
+        _must_be_tree(children[children >= 0], leaves - 1)
+        # Leaves are written as -1, -2, ...
+        _must_be_tree(-children[children < 0], leaves + 1)
+        _check_lightgbm_categories(entries, thresholds[kinds & 1 == 1])
+
+
+def _check_lightgbm_categories(entries: dict[str, str], used: NDArray[np.float64]) -> None:
+    """Raise a ValueError unless the splits by category of a tree lie inside their list."""
+    count = int(entries.get("num_cat", "0"))
+    if not count:
+        if len(used):
+            raise ValueError("a tree with categories and no list of them")
+        return
+    bounds, total = _integers(entries.get("cat_boundaries", "")), len(entries.get("cat_threshold", "").split())
+    if len(bounds) != count + 1 or bounds[0] != 0 or bounds[-1] != total or (np.diff(bounds) < 0).any():
+        raise ValueError("a tree with categories out of their bounds")
+    if len(used) and (used.min() < 0 or used.max() >= count):
+        raise ValueError("a tree with categories out of their bounds")
+
+
+def _entries(block: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+
+
+def _integers(text: str) -> NDArray[np.int64]:
+    return np.array(text.split(), np.int64)
+
+
+# ---- CatBoost and skops ---------------------------------------------------------------------------------------------
+
+
+def _catboost(path: Path, content: bytes, _: Limits) -> Any:
+    """Read CatBoost's own format: as a classifier if it has classes."""
+    size = int.from_bytes(content[4:8], "little")
+    if not content.startswith(b"CBM1") or size + 8 > len(content):
+        raise _damaged(path, "catboost", "it does not begin as one, or is cut off")
+    catboost = import_module("catboost")
+    model = catboost.CatBoost().load_model(blob=content)
+    classes: Sequence[Any] = model.classes_
+    return catboost.CatBoostClassifier().load_model(blob=content) if len(classes) else model
+
+
+def _skops(path: Path, content: bytes, limits: Limits) -> Any:
+    """Read a scikit-learn estimator with the types that skops trusts, and no others."""
+    version = tuple(int(part) for part in import_module("importlib.metadata").version("skops").split(".")[:2])
+    if version < SAFE_SKOPS:
+        raise ModelError(f"{path}: skops {version[0]}.{version[1]} is not safe with such files; update skops")
+    unpacked(path, content, limits.file_bytes, "a .skops file")
+    io = import_module("skops.io")
+    untrusted = io.get_untrusted_types(data=content)
+    if untrusted:
+        raise ModelError(
+            f"{path}: holds types that skops does not trust: {listed([str(each) for each in untrusted])}; if you trust "
+            "the file, load it in Python with skops.io.load(path, trusted=[...]) and give the object to "
+            "fairchain.verify"
+        )
+    return io.loads(content, trusted=[])

@@ -1,0 +1,467 @@
+"""What a fitted model says about itself: its columns, their categories, its classes, whether it takes missing values.
+
+Only attributes are read; the model is not evaluated, and nothing is guessed: what a model does not say is None. Models
+of scikit-learn, XGBoost, LightGBM and CatBoost are recognised by the packages of their classes, which their owner has
+imported already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+from fairchain.models.frames import FrameModel
+
+Answers = Literal["labels", "probabilities", "scores"]
+Package = Literal["scikit-learn", "XGBoost", "LightGBM", "CatBoost"]
+# By the first part of a class's module. XGBoost and LightGBM derive their estimators from scikit-learn's.
+_PACKAGES: dict[str, Package] = {
+    "xgboost": "XGBoost",
+    "lightgbm": "LightGBM",
+    "catboost": "CatBoost",
+    "sklearn": "scikit-learn",
+}
+BOOSTING: tuple[Package, ...] = ("XGBoost", "LightGBM", "CatBoost")
+# Where scikit-learn's wrappers keep the estimator that they fitted.
+_WRAPPED = ("best_estimator_", "estimator_", "calibrated_classifiers_")
+_IMPUTERS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
+_XGBOOST_ANSWERS: dict[str, Answers] = {
+    "binary:logistic": "probabilities",
+    "multi:softprob": "probabilities",
+    "binary:hinge": "labels",
+    "multi:softmax": "labels",
+}
+_LIGHTGBM_PROBABILITIES = ("binary", "multiclass", "multiclassova", "cross_entropy")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fitted model says about itself; None, or a column that is left out, means that it does not say.
+
+    Parameters
+    ----------
+    name
+        What messages call the model: its package and class.
+    package
+        Whose model it is; None for other Python code.
+    native
+        Whether it is a booster of XGBoost or LightGBM, or a plain `CatBoost`, rather than an estimator with classes.
+    columns
+        Names of its input columns, in order.
+    width
+        How many input columns it has.
+    frames
+        Whether it was fitted on frames, so that a column is found by its name.
+    category_columns
+        Columns that it treats as categories by itself: a frame must have them as categories.
+    categories
+        For a column the values that the model, or an encoder inside it, was fitted on, in their order. A missing value
+        is not one of them.
+    classes
+        Its own labels, in its own order.
+    takes_missing
+        Whether every column may have missing values.
+    missing_in
+        Columns that may have missing values, and those that may not.
+    answers
+        The most informative answer that it gives: probabilities of classes, labels alone, or scores (of a regressor).
+    """
+
+    name: str
+    package: Package | None = None
+    native: bool = False
+    columns: tuple[str, ...] | None = None
+    width: int | None = None
+    frames: bool | None = None
+    category_columns: tuple[str, ...] | None = None
+    categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    classes: tuple[int | str, ...] | None = None
+    takes_missing: bool | None = None
+    missing_in: Mapping[str, bool] = field(default_factory=dict)
+    answers: Answers | None = None
+
+    def column(self, name: str) -> str | None:
+        """Return what the model calls a table's column; None if it has no such column, or does not name its columns.
+
+        LightGBM writes blanks as underscores.
+        """
+        known = self.columns or ()
+        changed = "_".join(name.split(" ")) if self.package == "LightGBM" else name
+        return next((each for each in (name, changed) if each in known), None)
+
+    def takes_missing_in(self, column: str) -> bool | None:
+        """Return whether a column, by the model's name for it, may have missing values."""
+        return self.missing_in.get(column, self.takes_missing)
+
+
+def fitted_of(model: Any) -> Fitted:
+    """Return what a model says about itself, without evaluating it.
+
+    Parameters
+    ----------
+    model
+        An estimator, a pipeline, a booster, an object with `predict` and `feature_names_in_`, or a method of one of
+        these, also given through `as_frames`. All else gives a record that knows only its name.
+    """
+    if isinstance(model, FrameModel):
+        inner = fitted_of(model.function)
+        return replace(inner, frames=True)
+    owner = getattr(model, "__self__", None)
+    if owner is not None and (package_of(owner) is not None or is_predictor(owner)):
+        return replace(fitted_of(owner), answers=_method_answers(getattr(model, "__name__", "")))
+    package = package_of(model)
+    if package is None and not is_predictor(model):
+        return Fitted(str(getattr(model, "__qualname__", type(model).__name__)))
+    if package is None:
+        return replace(_sklearn(model), name=type(model).__name__, package=None)
+    read = {"XGBoost": _xgboost, "LightGBM": _lightgbm, "CatBoost": _catboost, "scikit-learn": _sklearn}[package]
+    return read(model)
+
+
+def is_predictor(model: Any) -> bool:
+    """Whether an object has `predict` and was fitted on a frame, in the words of scikit-learn; a class has not."""
+    return not isinstance(model, type) and hasattr(model, "predict") and _read(model, "feature_names_in_") is not None
+
+
+def package_of(model: Any) -> Package | None:
+    """Return the package whose model this is, by its class and the classes that it derives from."""
+    roots = [base.__module__.partition(".")[0] for base in type(model).__mro__]
+    return next((package for root, package in _PACKAGES.items() if root in roots), None)
+
+
+def _method_answers(method: str) -> Answers | None:
+    known: dict[str, Answers] = {"predict_proba": "probabilities", "decision_function": "scores", "predict": "labels"}
+    return known.get(method)
+
+
+def _common(model: Any, package: Package) -> dict[str, Any]:
+    """Return what estimators of all packages say in the same words."""
+    classes = _read(model, "classes_")
+    width = _read(model, "n_features_in_")
+    kind: Answers | None = None
+    if hasattr(model, "predict"):
+        kind = (
+            "scores"
+            if classes is None or not len(classes)
+            else "probabilities"
+            if hasattr(model, "predict_proba")
+            else "labels"
+        )
+    return {
+        "name": f"{package} {type(model).__name__}",
+        "package": package,
+        "classes": None if classes is None or not len(classes) else tuple(map(class_name, _plain(classes))),
+        "width": int(width) if width is not None else None,
+        "answers": kind,
+    }
+
+
+def class_name(value: Any) -> int | str:
+    """Return a class as answers hold it: booleans and 1.0 are whole numbers."""
+    if isinstance(value, bool | int | float) and value == int(value):
+        return int(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _plain(values: Any) -> list[Any]:
+    """Return the items of an array or a list as Python's own values."""
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def _read(model: Any, name: str) -> Any:
+    """Return an attribute; None where there is none, or where it is there only after fitting."""
+    try:
+        return getattr(model, name, None)
+    except Exception:  # what packages raise for a model that was not fitted
+        return None
+
+
+# ---- boosters -----------------------------------------------------------------------------------------------------
+
+
+def _xgboost(model: Any) -> Fitted:
+    native = not hasattr(model, "get_booster")
+    found = _common(model, "XGBoost")
+    try:
+        booster = model if native else model.get_booster()
+    except Exception:  # it was not fitted
+        return Fitted(**found)
+    names, types = booster.feature_names, booster.feature_types
+    columns = tuple(map(str, names)) if names else None
+    if native:
+        objective = str(json.loads(booster.save_config())["learner"]["objective"]["name"])
+        found |= {"answers": _XGBOOST_ANSWERS.get(objective, "scores")}
+    places = [place for place, kind in enumerate(types or ()) if kind == "c"]
+    categories = _xgboost_categories(booster, columns or ()) if places else {}
+    return Fitted(
+        **found
+        | {
+            "native": native,
+            "columns": columns,
+            "width": int(booster.num_features()),
+            "frames": columns is not None,
+            "category_columns": tuple(columns[place] for place in places) if columns else None,
+            "categories": categories,
+            "takes_missing": True,
+        }
+    )
+
+
+def _xgboost_categories(booster: Any, columns: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return the categories that XGBoost 3.1 and later keep in a model; older ones keep codes alone."""
+    content = json.loads(bytes(booster.save_raw(raw_format="json")))
+    booster_part = content["learner"]["gradient_booster"]
+    trees = booster_part.get("model") or booster_part.get("gbtree", {}).get("model", {})  # dart keeps trees inside
+    encoded = trees.get("cats", {}).get("enc", ())
+    found = {}
+    for column, each in zip(columns, encoded, strict=False):
+        values = each.get("values", ())
+        if "offsets" in each:
+            text, ends = bytes(value % 256 for value in values), each["offsets"]
+            values = [text[start:end].decode(errors="replace") for start, end in pairwise(ends)]
+        if values:
+            found[column] = tuple(values)
+    return found
+
+
+def _lightgbm(model: Any) -> Fitted:
+    native = hasattr(model, "feature_name")
+    found = _common(model, "LightGBM")
+    booster = model if native else _read(model, "booster_")
+    if booster is None:
+        return Fitted(**found)
+    columns = tuple(map(str, booster.feature_name()))
+    named = columns != tuple(f"Column_{place}" for place in range(len(columns)))
+    objective = str(getattr(booster, "params", {}).get("objective", ""))
+    if native:
+        # In a file the objective may have its own parameters: "binary sigmoid:1".
+        found["answers"] = "probabilities" if objective.partition(" ")[0] in _LIGHTGBM_PROBABILITIES else "scores"
+    known = getattr(booster, "pandas_categorical", None) or []
+    places = _lightgbm_places(booster)
+    categories = {}
+    if places is not None and len(places) == len(known):
+        categories = {columns[place]: tuple(values) for place, values in zip(places, known, strict=True)}
+    return Fitted(
+        **found
+        | {
+            "native": native,
+            "columns": columns if named else None,
+            "width": len(columns),
+            "frames": named,
+            "category_columns": tuple(columns[place] for place in places) if named and places is not None else None,
+            "categories": categories if named else {},
+            "takes_missing": True,
+        }
+    )
+
+
+def _lightgbm_places(booster: Any) -> list[int] | None:
+    """Return the places of category columns: a parameter of the booster, kept in its file too."""
+    params = getattr(booster, "params", {})
+    for key in ("categorical_column", "categorical_feature"):
+        stated = params.get(key)
+        if isinstance(stated, list | tuple) and all(isinstance(place, int) for place in stated):
+            return sorted(stated)
+    return [] if not getattr(booster, "pandas_categorical", None) else None
+
+
+def _catboost(model: Any) -> Fitted:
+    found = _common(model, "CatBoost")
+    names = _read(model, "feature_names_")
+    if not names:
+        return Fitted(**found)
+    columns = tuple(map(str, names))
+    named = columns != tuple(str(place) for place in range(len(columns)))
+    places = [*model.get_cat_feature_indices(), *model.get_text_feature_indices()]
+    # A plain CatBoost has classes if it was fitted as a classifier, and then predicts raw scores all the same.
+    native = type(model).__name__ == "CatBoost"
+    if native:
+        found["answers"] = "probabilities" if found["classes"] else "scores"
+    return Fitted(
+        **found
+        | {
+            "native": native,
+            "columns": columns if named else None,
+            "width": len(columns),
+            "frames": named,
+            "category_columns": tuple(columns[place] for place in places) if named else None,
+            "takes_missing": not places,
+            "missing_in": {column: place not in places for place, column in enumerate(columns)} if named else {},
+        }
+    )
+
+
+# ---- scikit-learn -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Flow:
+    """What is known of one column on its way through a pipeline.
+
+    `missing` says whether missing values may still be there, `taken` whether every step so far has taken them, and
+    `raw` whether the values are still those of the table.
+    """
+
+    missing: bool = True
+    taken: bool | None = True
+    raw: bool = True
+    categories: tuple[Any, ...] | None = None
+    category: bool = False
+
+
+def _sklearn(model: Any) -> Fitted:
+    found = _common(model, "scikit-learn")
+    names = _read(model, "feature_names_in_")
+    columns = tuple(map(str, _plain(names))) if names is not None else None
+    width = found["width"] if found["width"] is not None else len(columns or ())
+    flows = [_Flow() for _ in range(width)]
+    _pass(model, flows, list(range(width)), columns)
+    keys = columns or tuple(map(str, range(width)))
+    taken = {key: flow.taken for key, flow in zip(keys, flows, strict=True)}
+    every: bool | None = None
+    if width and None not in taken.values():
+        every = all(taken.values())
+    fitted = columns is not None or found["width"] is not None
+    return Fitted(
+        **found
+        | {
+            "columns": columns,
+            "frames": columns is not None if fitted else None,
+            "category_columns": tuple(key for key, flow in zip(keys, flows, strict=True) if flow.category),
+            "categories": {
+                key: flow.categories for key, flow in zip(keys, flows, strict=True) if flow.categories is not None
+            }
+            if columns
+            else {},
+            "takes_missing": every,
+            "missing_in": {key: value for key, value in taken.items() if value is not None} if columns else {},
+        }
+    )
+
+
+def _pass(step: Any, flows: list[_Flow], places: Sequence[int], columns: Sequence[str] | None) -> None:
+    """Pass the columns at these places through a step, and record what it says about them."""
+    if isinstance(step, str):  # "drop" and "passthrough" of a ColumnTransformer
+        if step == "drop":
+            for place in places:
+                flows[place].missing = False
+        return
+    wrapped = next((found for found in (_read(step, name) for name in _WRAPPED) if found is not None), None)
+    if wrapped is not None:
+        inner = wrapped[0].estimator if isinstance(wrapped, list) and wrapped else wrapped
+        return _pass(inner, flows, places, columns)
+    if hasattr(step, "steps"):
+        for _, each in step.steps:
+            if each is not None:
+                _pass(each, flows, places, columns)
+        return None
+    if _read(step, "transformers_") is not None:
+        return _pass_columns(step, flows, places, columns)
+    kind = type(step).__name__
+    found = _read(step, "categories_")
+    for index, place in enumerate(places):
+        flow = flows[place]
+        known = found[index] if found is not None and len(found) == len(places) else None
+        _pass_one(step, kind, flow, None if known is None else _plain(known))
+    if kind.startswith("HistGradientBoosting"):
+        _histogram_categories(step, [flows[place] for place in places])
+    return None
+
+
+def _pass_columns(step: Any, flows: list[_Flow], places: Sequence[int], columns: Sequence[str] | None) -> None:
+    """Pass columns through a ColumnTransformer: each goes through every transformer that selects it."""
+    names = _read(step, "feature_names_in_")
+    order = list(map(str, _plain(names))) if names is not None else list(columns or map(str, range(len(places))))
+    branches: dict[int, list[_Flow]] = {}
+    for _, transformer, selected in step.transformers_:
+        chosen = [places[index] for index in _selected(selected, order) if index < len(places)]
+        branch = [replace(flow) for flow in flows]
+        _pass(transformer, branch, chosen, columns)
+        for place in chosen:
+            branches.setdefault(place, []).append(branch[place])
+    for place, parts in branches.items():
+        flows[place] = _Flow(
+            missing=any(part.missing for part in parts),
+            taken=None if any(part.taken is None for part in parts) else all(part.taken for part in parts),
+            raw=all(part.raw for part in parts),
+            categories=next((part.categories for part in parts if part.categories is not None), None),
+            category=any(part.category for part in parts),
+        )
+
+
+def _selected(selected: Any, order: Sequence[str]) -> Iterator[int]:
+    """Yield the places of the columns that a transformer selects: names, numbers, a slice or a mask."""
+    if isinstance(selected, slice):
+        if all(end is None or isinstance(end, int) for end in (selected.start, selected.stop)):
+            yield from range(*selected.indices(len(order)))
+            return
+        start = order.index(selected.start) if selected.start is not None else 0
+        stop = order.index(selected.stop) + 1 if selected.stop is not None else len(order)
+        yield from range(start, stop)
+        return
+    items = [selected] if isinstance(selected, str | int) else _plain(selected)
+    if items and all(isinstance(item, bool) for item in items):
+        yield from (place for place, item in enumerate(items) if item)
+        return
+    for item in items:
+        if isinstance(item, int):
+            yield item % len(order) if order else item
+        elif str(item) in order:
+            yield order.index(str(item))
+
+
+def _pass_one(step: Any, kind: str, flow: _Flow, known: list[Any] | None) -> None:
+    """Record what one step says about one column."""
+    if kind in _IMPUTERS:
+        flow.missing = False
+        return
+    if known is not None:
+        words = tuple(word for word in known if not _is_missing(word))
+        if flow.raw and flow.categories is None:
+            flow.categories = words
+        named = len(words) < len(known)
+        forgiving = getattr(step, "handle_unknown", "error") not in ("error", "value")
+        if flow.missing and flow.taken:
+            flow.taken = named or forgiving or kind == "TargetEncoder"
+        # A code for missing or unknown values may itself be NaN; one-hot columns and mean targets never are.
+        code = getattr(step, "encoded_missing_value" if named else "unknown_value", None)
+        flow.missing = flow.missing and kind == "OrdinalEncoder" and code is not None and _is_missing(code)
+        flow.raw = False
+        return
+    flow.raw = False
+    if flow.missing and flow.taken:
+        flow.taken = _allows_missing(step)
+
+
+def _histogram_categories(step: Any, flows: Sequence[_Flow]) -> None:
+    """Record the category columns of a HistGradientBoosting estimator, which it finds by their dtype or is told."""
+    mask = _read(step, "is_categorical_")
+    if mask is None or len(mask) != len(flows):
+        return
+    encoders = getattr(_read(step, "_preprocessor"), "named_transformers_", {})
+    known = iter(getattr(encoders.get("encoder"), "categories_", ()))
+    for flow, category in zip(flows, _plain(mask), strict=True):
+        if category:
+            flow.category = True
+            values = next(known, None)
+            if values is not None and flow.categories is None:
+                flow.categories = tuple(word for word in _plain(values) if not _is_missing(word))
+
+
+def _allows_missing(step: Any) -> bool | None:
+    """Return whether a step of scikit-learn, or of a package with its interface, says that it takes missing values."""
+    if package_of(step) in ("XGBoost", "LightGBM"):
+        return True
+    try:
+        if hasattr(step, "__sklearn_tags__"):
+            return bool(step.__sklearn_tags__().input_tags.allow_nan)
+        return bool(step._more_tags()["allow_nan"])  # before scikit-learn 1.6
+    except Exception:  # an estimator of the user's own may say nothing
+        return None
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")  # noqa: PLR0124  # NaN

@@ -1,0 +1,153 @@
+"""Answers about a table of which only some rows were evaluated: the run was stopped, or its budget was spent.
+
+The rows that were seen are the first of all rows in a random order. What they say about the others depends on who
+decided when to stop (docs/mathematics.md, "Rows that were not evaluated").
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from fairchain.statistics.intervals import Floats
+from fairchain.statistics.rate_counts import (
+    Bounds,
+    Level,
+    RowsAnswer,
+    SubgroupCounts,
+    any_time,
+    gaps_of,
+    pairs_above,
+    simultaneous,
+)
+from fairchain.statistics.rules import Decision, Leader
+from fairchain.statistics.tally import Counts
+
+# Relative slack for the rounding of probabilities: bounds become wider by it, never narrower. And what the rounding of
+# a gap is far below: a gap that equals the limit is fair.
+SLACK, ROUNDING = 1e-6, 1e-12
+
+
+class UnseenRowsAnswer(RowsAnswer):
+    """The answer from the counts of the rows that were seen.
+
+    Parameters
+    ----------
+    counts, compared, measure, limit, overall, single
+        As for `RowsAnswer`, of the rows that were seen.
+    delta
+        Probability of a wrong verdict. With 0 the rows are the whole population and nothing is assumed about those
+        that were not seen: any decision about each is possible.
+    totals
+        (columns,): all rows of each column, if the rows are the whole population; None if they are a sample of it.
+        With totals and a delta, the rows that were seen must be a random part whose size was fixed beforehand. Without
+        totals, the number of rows that were seen may depend on what was seen.
+    """
+
+    def __init__(
+        self,
+        counts: SubgroupCounts,
+        compared: NDArray[np.bool_],
+        measure: str,
+        limit: Fraction,
+        delta: float,
+        overall: NDArray[np.bool_] | None = None,
+        *,
+        totals: Counts | None,
+        single: bool = False,
+    ) -> None:
+        self._totals = totals
+        super().__init__(counts, compared, measure, limit, delta, overall, single=single)
+
+    def _method(self) -> Bounds:
+        totals = self._totals
+        if totals is None:
+            return any_time
+
+        def bounds(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
+            return share_bounds(successes, trials, totals, level if self._delta else 0.0)
+
+        return bounds
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Bounds of the rates, (outcomes, subgroups), all together with probability 1 - delta."""
+        if self._single:
+            level = np.array(self._delta / 2)
+            low, high = self._method()(self.counts.successes[:, :1], self.counts.trials[None, :1], level)
+            # The second subgroup of a share of changed decisions is there to compare with: its rate is 0.
+            return np.append(low, [[0.0]], axis=1), np.append(high, [[0.0]], axis=1)
+        return simultaneous(self.counts, self._compared, self._delta, self._method(), self._overall)
+
+    def _bounds(self) -> tuple[float, float, float]:
+        low, high = self.probabilities()
+        rates = self.counts.rates
+        estimate = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
+        below = float(gaps_of(low, high, self._measure)[self._compared].max())
+        above = float(gaps_of(high, low, self._measure)[self._compared].max())
+        return estimate, max(0.0, min(below, estimate)), max(above, estimate)
+
+    @property
+    def decision(self) -> Decision:
+        """FAIR or UNFAIR where the whole interval lies on one side of the limit."""
+        _, low, high = self._gap
+        if high < self._limit:
+            return Decision.FAIR
+        return Decision.UNFAIR if low - ROUNDING > self._limit else Decision.UNDECIDED
+
+    def violators(self) -> list[Leader]:
+        """Return the pairs that are above the limit, all together at delta."""
+        low, high = self.probabilities()
+        return pairs_above(gaps_of(low, high, self._measure) - ROUNDING, self._compared, self._limit)
+
+    def forecast(self) -> int | None:
+        """Return None: the remaining rows decide it, and nothing is forecast."""
+        return None
+
+
+def share_bounds(successes: ArrayLike, seen: ArrayLike, totals: ArrayLike, level: Level) -> tuple[Floats, Floats]:
+    """Return bounds of the share of successes among `totals` rows, from a random part of `seen` rows.
+
+    The successes in a random part are hypergeometric. A bound is the most extreme number of successes in all rows under
+    which a part like this one has probability above `level`; it fails with probability at most `level`. With level 0
+    every number is possible that the rows that were seen allow.
+    """
+    s, n, total, spent = np.broadcast_arrays(
+        np.asarray(successes, np.int64), np.asarray(seen, np.int64), np.asarray(totals, np.int64), np.asarray(level)
+    )
+    low, high = np.empty((2, *s.shape))
+    for place in np.ndindex(s.shape):
+        found, drawn, rows, chance = int(s[place]), int(n[place]), int(total[place]), float(spent[place])
+        most = _most(found, drawn, rows, chance)
+        least = rows - _most(drawn - found, drawn, rows, chance)
+        low[place], high[place] = least / rows, most / rows
+    return low, high
+
+
+def _most(found: int, drawn: int, rows: int, level: float) -> int:
+    """Return the most successes in all rows under which at most `found` of them in the part are likely enough."""
+    fewest, most = found, rows - (drawn - found)
+    if level <= 0 or fewest == most:
+        return most
+    possible = fewest
+    while possible < most:  # the probability falls with the number of successes
+        middle = (possible + most + 1) // 2
+        if _at_most(found, drawn, rows, middle) > level * (1 - SLACK):
+            possible = middle
+        else:
+            most = middle - 1
+    return possible
+
+
+def _at_most(found: int, drawn: int, rows: int, successes: int) -> float:
+    """Return P(S <= found) of a hypergeometric S: `drawn` of `rows`, of which `successes` are successes."""
+    counts = np.arange(max(0, drawn - (rows - successes)), min(found, drawn, successes) + 1)
+
+    def choose(n: int, k: NDArray[np.int64]) -> Floats:
+        return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+    whole = choose(rows, np.array([drawn]))
+    terms = choose(successes, counts) + choose(rows - successes, drawn - counts) - whole
+    return float(np.exp(terms).sum())

@@ -1,0 +1,76 @@
+"""Progress of a verification: how far a run is, in words, and on the terminal of a Python program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from fairchain.statistics import Interval
+
+# Seconds before the first line.
+PATIENCE = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: rounds and evaluations so far, seconds, the gap with its bounds, evaluations in all.
+
+    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round.
+    """
+
+    rounds: int
+    evaluations: int
+    seconds: float
+    gap: Interval | None
+    total: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The progress in a line; empty in the first second."""
+        if self.seconds <= PATIENCE:
+            return ""
+        if self.gap is None:
+            done = f"{self.evaluations:,} of {self.total:,} rows evaluated"
+        else:
+            done = f"{self.rounds:,} rounds, {self.evaluations:,} evaluations, {self.gap} so far"
+        return f"{done}  (Ctrl-C: stop with what is known)"
+
+
+Report = Callable[[Progress], None]
+
+
+def has_terminal() -> bool:
+    """Return whether standard error is a terminal that can show progress."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def reporting(progress: Report | bool | None) -> Iterator[Report | None]:
+    """Yield what is called with each `Progress`: the caller's function, or for True a line on standard error.
+
+    Without a terminal, True shows nothing.
+    """
+    if not isinstance(progress, bool):
+        yield progress
+        return
+    if not progress or not has_terminal():
+        yield None
+        return
+    width = 0
+
+    def show(step: Progress) -> None:
+        nonlocal width
+        if step.text:
+            sys.stderr.write(f"\r{step.text:{width}}")
+            sys.stderr.flush()
+            width = len(step.text)
+
+    try:
+        yield show
+    finally:
+        if width:
+            sys.stderr.write(f"\r{'':{width}}\r")
+            sys.stderr.flush()
