@@ -117,7 +117,7 @@ def share_bounds(successes: ArrayLike, seen: ArrayLike, totals: ArrayLike, level
     s, n, total, spent = np.broadcast_arrays(
         np.asarray(successes, np.int64), np.asarray(seen, np.int64), np.asarray(totals, np.int64), np.asarray(level)
     )
-    low, high = np.empty((2, *s.shape))
+    low, high = np.empty(s.shape), np.empty(s.shape)
     for place in np.ndindex(s.shape):
         found, drawn, rows, chance = int(s[place]), int(n[place]), int(total[place]), float(spent[place])
         most = _most(found, drawn, rows, chance)
