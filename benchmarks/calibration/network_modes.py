@@ -137,7 +137,10 @@ def _judged(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wron
         property=spec.property,
         guarantee=type(spec.guarantee)(delta=DELTA, seed=seed, budget=spec.guarantee.budget),
     )
-    made: Any = SimpleNamespace(network=lambda point: point, weights=lambda point: point)
+    made: Any = SimpleNamespace(
+        weights=lambda point: point,
+        edited=lambda content, spec: (OnnxModel.from_bytes(content, "calibration.onnx", spec), content),
+    )
     candidate: Any = network(1, 2.5)
     judge = Judge(made, prepare(_model(), spec), workers=1)
     with breaking():

@@ -342,8 +342,35 @@ def _rates(seed: int, _: Effort, copies: int = 1) -> Wrong:
     source = Source((0.2, 0.3, 0.5), ((0.1, 0.5, 0.7),))
     drawn = source.draw(np.random.default_rng((seed, 6)), 300)
     rows = {name: np.repeat(column, copies) for name, column in drawn.items()}
-    found = metrics.selection_rates(rows["decision"], rows["group"], DELTA)
+    found = metrics.selection_rates(rows["decision"], rows["decision"], sensitive_features=rows["group"], delta=DELTA)
     return {RATES: any(outside(source.rates[0][int(str(g))], each.low, each.high) for g, each in found.items())}
+
+
+def _table(seed: int, _: Effort, copies: int = 1) -> Wrong:
+    """Draw decisions and make the table of metrics: selection rate, accuracy, error rates and precision by group."""
+    source = Source((0.2, 0.3, 0.5), ((0.2, 0.3, 0.4), (0.5, 0.7, 0.9)), 0.4)
+    drawn = source.draw(np.random.default_rng((seed, 8)), 400)
+    rows = {name: np.repeat(column, copies) for name, column in drawn.items()}
+    found = metrics.by_group(rows["truth"], rows["decision"], sensitive_features=rows["group"], delta=DELTA)
+
+    def truth_of(metric: str, group: int) -> float:
+        (wrong, right), truly = (each[group] for each in source.rates), source.truly or 0.0
+        selected = truly * right + (1 - truly) * wrong
+        return {
+            "selection_rate": selected,
+            "accuracy": truly * right + (1 - truly) * (1 - wrong),
+            "false_positive_rate": wrong,
+            "false_negative_rate": 1 - right,
+            "positive_predictive_value": truly * right / selected,
+        }[metric]
+
+    known = [(each, truth_of(each.metric, int(str(each.group[0])))) for each in found.rates if each.group]
+    gap = truth_of("accuracy", 2) - truth_of("accuracy", 0)
+    widest = found.difference("accuracy")
+    return {
+        RATES: any(outside(truth, each.rate.low, each.rate.high) for each, truth in known),
+        GAP: outside(gap, widest.low, widest.high),
+    }
 
 
 def metric_modes() -> list[Mode]:
@@ -362,6 +389,7 @@ def metric_modes() -> list[Mode]:
             metrics.equalized_odds_difference, odds, 300, 0.25, {"agg": "mean"}
         ).play,
         "selection rates, 3 groups": _rates,
+        "table of 5 metrics, 3 groups": _table,
     }
     truth = "value known"
     return [

@@ -285,7 +285,7 @@ def searched(case: RepairCase, candidates: int) -> list[Cell]:
     found: list[Cell] = [case.name, candidates]
     for parameters, optimizer, aim in searches:
         trial = CandidateTrial(Tunable(model, weights, parameters.tensors), inputs, None)
-        searcher = Searcher(trial, parameters, weights, aim)
+        searcher = Searcher(trial, parameters, weights.values, aim)
         found.append(_best(searcher, parameters, optimizer, aim, candidates, seed))
     return found
 

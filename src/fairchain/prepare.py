@@ -369,7 +369,7 @@ def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:
     return holds
 
 
-def _group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
+def group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
     """Return (groups, rows): whether a row belongs to a group."""
     names = [feature.name for feature in spec.features]
     masks = np.ones((len(groups), len(values)), bool)
@@ -388,7 +388,7 @@ def _large_enough_rows(
     Where true labels are compared, a group has as many rows as it has of the rarest label.
     """
     groups, least = groups_of(spec), spec.property.min_size
-    masks = _group_masks(spec, groups, rows.values) & concerned
+    masks = group_masks(spec, groups, rows.values) & concerned
     if least is None:
         return groups, masks, ()
     sizes = masks.sum(axis=1)

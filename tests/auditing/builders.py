@@ -38,7 +38,7 @@ def few_inputs() -> Iterator[None]:
         patch.dict(estimate_all_pairs.__kwdefaults__, rounds=500),
         patch.object(auditor, "explain_case", partial(auditor.explain_case, rounds=500)),
         patch.object(auditor, "repair_case", partial(auditor.repair_case, settings=repairer.Settings(iterations=1))),
-        patch.multiple(repairer, SEARCHED=512, REFINED=512),
+        patch.multiple(repairer, SEARCHED=512, REFINED=512, ASKED=512, ASKED_REFINED=512),
         patch.object(effort, "ROUNDS", 500),
     ):
         yield

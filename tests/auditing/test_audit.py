@@ -15,6 +15,7 @@ from fairchain.auditing import Step, audit, auditor
 from fairchain.errors import AuditError, DataError, ModelError
 from fairchain.explaining import Influence
 from fairchain.repairing.result import RepairRecord
+from fairchain.spec import parse_spec
 from fairchain.verification.record import Witness
 from tests.auditing.builders import contents, few_inputs, write_question
 from tests.report import builders
@@ -186,9 +187,10 @@ def test_rows_of_a_table_are_counted_and_need_no_estimates_of_all_pairs(tmp_path
     (tmp_path / "rows.csv").write_text("x,y,sex\n" + "\n".join(cells), encoding="utf-8")
     found, _ = run(spec, tmp_path / "out")
     assert found.decision == "UNFAIR"
-    assert set(found.findings.left_out) == {"chain", "repair"}
+    assert set(found.findings.left_out) == {"chain"}
     page = found.report.read_text(encoding="utf-8")
-    assert "Not possible here: population.as: a sample can be tested only once" in page
+    assert "The 3,000 rows of the sample were divided at random: 1,500 to search on and 1,500 to judge on." in page
+    assert not (found.folder / "repaired-certificate.json").exists()
     assert found.recheck[0].endswith(f"--data {tmp_path / 'rows.csv'}")
 
 
@@ -204,8 +206,72 @@ def test_recorded_decisions_have_no_network_to_open(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,y,sex,said\n" + "\n".join(cells), encoding="utf-8")
     found, _ = run(spec, tmp_path / "out")
     assert found.decision == "UNFAIR"
-    assert "recorded decisions have no network" in found.findings.left_out["repair"]
+    assert "recorded decisions have no model" in found.findings.left_out["repair"]
     assert "the decisions on record" in found.report.read_text(encoding="utf-8")
+
+
+def scores(rows: Any) -> Any:
+    """Score as the network of these tests does, in Python."""
+    return rows[:, 0] + rows[:, 1] + 2 * rows[:, 2] - 10.5 + 0.01 * rows[:, 0]
+
+
+def test_a_function_with_a_spec_and_a_frame_in_memory_is_audited(tmp_path: Path) -> None:
+    data = json.loads(write_question(tmp_path).read_text(encoding="utf-8"))
+    data["model"] = {"labels": ["no", "yes"], "decision": "logit"}
+    data["population"] = {"kind": "table", "as": "population"}
+    frame = {
+        "x": [i % 10 for i in range(400)],
+        "y": [i // 10 % 10 for i in range(400)],
+        "sex": [("Male", "Female")[i // 100 % 2] for i in range(400)],
+    }
+    rows = {**frame, "label": [("no", "yes")[x + y > 9] for x, y in zip(frame["x"], frame["y"], strict=True)]}
+    evaluated = []
+
+    def counted(rows: Any) -> Any:
+        evaluated.append(len(rows))
+        return scores(rows)
+
+    given: dict[str, Any] = {"model": counted, "data": frame, "labelled": rows, "label": "label"}
+    found, _ = run(parse_spec(data), tmp_path / "out", **given)
+    assert (found.decision, found.repaired) == ("UNFAIR", True)
+    assert found.findings.explanation is not None
+    assert {unit.kind for unit in found.findings.explanation.units} == {"feature"}
+    assert not found.recheck
+    saved = json.loads((found.folder / "thresholds.json").read_text(encoding="utf-8"))
+    assert [each["name"] for each in saved["thresholds"]] == ["threshold"]
+    page = found.report.read_text(encoding="utf-8")
+    assert "Who gained and who lost, on 200 held-out rows" in page
+    assert "threshold before" in page
+    # Nothing tells whether the function is still the same, so that no stage is taken from the folder.
+    first = sum(evaluated)
+    run(parse_spec(data), tmp_path / "out", **given)
+    assert sum(evaluated) == 2 * first
+
+
+def test_a_named_function_is_audited_and_other_names_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = write_question(tmp_path)
+    data = json.loads(spec.read_text(encoding="utf-8"))
+    data["model"] = {"labels": ["no", "yes"], "decision": "logit"}
+    spec.write_text(json.dumps(data), encoding="utf-8")
+    (tmp_path / "audited_scores.py").write_text("def score(x):\n    return x[:, 0] + x[:, 1] + 2 * x[:, 2] - 10.5\n")
+    monkeypatch.chdir(tmp_path)
+    found, _ = run(spec, tmp_path / "out", model="python:audited_scores:score", repair=False)
+    assert found.decision == "UNFAIR"
+    with pytest.raises(AuditError, match="file not found; give the file of a model, or python:"):
+        run(spec, tmp_path / "other", model="audited_scores:score")
+
+
+def test_a_model_in_memory_is_saved_so_that_its_certificate_can_be_checked(tmp_path: Path) -> None:
+    from fairchain import recheck
+
+    spec = write_question(tmp_path)
+    content = (tmp_path / "network.onnx").read_bytes()
+    found, _ = run(spec, tmp_path / "out", model=content, repair=False)
+    assert (found.folder / "network.onnx").read_bytes() == content
+    assert found.recheck == (
+        f"fairchain recheck {found.folder / 'certificate.json'} --model {found.folder / 'network.onnx'}",
+    )
+    assert recheck(found.folder / "certificate.json", found.folder / "network.onnx").holds
 
 
 def test_rows_that_cannot_be_used_are_known_before_the_work(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_stage_that_is_not_possible_is_told(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,y,sex,said\n1,1,Male,yes\n1,1,Female,no\n", encoding="utf-8")
     code, out, _ = cli("audit", SPEC, "-o", "out")
     assert code == 1
-    assert "No repair: population.prediction: recorded decisions have no network that could be repaired;" in out
+    assert "No repair: population.prediction: recorded decisions have no model that could be repaired;" in out
     assert "check  fairchain recheck out/certificate.json --data rows.csv" in out.splitlines()
 
 

@@ -130,7 +130,7 @@ def test_candidates_that_failed_are_told_with_the_reason(
     [
         ("network.onnx", "would be overwritten"),
         ("audit.onnx", "would be overwritten"),
-        ("fixed.json", "an .onnx file"),
+        ("fixed.txt", "an .onnx file"),
         ("nowhere/fixed.onnx", "folder that exists"),
     ],
 )

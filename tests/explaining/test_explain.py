@@ -111,9 +111,21 @@ def test_what_cannot_be_asked_is_said(changes: dict[str, Any], message: str) -> 
     assert message in str(error.value)
 
 
-def test_a_python_function_cannot_be_looked_into() -> None:
-    with pytest.raises(ModelError, match="only a network that onnxruntime runs can be explained"):
-        explain(lambda rows: np.zeros((len(rows), 2)), small_spec())
+def test_a_python_function_has_the_effects_of_features_that_its_network_has() -> None:
+    asked = small_spec()
+    network = loaded(LAYERS, asked)
+    inside = explain(network, asked, units=["features"], rounds=3000, seed=3)
+    outside = explain(lambda rows: network.scores(rows.astype(np.float32)), asked, rounds=3000, seed=3)
+    assert outside.units == inside.units
+    assert (outside.gap, outside.largest, outside.witnesses) == (inside.gap, inside.largest, inside.witnesses)
+    assert {unit.kind for unit in outside.units} == {"feature"}
+
+
+def test_a_python_function_has_no_neurons() -> None:
+    with pytest.raises(ModelError, match=r"has no neurons, since it is evaluated in Python.*take features"):
+        explain(lambda rows: np.zeros((len(rows), 2)), small_spec(), units=["neurons"])
+    with pytest.raises(ModelError, match='unknown feature or hidden layer "layer1"; expected features'):
+        explain(lambda rows: np.zeros((len(rows), 2)), small_spec(), units=["layer1"])
 
 
 def test_witnesses_are_people_who_differ_in_nothing_else_and_real_rows_come_first(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def fitted(kind: str, frame: Any, labels: Any) -> tuple[Any, dict[str, Any], Any
         return model, {}, model.predict(frame) == LABELS[1]
     import catboost
 
-    settings = {"iterations": 12, "depth": 3, "verbose": 0, "cat_features": words, "thread_count": 1}
+    settings = {"iterations": 12, "depth": 3, "verbose": 0, "cat_features": words, "thread_count": 1, "allow_writing_files": False}
     if form == "booster":
         model = catboost.CatBoost({**settings, "loss_function": "Logloss"}).fit(frame, above)
         return model, {}, model.predict(frame, prediction_type="Probability")[:, 1] > 0.5
@@ -172,7 +172,7 @@ def test_a_regressor_decides_by_a_stated_score(package: str) -> None:
     else:
         import catboost
 
-        model = catboost.CatBoostRegressor(iterations=10, verbose=0)
+        model = catboost.CatBoostRegressor(iterations=10, verbose=0, allow_writing_files=False)
     model.fit(inputs, target)
     question = about(frame, list(inputs), decision="score", decision_threshold=400.0)
     expected = gap(model.predict(inputs) > 400, frame["sex"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, numpy_helper
 
 from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
@@ -92,10 +92,31 @@ def test_inputs_that_no_feature_fills_are_named(tmp_path: Path) -> None:
         load(tmp_path, one_input_each({"colour": FLOAT, "age": FLOAT}), spec(integer("years"), COLOUR))
 
 
-def test_two_features_cannot_fill_the_same_input(tmp_path: Path) -> None:
+def test_features_must_give_as_many_values_as_their_input_takes(tmp_path: Path) -> None:
     question = spec(integer("age"), integer("years", input="age"), COLOUR, decision="logit")
-    with pytest.raises(ModelError, match="age"):
+    with pytest.raises(ModelError, match=r'input "age" takes 1 values and features "age", "years" give 2'):
         load(tmp_path, one_input_each({"colour": FLOAT, "age": FLOAT}), question)
+
+
+@pytest.mark.parametrize("shape", [("N", 1), ("N",)])
+def test_several_features_fill_one_of_several_inputs(tmp_path: Path, shape: tuple[Any, ...]) -> None:
+    """An embedding of the colour, (3, 1), plus age - years; the numbers are one input of two."""
+    nodes = [
+        node("Gather", ["table", "colours"], ["e"]),
+        node("Reshape", ["e", "flat"], ["c"]),
+        node("MatMul", ["numbers", "w"], ["n"]),
+        node("Add", ["c", "n"], ["y"]),
+    ]
+    constants = [constant("table", [[0.0], [5.0], [-5.0]]), constant("w", [[1.0], [-1.0]])]
+    constants.append(numpy_helper.from_array(np.array([-1, 1], np.int64), "flat"))
+    inputs = [value("colours", INT64, shape), value("numbers", FLOAT, ("N", 2))]
+    network = graph(nodes, inputs, [value("y", FLOAT, ("N", 1))], constants)
+    question = spec(
+        integer("age", input="numbers"), category("colour", *"rgb", input="colours"), integer("years", input="numbers"),
+        decision="logit",
+    )  # fmt: skip
+    rows = [[3, 0, 2], [3, 0, 4], [0, 1, 4], [9, 2, 3], [5, 2, 1]]
+    assert decide(tmp_path, network, question, rows) == [1, 0, 1, 1, 0]
 
 
 def test_text_inputs_get_the_names_of_the_values(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import importlib.util
 import os
 import pickle
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -271,3 +273,95 @@ def test_states_that_are_none_are_refused_and_run_nothing(torch: Any, tmp_path: 
 def test_a_torch_that_is_not_safe_is_refused(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
     assert "update torch" in refused(dense(torch), weights=tmp_path / "state.pt")
+
+
+# ---- several inputs, scripted and compiled modules ------------------------------------------------------------------
+
+
+def mixed_module(torch: Any, flat: bool = False) -> Any:
+    """An embedding of a category beside numbers; `flat` says that the category comes without an axis of its own."""
+
+    class Mixed(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(3, 4)
+            self.out = torch.nn.Linear(6, 2)
+
+        def forward(self, kinds: Any, numbers: Any) -> Any:
+            vectors = self.table(kinds if flat else kinds[:, 0])
+            return self.out(torch.cat([vectors, numbers], dim=1))
+
+    return Mixed()
+
+
+MIXED = [
+    real("score", -1, 1, input="numbers"),
+    category("kind", "a", "b", "c", input="kinds"),
+    real("rate", -1, 1, input="numbers"),
+]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_parameters_of_forward_are_filled_by_the_features_that_name_them(torch: Any, flat: bool) -> None:
+    module, question = mixed_module(torch, flat), spec(*MIXED, protected=["kind"])
+    inputs = random_inputs(question.features, 200).astype(np.float32)
+    kinds = torch.as_tensor(inputs[:, 1].astype(np.int64))
+    with torch.no_grad():
+        expected = module(kinds if flat else kinds[:, None], torch.as_tensor(inputs[:, [0, 2]])).argmax(1)
+    loaded = load_model(module, question)
+    assert isinstance(loaded, OnnxModel), loaded.note
+    assert loaded.predict(inputs).tolist() == expected.tolist()
+    assert 0 < expected.sum() < 200
+
+
+def test_parameters_that_no_feature_names_are_told_with_the_remedy(torch: Any) -> None:
+    with pytest.raises(ModelError, match=r'forward takes kinds, numbers, .* fills: input = "..."'):
+        load_model(mixed_module(torch), spec(*FEATURES))
+
+
+def test_a_scripted_module_is_a_module(torch: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.script(dense(torch).eval())
+    loaded = load_model(scripted, spec(*FEATURES))
+    assert loaded.predict(rows()).tolist() == scores(torch, scripted, rows()).argmax(1).tolist()
+    assert isinstance(loaded, OnnxModel), loaded.note
+
+
+def test_a_traced_module_with_several_inputs_is_filled_by_name(torch: Any) -> None:
+    module = mixed_module(torch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        traced = torch.jit.trace(module, (torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, 2)))
+    question = spec(*MIXED, protected=["kind"])
+    inputs = random_inputs(question.features, 100).astype(np.float32)
+    same = load_model(module, question).predict(inputs).tolist()
+    assert load_model(traced, question).predict(inputs).tolist() == same
+
+
+def test_of_a_compiled_module_the_module_inside_is_taken(torch: Any) -> None:
+    module = dense(torch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of torch, in what it imports
+        compiled = torch.compile(module)
+    loaded = load_model(compiled, spec(*FEATURES))
+    assert isinstance(loaded, OnnxModel), loaded.note
+    assert loaded.predict(rows()).tolist() == scores(torch, module, rows()).argmax(1).tolist()
+
+
+def test_rows_of_a_table_are_shown_to_the_module_itself(torch: Any) -> None:
+    import fairchain
+    from fairchain.spec import revise
+    from fairchain.spec.schema import Table
+
+    module, question = dense(torch), spec(*FEATURES)
+    table = msgspec.structs.replace(question, population=Table(reading="population"))
+    inputs = rows(300)
+    people = {"age": inputs[:, 0].astype(int).tolist(), "score": inputs[:, 1].tolist()}
+    people["sex"] = ["FM"[int(sex)] for sex in inputs[:, 2]]
+    chosen = np.asarray(scores(torch, module, inputs).argmax(1)) == 1
+    rates = [chosen[inputs[:, 2] == sex].mean() for sex in (0, 1)]
+    for certify in (False, True):
+        verdict = fairchain.verify(module, revise(table, property__outcome="yes"), data=people, certify=certify)
+        assert verdict.gap.estimate == pytest.approx(abs(rates[0] - rates[1]), abs=1e-12)
+        assert verdict.certifiable is certify

@@ -15,7 +15,7 @@ from fairchain.models.edit.candidates import Tunable
 from fairchain.models.edit.weights import Weights
 from fairchain.prepare import prepare
 from fairchain.repairing import diff_report, repair
-from fairchain.repairing.judge import Judge
+from fairchain.repairing.judge import Judge, WeightEdits
 from fairchain.repairing.parameters import Shifts
 from fairchain.repairing.repair_data import LabelledRows, inputs_of
 from fairchain.repairing.search import FAILED, Candidate, CandidateTrial, Score
@@ -38,7 +38,7 @@ def judge_of(spec: Spec, held_out: LabelledRows | None = None) -> tuple[Judge, S
     weights = Weights(model)
     places = (("b3", 0), ("w1", 4 * SEX + 2))
     parameters = Shifts(weights.values, places, (1.0, -2.0), ("b3[0]", "w1[2, 2]"))
-    return Judge(weights, prepare(model, spec), held_out, workers=1), parameters
+    return Judge(WeightEdits(weights, model), prepare(model, spec), held_out, workers=1), parameters
 
 
 def candidate(*point: float) -> Candidate:

@@ -12,7 +12,7 @@ import pytest
 from fairchain.models import OnnxModel
 from fairchain.models.edit.weights import Weights, WeightUnit
 from fairchain.prepare import prepare
-from fairchain.repairing.judge import Judge, attempt_spec, candidates_of
+from fairchain.repairing.judge import Judge, WeightEdits, attempt_spec, candidates_of
 from fairchain.repairing.parameters import NamedUnit, Scales, Shifts
 from fairchain.repairing.repair_data import (
     CERTIFICATE,
@@ -36,7 +36,7 @@ def judged(tmp_path: Path, factor: float, number: int = 1, most_lost: float | No
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
     parameters = Scales(weights, [NamedUnit(WeightUnit("", SEX), "feature sex", True)], None)
-    judge = Judge(weights, prepare(model, spec), None, most_lost, 1)
+    judge = Judge(WeightEdits(weights, model), prepare(model, spec), None, most_lost, 1)
     return judge.one(Candidate(np.array([factor - 1]), Score(0.0, 1.0), 0.0), parameters, number)
 
 
@@ -111,7 +111,7 @@ def test_the_judge_too_refuses_the_same_answer_for_everybody(tmp_path: Path, all
     model = OnnxModel(spec.model.path or "", spec)
     weights = Weights(model)
     parameters = Shifts(weights.values, (("b2", 0),), (100.0,), ("b2[0]",))
-    judge = Judge(weights, prepare(model, spec), workers=1)
+    judge = Judge(WeightEdits(weights, model), prepare(model, spec), workers=1)
     found = judge.one(Candidate(np.ones(1), Score(0.0, 1.0), 0.0), parameters, 1)
     assert found.verdict.fair is allowed
     assert not found.attempt.accepted

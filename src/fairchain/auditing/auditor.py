@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1: verify and, if the network is not fair, explain and repair it; then report.
+"""The paper's Algorithm 1: verify and, if the model is not fair, explain and repair it; then report.
 
 All stages work on one prepared case and hand their results on. Each returns files of plain values, without times, and
 the report is made from these. So an audit that was stopped ends with the same bytes as one that was not.
@@ -26,10 +26,12 @@ from fairchain.chain.formats import chain_text, read_chain
 from fairchain.errors import AuditError, ChainError, ModelError, OutputError, SpecError
 from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Explanation, Influence
+from fairchain.models import OnnxModel
+from fairchain.models.load import PYTHON
 from fairchain.prepare import Case, prepare
 from fairchain.records import Record
-from fairchain.repairing.files import certificate_of
-from fairchain.repairing.repair_data import read_labelled_rows
+from fairchain.repairing.files import certificate_of, thresholds_text
+from fairchain.repairing.repair_data import LabelledRows, read_labelled_rows
 from fairchain.repairing.repairer import repair_case
 from fairchain.repairing.result import RepairRecord
 from fairchain.report.findings import Findings
@@ -55,7 +57,9 @@ ABOUT = {
     "chain.prism": "the chain for PRISM and Storm",
     "chain.drn": "the chain for Storm",
     "chain.dot": "the chain as a drawing, for Graphviz",
+    "network.onnx": "the model that was given, as the network that was audited",
     "repaired.onnx": "the repaired network",
+    "thresholds.json": "the decision thresholds of the repaired model",
     "repaired-certificate.json": "the verdict on the repaired network",
     "repair.json": "the candidates of the repair, and its price",
     "report.md": "this report in Markdown",
@@ -111,6 +115,8 @@ class AuditRun:
     ----------
     name, spec, case
         The name of the spec file, the spec with its file names, and the case prepared from it, for all stages.
+    source
+        The model that was given in place of the spec's, an object or the name of one; None for a file.
     labelled, label
         Labelled rows, and their column of true labels.
     workers
@@ -122,6 +128,7 @@ class AuditRun:
     name: str
     spec: Spec
     case: Case
+    source: Any = None
     labelled: RawTable | None = None
     label: str | None = None
     workers: int | None = None
@@ -129,13 +136,24 @@ class AuditRun:
     explanation: Explanation | None = None
     chain: Chain | None = None
 
+    @property
+    def identified(self) -> bool:
+        """Whether the model has bytes, or there is none: results of a Python function may be those of another one."""
+        return self.case.model is None or bool(self.case.model.sha256)
+
+    @property
+    def network(self) -> bytes | None:
+        """The network of a model that is not a file: others need it to check the certificate."""
+        return self.case.model.content if self.source is not None and isinstance(self.case.model, OnnxModel) else None
+
 
 def audit(
-    spec: str | Path,
+    spec: Spec | str | Path,
     folder: str | Path,
     *,
-    model: str | Path | None = None,
-    labelled: str | Path | None = None,
+    model: Any = None,
+    data: Any = None,
+    labelled: Any = None,
     label: str | None = None,
     repair: bool = True,
     seed: int | None = None,
@@ -149,16 +167,17 @@ def audit(
     Parameters
     ----------
     spec
-        The path of a spec file.
+        A `Spec`, or the path of a spec file.
     folder
-        Where to write. An audit of the same question that was stopped there continues.
-    model
-        A network's file instead of the spec's.
+        Where to write. An audit of the same question that was stopped there continues; the stages of a Python function
+        are run again, since nothing tells whether it is still the same.
+    model, data
+        A model and rows instead of the spec's, as for `verify`: files, objects, `python:` names, frames.
     labelled, label
-        Labelled rows, for the accuracy of a repaired network and for witnesses near to real rows; and their column with
-        the true labels.
+        Labelled rows, a file or a frame, for the accuracy of a repaired model and for witnesses near to real rows; and
+        their column with the true labels.
     repair
-        Whether to repair an unfair network.
+        Whether to repair an unfair model.
     seed, allow_constant, workers
         As for `verify`.
     restart
@@ -176,21 +195,28 @@ def audit(
     AuditError
         If the folder cannot be used, or contains something else.
     """
-    question = revise(load_spec(spec), guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    loaded = spec if isinstance(spec, Spec) else load_spec(spec)
+    question = revise(loaded, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
+    name = "the question" if isinstance(spec, Spec) else Path(spec).name
     if isinstance(question.population, CallablePopulation):
-        raise AuditError(f"{spec}: population.kind: an audit needs a population that the spec defines, not a function")
-    if model is not None:
+        raise AuditError(f"{name}: population.kind: an audit needs a population that the spec defines, not a function")
+    source = model
+    if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
         if not Path(model).is_file():
-            raise AuditError(f"{model}: file not found; an audit needs the file of a network")
-        question = revise(question, model__path=str(model))
+            raise AuditError(f"{model}: file not found; give the file of a model, or {PYTHON}package.module:name")
+        question, source = revise(question, model__path=str(model)), None
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')
     table = read_table(labelled) if labelled is not None else None
+    rows = None
     if table is not None:
         # Rows that cannot be used are reported before the work.
-        read_labelled_rows(table, question, label)
-    run = AuditRun(Path(spec).name, question, prepare(None, question, network=True), table, label, workers)
-    key, names = _key(run, labelled, repair=repair), ("report.html", *ABOUT)
+        rows = read_labelled_rows(table, question, label)
+    case = prepare(source, question, data=data, network=True)
+    if data is not None:
+        question = msgspec.structs.replace(question, population=case.spec.population)
+    run = AuditRun(name, question, case, source, table, label, workers)
+    key, names = _key(run, rows, repair=repair), ("report.html", *ABOUT)
     done: dict[str, bytes] = {}
     with open_checkpoints(Path(folder), key, restart=restart, names=names) as checkpoints:
         try:
@@ -199,7 +225,8 @@ def audit(
             known = _record(done, "verdict.json", VerdictRecord)
             raise OutputError(f"{error}{f'; the verdict was {known.sentence}' if known else ''}") from None
     commands = _commands(run, done, Path(folder))
-    return Audit(findings.verdict.verdict, "repaired.onnx" in done, Path(folder), commands, findings)
+    repaired = "repaired.onnx" in done or "thresholds.json" in done
+    return Audit(findings.verdict.verdict, repaired, Path(folder), commands, findings)
 
 
 def _run(
@@ -219,7 +246,7 @@ def _run(
             return files
 
         report(Step(name))
-        files, kept = checkpoints.stage(name, made, again=again)
+        files, kept = checkpoints.stage(name, made, again=again or not run.identified)
         done.update(files)
         report(Step(name, finished=True, kept=kept))
 
@@ -257,6 +284,8 @@ def verify_files(run: AuditRun, tell: Tell) -> Files:
     files = {"verdict.json": to_json(verdict)}
     if verdict.certifiable:
         files["certificate.json"] = dump(make_certificate(verdict, timed=False)).encode()
+        if run.network is not None:
+            files["network.onnx"] = run.network
     if isinstance(run.spec.population, Table):
         files["all-pairs.json"] = to_json(all_pairs_of_rows(verdict))
     return files
@@ -293,9 +322,10 @@ def chain_files(run: AuditRun, tell: Tell) -> Files:
 
 
 def repair_files(run: AuditRun, tell: Tell) -> Files:
-    """Repair the network; without an accepted one the file says what was tried."""
+    """Repair the model; without an accepted one the file says what was tried."""
     found = repair_case(
         run.case,
+        source=run.source,
         labelled=run.labelled,
         label=run.label,
         workers=run.workers,
@@ -311,6 +341,8 @@ def repair_files(run: AuditRun, tell: Tell) -> Files:
         certificate = certificate_of(found, "repaired.onnx", timed=False)
         if certificate is not None:
             files["repaired-certificate.json"] = certificate
+    elif found.accepted:
+        files["thresholds.json"] = thresholds_text(found).encode()
     return files
 
 
@@ -343,7 +375,7 @@ def _rounds(tell: Tell) -> Callable[[int, int], None]:
     return lambda done, total: tell(f"{done:,} of {total:,} rounds")
 
 
-def _key(run: AuditRun, labelled: str | Path | None, **options: bool) -> str:
+def _key(run: AuditRun, labelled: LabelledRows | None, **options: bool) -> str:
     """Return a hash of everything that the results depend on: the contents and names of files, not their folders."""
     spec = msgspec.to_builtins(run.spec)
     contents = []
@@ -357,7 +389,8 @@ def _key(run: AuditRun, labelled: str | Path | None, **options: bool) -> str:
         "spec": spec,
         "network": run.case.model.sha256 if run.case.model is not None else None,
         "files": contents,
-        "labelled": _checksums(Path(labelled)) if labelled is not None else None,
+        "rows": run.case.data_sha256,
+        "labelled": labelled.sha256 if labelled is not None else None,
         "label": run.label,
         "options": options,
         "versions": _versions(),
@@ -432,8 +465,12 @@ def _commands(run: AuditRun, done: Mapping[str, bytes], folder: Path | None) -> 
     made, population = folder or Path(), run.spec.population
     rows = population.path if isinstance(population, Table | Marginals | Texts) else None
     data = f" --data {written(Path(rows))}" if rows is not None else ""
+    if rows is None and run.case.rows is not None:
+        # Rows in memory have no file: whoever checks has to name one.
+        data = " --data ROWS.csv"
+    given = made / "network.onnx" if run.network is not None else Path(run.spec.model.path or "")
     networks = {
-        "certificate.json": Path(run.spec.model.path or "") if run.case.model is not None else None,
+        "certificate.json": given if run.case.model is not None else None,
         "repaired-certificate.json": made / "repaired.onnx",
     }
     return tuple(

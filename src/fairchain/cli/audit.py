@@ -41,7 +41,7 @@ KEPT = "interrupted; what is finished is kept in {}, and the same command goes o
 @shared.model
 @shared.labelled
 @shared.label
-@click.option("--no-repair", is_flag=True, help="Do not repair an unfair network.")
+@click.option("--no-repair", is_flag=True, help="Do not repair an unfair model.")
 @click.option("--restart", is_flag=True, help="Discard the stages of an earlier audit in the folder.")
 @shared.allow_constant
 @shared.seed
@@ -58,12 +58,13 @@ def audit(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Verify the network of SPEC and, if it is not fair, explain and repair it; write a report to a folder.
+    """Verify the model of SPEC and, if it is not fair, explain and repair it; write a report to a folder.
 
     The folder gets report.html, report.md, certificate.json, the chain in several formats and, if one was accepted,
-    repaired.onnx with a certificate of its own. Stopped with Ctrl-C, or by anything else, it goes on with the same
-    command, and ends with the same bytes. Exit code as for verify, about the network as it is: 0 fair, 1 unfair,
-    3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
+    repaired.onnx with a certificate of its own, or the thresholds.json of a model that is evaluated in Python. Stopped
+    with Ctrl-C, or by anything else, it goes on with the same command, and ends with the same bytes. Exit code as for
+    verify, about the model as it is: 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that
+    cannot be written, 130 interrupted.
     """
     options |= {"repair": not no_repair, "labelled": labelled, "restart": restart}
     found = run_audit(spec, output, quiet=quiet or as_json, **options)
@@ -142,8 +143,10 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     steps = [["read", str(found.report)]]
     if found.repaired:
         certificates = [str(folder / name) for name in ("certificate.json", "repaired-certificate.json")]
-        steps.append(["use", str(folder / "repaired.onnx")])
-        steps.append(["compare", shlex.join(["fairchain", "compare", *certificates])])
+        repaired = next(name for name in ("repaired.onnx", "thresholds.json") if name in findings.files)
+        steps.append(["use", str(folder / repaired)])
+        if "repaired-certificate.json" in findings.files:
+            steps.append(["compare", shlex.join(["fairchain", "compare", *certificates])])
     elif found.decision == "UNDECIDED":
         steps.append(["decide", f"with a larger budget in [guarantee] of {spec}, and --restart or another folder"])
     screen.table([], [*steps, *(["check", command] for command in found.recheck)])

@@ -1,4 +1,4 @@
-"""The command `repair`: write a network that treats groups alike, its certificate and its changes."""
+"""The command `repair`: write a model that treats groups alike, its certificate and its changes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,21 @@ FRONT_ROWS = 8
 
 
 @shared.command(
-    "A network without the gap, with its certificate.",
+    "A model without the gap, with its certificate.",
     "repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
-@shared.output("Network to write (.onnx); its certificate is written beside it.", required=True)
+@shared.output(
+    "Network to write (.onnx), its certificate beside it; or thresholds (.json) of a model in Python.", required=True
+)
 @shared.model
 @shared.labelled
-@click.option("--held-out", type=PATH, help="Labelled table for the final accuracy; by default half of --labelled.")
+@click.option(
+    "--held-out",
+    type=PATH,
+    help="Labelled table for the final accuracy, by default half of --labelled; for a sample of rows: those to judge "
+    "on, by default half of the sample.",
+)
 @shared.label
 @shared.choice(
     "--optimizer",
@@ -43,11 +50,14 @@ FRONT_ROWS = 8
     default="evolution",
 )
 @shared.choice(
-    "--change", ["auto", "scales", "biases", "last-layer", "low-rank"], "Parameters that may change.", default="auto"
+    "--change",
+    ["auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds"],
+    "What may change: weights, one decision threshold, or one for each group, which may be unlawful.",
+    default="auto",
 )
 @shared.count("--max-units", "Largest number of units that may change.", least=0, default=10)
 @click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
-@click.option("--max-accuracy-loss", type=float, help="Take the fairest network that loses no more than this.")
+@click.option("--max-accuracy-loss", type=float, help="Take the fairest model that loses no more than this.")
 @shared.count("--iterations", "Largest number of generations.", least=0, default=100)
 @shared.protected
 @shared.outcome
@@ -66,9 +76,10 @@ def repair(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Change a few weights of the network of SPEC so that it treats its groups alike, and prove that it does.
+    """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and prove it.
 
-    Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Exit code 0 repaired, or fair
+    Writes OUTPUT, its certificate (.json) and what changed (.txt), or nothing at all. Of a model that is evaluated in
+    Python the thresholds are written (.json). Exit code 0 repaired, or fair
     already; 1 not repaired; 3 a constant model, which has nothing to repair; 2 bad input or a result that cannot be
     written.
     """
@@ -107,10 +118,10 @@ def repair(
 
 def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
     """Refuse an output that cannot be written, or that would replace a file from which the repair is made."""
-    if output.suffix.lower() != ".onnx":
-        raise FairchainError(f"{output}: --output must name an .onnx file")
+    if output.suffix.lower() not in (".onnx", ".json"):
+        raise FairchainError(f"{output}: --output must name an .onnx file, or .json for a model in Python")
     must_be_writable(output, "--output")
-    for made in (output, output.with_suffix(".json"), output.with_suffix(".txt")):
+    for made in (output.with_suffix(suffix) for suffix in (".onnx", ".json", ".txt")):
         for source in sources:
             if made.exists() and source.exists() and made.samefile(source):
                 raise FairchainError(
@@ -119,7 +130,7 @@ def _must_be_safe(output: Path, sources: Sequence[Path]) -> None:
 
 
 def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
-    """Print a repair: before and after, changes, the front, attempts, the guarantee."""
+    """Print a repair: before and after, groups, changes, the front, attempts, the guarantee."""
     from fairchain.cli.terminal import Screen
     from fairchain.cli.verdict_display import COLOURS
 
@@ -135,6 +146,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
         last = "after" if result.accepted else "best tried"
         known = {"before": result.before, last: result.after, "price": result.price}
         screen.table([], [[key, f"{found}"] for key, found in known.items() if found is not None])
+        _show_groups(screen, result)
         _show_changes(screen, result)
         _show_front(screen, result)
         if len(result.attempts) > 1:
@@ -161,7 +173,37 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
         )
 
 
+def _show_groups(screen: Screen, result: Repair) -> None:
+    """Print who gained and who lost, with thresholds where these changed."""
+    if not result.groups or result.price is None:
+        return
+    shown, moved = result.groups[:MOST_ROWS], any(each.threshold is not None for each in result.groups)
+    heads = ["group", f"P({result.groups[0].outcome}) before", "after", "gained it", "lost it", "of"]
+    rows: list[list[Any]] = [
+        [
+            each.group,
+            f"{each.before:.4f}",
+            f"{each.after:.4f}",
+            f"{each.gained:,}",
+            f"{each.lost:,}",
+            f"{each.inputs:,}",
+        ]
+        for each in shown
+    ]
+    if moved:
+        heads += ["threshold before", "after"]
+        for row, each in zip(rows, shown, strict=True):
+            row += ["" if t is None else f"{t:.4g}" for t in (each.threshold_before, each.threshold)]
+    screen.line()
+    screen.table(heads, rows)
+    more = len(result.groups) - len(shown)
+    screen.line((f"on {result.price.on}{f'; and {more} more groups' if more else ''}", "dim"))
+
+
 def _show_changes(screen: Screen, result: Repair) -> None:
+    if not result.changes:
+        # Thresholds are in the table of groups.
+        return
     moved = [a for a in result.adjustments if a.before != a.after]
     moved.sort(key=lambda a: -abs(a.after - a.before))
     if moved:
@@ -200,6 +242,11 @@ def _advice(result: Repair, question: Spec) -> str:
     from fairchain.spec.properties import limit_of
 
     if all(point.gap >= limit_of(question) for point in result.front):
+        if result.change == "threshold":
+            return (
+                " One threshold for all does not reach the limit: --change group-thresholds has one for each group, "
+                "where the law allows decisions that use the group."
+            )
         return (
             " The search did not reach the threshold: try --change low-rank, more --max-units, or a larger threshold."
         )

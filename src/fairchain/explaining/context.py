@@ -1,4 +1,4 @@
-"""What an explanation needs besides the case: a network that can be cut, and inputs drawn for every group by itself.
+"""What an explanation needs besides the case: inputs drawn for every group by itself, and a network if there is one.
 
 For a table, a round shows one row of each group, drawn with replacement; where individuals are compared, every row is
 shown as every group instead. The results are about these rows, also where they are a sample of a larger population.
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairchain.errors import DataError, ModelError, SpecError
-from fairchain.models import OnnxModel
+from fairchain.errors import DataError, SpecError
+from fairchain.models import Model, OnnxModel
 from fairchain.populations import Population, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case, group_population
@@ -55,12 +55,12 @@ class ComparedPair:
 
 @dataclass(frozen=True, eq=False)
 class EffectContext:
-    """A case whose network can be cut, with the population and the groups that are explained.
+    """A case with the population and the groups that are explained.
 
     Parameters
     ----------
     case, model
-        The case, and its network.
+        The case, and its model.
     population, groups
         The population draws for every group; of a table it draws rows, and groups without rows are left out.
     shares
@@ -70,7 +70,7 @@ class EffectContext:
     """
 
     case: Case
-    model: OnnxModel
+    model: Model
     population: Population
     groups: tuple[Group, ...]
     shares: NDArray[np.float64]
@@ -80,6 +80,11 @@ class EffectContext:
     def spec(self) -> Spec:
         """The question."""
         return self.case.spec
+
+    @property
+    def network(self) -> OnnxModel | None:
+        """The network, whose neurons can be intervened on; None for a model that can only be asked."""
+        return self.model if isinstance(self.model, OnnxModel) else None
 
     @property
     def chunk(self) -> int:
@@ -113,9 +118,7 @@ def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
     """Return the context of a case; `witnesses` are rows to search witnesses in, by default those of the case."""
     check_explainable(case.spec)
     model = case.model
-    if not isinstance(model, OnnxModel):
-        assert model is not None
-        raise ModelError(f"{model.name}: only a network that onnxruntime runs can be explained; {model.note}")
+    assert model is not None
     population: Population
     if isinstance(case.spec.population, Table):
         population = rows = RowPopulation(case, model.dtype)
@@ -129,9 +132,9 @@ def context_of(case: Case, witnesses: TableRows | None = None) -> EffectContext:
 
 
 def check_explainable(spec: Spec) -> None:
-    """Raise a SpecError where there is no network, or where true labels are needed and unknown."""
+    """Raise a SpecError where there is no model, or where true labels are needed and unknown."""
     if getattr(spec.population, "prediction", None) is not None:
-        raise SpecError("population.prediction: recorded decisions have no network that could be explained; remove it")
+        raise SpecError("population.prediction: recorded decisions have no model that could be explained; remove it")
     parity = getattr(spec.property, "criterion", "demographic_parity") == "demographic_parity"
     if not parity and not isinstance(spec.population, Table):
         raise SpecError('property.criterion: without rows there are no true labels; write "demographic_parity"')

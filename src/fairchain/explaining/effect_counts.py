@@ -5,7 +5,7 @@ The inputs of a chunk depend on its number alone, and counts add, so the number 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from fairchain.explaining.context import INPUTS, ComparedPair, EffectContext
 from fairchain.explaining.units import Target
-from fairchain.models.inspect.activations import Probe
 from fairchain.models.inspect.cut import Cut
 from fairchain.statistics import count_together
 
 Counts = NDArray[np.int64]
 Values = NDArray[np.floating]
+# From inputs to their labels, and the activations of hidden layers by the name of the tensor.
+Evaluate = Callable[[Values], tuple[NDArray[np.integer], Mapping[str, Values]]]
 # With more groups than this, states are counted for each group and not for each pair.
 MOST_PAIRED = 40
 # Differences and sums of two rounds' values: -2, -1, 0, 1, 2.
@@ -83,12 +84,15 @@ class _Evaluated:
 class EffectCounter:
     """Counts chunks of rounds for some units and one pair of groups."""
 
-    def __init__(self, context: EffectContext, pair: ComparedPair, targets: Sequence[Target], probe: Probe) -> None:
-        self._context, self._pair, self._targets, self._probe = context, pair, targets, probe
+    def __init__(
+        self, context: EffectContext, pair: ComparedPair, targets: Sequence[Target], evaluate: Evaluate
+    ) -> None:
+        self._context, self._pair, self._targets, self._evaluate = context, pair, targets, evaluate
         self._resampled = any(target.method == "resample" for target in targets)
         few = next(context.inputs(INPUTS, 3)).copy()
         tensors = dict.fromkeys(target.tensor for target in targets if target.tensor is not None)
-        self._cuts = {tensor: Cut(context.model, tensor, few) for tensor in tensors}
+        network = context.network
+        self._cuts = {tensor: Cut(network, tensor, few) for tensor in tensors} if network is not None else {}
 
     def count(self, chunk: int, count: int, *, all_groups: bool) -> EffectCounts:
         """Count one chunk, intervening on all groups or on those of the pair alone."""
@@ -100,7 +104,7 @@ class EffectCounter:
         states = [np.empty((groups, count), np.min_scalar_type(target.states)) for target in targets]
         kept: dict[int, _Evaluated] = {}
         for group, inputs in enumerate(context.inputs(INPUTS + chunk, count)):
-            labels[group], hidden = self._probe(inputs)
+            labels[group], hidden = self._evaluate(inputs)
             for state, target in zip(states, targets, strict=True):
                 state[group] = target.state(inputs, hidden)
             if group in active:
@@ -115,7 +119,7 @@ class EffectCounter:
         donors = None
         if self._resampled:
             drawn = context.donors(chunk, count)
-            donors = _Evaluated(drawn, *self._probe(drawn))
+            donors = _Evaluated(drawn, *self._evaluate(drawn))
             evaluations += count
         now, before = pair.values(labels[compared]), self._outcomes(labels)
         minus, plus, changed, shift = [], [], [], []

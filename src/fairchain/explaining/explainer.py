@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.explaining.context import PILOT, ComparedPair, EffectContext, check_explainable, context_of
 from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, sensitivities
-from fairchain.explaining.effect_counts import STEPS, EffectCounter, EffectCounts
+from fairchain.explaining.effect_counts import STEPS, EffectCounter, EffectCounts, Evaluate
 from fairchain.explaining.examples import examples
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
 from fairchain.explaining.units import METHODS, Choice, Target, requested_units, targets_of
@@ -53,15 +53,16 @@ def explain(
     limits: Limits | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Return the effect of every feature and neuron on the gap between two groups.
+    """Return the effect of every feature, and of every neuron of a network, on the gap between two groups.
 
     Parameters
     ----------
     model, spec, data, population, seed, workers, limits
-        As for `verify`; the network must be one that onnxruntime runs.
+        As for `verify`. Features are intervened on at the model's inputs, so it can be any model; neurons exist only
+        in a network that onnxruntime runs.
     units
         Units to intervene on: a feature, `capital-gain`; a neuron, `layer3[2]`; each neuron of a layer, `layer3`; or
-        all "features", all "neurons". By default both.
+        all "features", all "neurons". By default both, as far as the model has them.
     rounds
         Inputs that are evaluated as each group and with each unit intervened on.
     method
@@ -111,7 +112,7 @@ def explain_case(
     Parameters
     ----------
     case
-        Its model must be a network that onnxruntime runs.
+        With a model, not with recorded decisions.
     rows, units, rounds, method, workers, progress
         As for `explain`.
     """
@@ -126,13 +127,20 @@ def explain_case(
         witnesses = encode_rows(read_table(rows), msgspec.structs.replace(case.spec, population=complete))
     context = context_of(case, witnesses)
     requests, layers = requested_units(context, units)
-    probe = Probe(context.model, case.spec, [request.tensor for request in requests if request.tensor is not None])
+    evaluate = _evaluation(context, [request.tensor for request in requests if request.tensor is not None])
     pair = _widest_pair(context)
     pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT, context.chunk)])
-    targets = targets_of(context, requests, layers, method, pilot, probe(pilot)[1])
-    counter = EffectCounter(context, pair, targets, probe)
+    targets = targets_of(context, requests, layers, method, pilot, evaluate(pilot)[1] if layers else {})
+    counter = EffectCounter(context, pair, targets, evaluate)
     counts = _count(counter, context.chunk, rounds, workers or default_workers(), progress)
     return _assemble(context, pair, targets, layers, counts, method, start)
+
+
+def _evaluation(context: EffectContext, tensors: Sequence[str]) -> Evaluate:
+    """Return what gives the labels of inputs and these tensors; a model without a network gives labels alone."""
+    if context.network is not None:
+        return Probe(context.network, context.spec, tensors)
+    return lambda inputs: (context.model.predict(inputs), {})
 
 
 def _widest_pair(context: EffectContext) -> ComparedPair:

@@ -92,8 +92,13 @@ def requested_units(
     context: EffectContext, units: Sequence[str] | None
 ) -> tuple[list[StateRequest], tuple[HiddenLayer, ...]]:
     """Return the requested units, by default every feature and every neuron, and all hidden layers."""
-    spec, name = context.spec, context.model.name
-    layers = (*cell_layers(context.model, spec), *layers_of(context.model, spec))
+    spec, name, network = context.spec, context.model.name, context.network
+    layers = (*cell_layers(network, spec), *layers_of(network, spec)) if network is not None else ()
+    if network is None and NEURONS in (units or ()):
+        note = f"; {context.model.note}" if context.model.note else ""
+        raise ModelError(
+            f"{name}: has no neurons, since it is evaluated in Python and not as a network; take {FEATURES}{note}"
+        )
     texts: list[str] = []
     for text in units if units is not None else (FEATURES, NEURONS):
         if text == FEATURES:
@@ -107,11 +112,11 @@ def requested_units(
         for request in _single(parse_request(text, spec), layers, context):
             found[request.feature, request.tensor, request.unit] = request
     if not found:
-        raise ModelError(f"{name}: has neither an unprotected feature nor a hidden layer; there is nothing to explain")
+        raise ModelError(f"{name}: has no unprotected feature and no hidden layer; there is nothing to explain")
     if len(found) > MOST_UNITS:
         raise ModelError(
             f"{name}: {len(found):,} units, more than {MOST_UNITS:,}; name some of them, for example "
-            f"--units {FEATURES} --units {layers[-1].name}"
+            f"--units {layers[-1].name if layers else spec.features[0].name}"
         )
     return list(found.values()), layers
 
@@ -127,7 +132,7 @@ def _single(request: StateRequest, layers: Sequence[HiddenLayer], context: Effec
     """Return a feature or a neuron as it is, a whole layer as its units; layers by the names of their tensors."""
     if request.feature is not None:
         if not _explainable(context.spec, context.spec.features[request.feature]):
-            raise ModelError(f"{request.text}: is protected, or not a number or category that the network reads")
+            raise ModelError(f"{request.text}: is protected, or not a number or category that the model reads")
         return [request]
     layer = next((layer for layer in layers if request.tensor in (layer.name, layer.tensor)), None)
     if layer is None:

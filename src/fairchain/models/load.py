@@ -159,6 +159,14 @@ def _from_file(path: Path, spec: Spec, limits: Limits | None, rows: TableRows | 
         from fairchain.models.adapters.from_keras import from_keras_file
 
         return from_keras_file(path, spec, limits)
+    if suffix in (".h5", ".hdf5"):
+        from fairchain.models.adapters.from_h5 import from_h5
+
+        return from_h5(path, spec, limits)
+    if suffix == ".nnet":
+        from fairchain.models.adapters.from_nnet import from_nnet
+
+        return from_nnet(path, spec, limits)
     why = next((reason for suffixes, reason in NOT_READ.items() if suffix in suffixes.split()), "")
     why = why or f'a file that ends in "{suffix}" is not read; give one of {READ}, or export the network to ONNX'
     raise ModelError(f"{path}: {why}")

@@ -1,9 +1,14 @@
-"""The files of a repair: the network, its certificate and the changes as text, each written whole or not at all."""
+"""The files of a repair, each written whole or not at all.
+
+A repaired network is written with its certificate, and the changes as text. Of a model that is evaluated in Python the
+thresholds are written.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,14 +22,21 @@ from fairchain.system.atomic_write import place
 def write_repair(repair: Repair, path: str | Path) -> list[Path]:
     """Write an accepted network to `path`, its certificate and the changes beside it; return the files.
 
+    Of a model that is evaluated in Python there is no network: its thresholds are written to a .json file of that name.
+
     Raises
     ------
     FairchainError
         If the repair was not accepted, or if `path` is the network that was repaired.
     """
     path = Path(path)
-    if not repair.accepted or repair.content is None or repair.after is None:
+    if not repair.accepted or repair.after is None:
         raise FairchainError("the repair was not accepted; nothing is written")
+    if repair.content is None:
+        thresholds, changes = path.with_suffix(".json"), path.with_suffix(".txt")
+        place({thresholds: thresholds_text(repair).encode(), changes: diff_report(repair).encode()})
+        return [thresholds, changes]
+    path = path.with_suffix(".onnx")
     if _is_original(repair, path):
         raise FairchainError(f"{path}: would be overwritten, and the repair is made from it; give another name")
     certificate, changes = path.with_suffix(".json"), path.with_suffix(".txt")
@@ -41,7 +53,7 @@ def write_repair(repair: Repair, path: str | Path) -> list[Path]:
 
 def certificate_of(repair: Repair, name: str, *, timed: bool = True) -> bytes | None:
     """Return the certificate of a repaired network in a file of this name; None if it cannot have one."""
-    if repair.after is None or not repair.after.certifiable:
+    if repair.after is None or not repair.after.certifiable or not repair.recheckable:
         return None
     spec = repair.after.spec
     named = dataclasses.replace(repair.after, spec=replace(spec, model=replace(spec.model, path=name)))
@@ -58,6 +70,21 @@ def _is_original(repair: Repair, path: Path) -> bool:
     return hashlib.sha256(path.read_bytes()).hexdigest() == repair.before.model_sha256
 
 
+def thresholds_text(repair: Repair) -> str:
+    """Return the thresholds of a model that is evaluated in Python as JSON: above them the second label is decided."""
+    assert repair.after is not None
+    labels = repair.after.spec.model.labels
+    values = {
+        "label_above": labels[1],
+        "label_else": labels[0],
+        "thresholds": [{"name": each.name, "before": each.before, "after": each.after} for each in repair.adjustments],
+        "groups": [each.to_dict() for each in repair.groups],
+        "statement": repair.statement,
+        "notes": list(repair.notes),
+    }
+    return json.dumps(values, indent=1) + "\n"
+
+
 def diff_report(repair: Repair) -> str:
     """Return the changes, their price and the judgements as plain text."""
     lines = [str(repair), "", f"Before: {repair.before}"]
@@ -65,7 +92,17 @@ def diff_report(repair: Repair) -> str:
         lines += [f"After:  {repair.after}", f"Price:  {repair.price}"]
     lines += ["", f"Chosen by the search ({repair.optimizer}, {repair.change}, seed {repair.seed}):"]
     lines += [f"  {a.name}: {a.before:.6g} -> {a.after:.6g}" for a in repair.adjustments if a.before != a.after]
-    lines += ["", "Weights that changed:"]
+    if repair.groups:
+        lines += ["", f"Groups, on {repair.price.on if repair.price is not None else 'these inputs'}:"]
+        for group in repair.groups:
+            moved = (
+                "" if group.threshold is None else f", threshold {group.threshold_before:.6g} -> {group.threshold:.6g}"
+            )
+            lines.append(
+                f"  {group.group}: P({group.outcome}) {group.before:.4f} -> {group.after:.4f}, {group.gained:,} gained "
+                f"it and {group.lost:,} lost it, of {group.inputs:,}{moved}"
+            )
+    lines += ["", "Weights that changed:"] if repair.changes else []
     for change in repair.changes:
         shape = " x ".join(str(size) for size in change.shape)
         lines.append(

@@ -1,4 +1,4 @@
-"""The judge: a candidate is saved, loaded again as an unknown network, and verified on inputs of its own.
+"""The judge: a candidate is saved, loaded again as an unknown model, and verified on inputs of its own.
 
 Neither the search nor the selection of candidates has seen the draws that decide here. Attempt k may be wrong with
 probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most delta. The
@@ -8,10 +8,10 @@ price of a candidate is measured on inputs that the search has not seen either (
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from fairchain.errors import UnansweredError
 from fairchain.models import Model, OnnxModel
 from fairchain.models.edit.candidates import ROWS_PER_CALL
-from fairchain.models.edit.weights import Weights
-from fairchain.prepare import Case, case_of
+from fairchain.models.edit.weights import Array, Weights
+from fairchain.prepare import Case, case_of, group_masks
 from fairchain.repairing.parameters import Parameters
 from fairchain.repairing.repair_data import CERTIFICATE, PRICE, LabelledRows, Labels, derived_seed, inputs_of
-from fairchain.repairing.result import Attempt, Price
+from fairchain.repairing.result import Attempt, GroupChange, Price
 from fairchain.repairing.search import Candidate, is_almost_constant, usual_share
 from fairchain.spec import Spec, Table
 from fairchain.statistics import Interval
@@ -49,7 +49,9 @@ class Judged:
     candidate: Candidate
     attempt: Attempt
     verdict: Verdict | None
-    content: bytes
+    model: Model
+    content: bytes | None
+    groups: tuple[GroupChange, ...] = ()
 
     @property
     def gap_high(self) -> float:
@@ -57,15 +59,36 @@ class Judged:
         return self.verdict.gap.high if self.verdict is not None else math.inf
 
 
-@dataclass(frozen=True)
-class Judge:
-    """Judges candidates for the network of a case.
+class CandidateEdits(Protocol):
+    """Makes the model of a candidate."""
 
-    `held_out` are labelled rows for the price. `most_lost` is the estimated loss of accuracy (or agreement) that is
-    allowed; None for any.
-    """
+    def edited(self, changes: Mapping[str, Array], spec: Spec, /) -> tuple[Model, bytes | None]:
+        """Return the model with these arrays in place of its own, loaded with `spec`, and its bytes if it has any."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightEdits:
+    """Networks with other weights: each is saved, and loaded like any untrusted file."""
 
     weights: Weights
+    original: OnnxModel
+
+    def edited(self, changes: Mapping[str, Array], spec: Spec) -> tuple[Model, bytes]:
+        """Return the network with these weights, and its bytes."""
+        content = self.weights.network(changes)
+        return OnnxModel.from_bytes(content, self.original.name, spec, self.original.limits), content
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges candidates for the model of a case.
+
+    `edits` makes the models of candidates. `case` has the inputs to judge on, the original model, and the spec of the
+    candidates. `held_out` are labelled rows for the price. `most_lost` is the estimated loss of accuracy (or agreement)
+    that is allowed; None for any.
+    """
+
+    edits: CandidateEdits
     case: Case
     held_out: LabelledRows | None = None
     most_lost: float | None = None
@@ -83,33 +106,33 @@ class Judge:
 
     def one(self, candidate: Candidate, parameters: Parameters, number: int) -> Judged:
         """Judge attempt `number`, counted from 1."""
-        original = self.case.model
-        assert isinstance(original, OnnxModel)
-        content = self.weights.network(parameters.weights(candidate.point))
         spec = attempt_spec(self.case.spec, number)
-        model = OnnxModel.from_bytes(content, original.name, spec, original.limits)
+        model, content = self.edits.edited(parameters.weights(candidate.point), spec)
         # The original is evaluated first: an input without a decision of it is an error, not a failed candidate.
         values, before = self._priced
         case = case_of(spec, model, self.case.rows, function=self.case.function)
-        exact = isinstance(spec.population, Table)
-        seed = None if exact else case.seed.value
+        table = isinstance(spec.population, Table)
+        exact = isinstance(spec.population, Table) and spec.population.reading == "population"
+        seed = None if table else case.seed.value
         try:
             verdict = verify_case(case, workers=self.workers)
             after = predicted(model, values)
         except UnansweredError as error:
             delta = 0.0 if exact else spec.guarantee.delta
             why = f"no decision for the input {error.shown}"
-            return Judged(candidate, Attempt(number, delta, seed, FAILED, None, None, False, why), None, content)
+            failed = Attempt(number, delta, seed, FAILED, None, None, False, why)
+            return Judged(candidate, failed, None, model, content)
         price_delta = PRICE_DELTA * 2.0**-number
         if self.held_out is not None:
-            price = accuracy_price(before, after, self.held_out.truth, price_delta)
+            price = accuracy_price(before, after, self.held_out.truth, price_delta, exact=self.held_out.whole)
         else:
-            price = agreement_price(before, after, price_delta, exact=exact)
+            price = agreement_price(before, after, price_delta, exact=exact, rows=table)
         objection = _objection(verdict, price, self.most_lost)
         accepted = verdict.fair and verdict.sound and objection is None
         decision, why = verdict.conclusion, objection or "accepted"
         attempt = Attempt(number, verdict.delta, seed, decision, verdict.gap, price, accepted, why)
-        return Judged(candidate, attempt, verdict, content)
+        groups = group_changes(self.case, values, before, after)
+        return Judged(candidate, attempt, verdict, model, content, groups)
 
     @cached_property
     def _priced(self) -> tuple[NDArray[Any], Labels]:
@@ -168,28 +191,55 @@ def candidates_of(front: Sequence[Candidate], limit: float, floor: float | None)
     return list({id(each): each for each in ordered}.values())[: len(FREE)]
 
 
-def accuracy_price(old: Labels, new: Labels, truth: Labels, delta: float) -> Price:
-    """Return the change of accuracy, from the decisions of both networks about held-out rows.
+def group_changes(case: Case, values: NDArray[Any], before: Labels, after: Labels) -> tuple[GroupChange, ...]:
+    """Return for each group how many of these inputs gained and lost the outcome; none for texts."""
+    spec = case.spec
+    if spec.text is not None:
+        return ()
+    outcome = spec.property.outcome or spec.model.labels[-1]
+    old, new = (labels == spec.model.labels.index(outcome) for labels in (before, after))
+    return tuple(
+        GroupChange(
+            group.name,
+            outcome,
+            int(mine.sum()),
+            float(old[mine].mean()) if mine.any() else 0.0,
+            float(new[mine].mean()) if mine.any() else 0.0,
+            int((new & ~old & mine).sum()),
+            int((old & ~new & mine).sum()),
+        )
+        for group, mine in zip(case.groups, group_masks(spec, case.groups, values), strict=True)
+    )
+
+
+def accuracy_price(old: Labels, new: Labels, truth: Labels, delta: float, *, exact: bool = False) -> Price:
+    """Return the change of accuracy, from the decisions of both models about held-out rows.
 
     Rows that became correct and rows that became wrong are counted separately, each count with exact bounds at
-    delta/2, so that rows which both networks classify correctly cost no precision.
+    delta/2, so that rows which both models classify correctly cost no precision. `exact` for all rows of a population.
     """
     before, after = (labels == truth for labels in (old, new))
     gained, lost, count = int((after & ~before).sum()), int((before & ~after).sum()), len(truth)
     (low_gain, low_loss), (high_gain, high_loss) = clopper_pearson([gained, lost], count, delta / 2)
     change = Interval((gained - lost) / count, float(low_gain - high_loss), float(high_gain - low_loss))
     on, accuracy = f"{count:,} held-out rows", (float(before.mean()), float(after.mean()))
+    if exact:
+        change, delta, on = Interval(*[change.estimate] * 3), 0.0, f"all {count:,} rows"
     return Price("accuracy", on, count, *accuracy, change, delta, gained, lost, usual_share(old), usual_share(new))
 
 
-def agreement_price(old: Labels, new: Labels, delta: float, *, exact: bool) -> Price:
-    """Return the share of inputs that are decided otherwise, as a negative number; `exact` for all rows of a table."""
+def agreement_price(old: Labels, new: Labels, delta: float, *, exact: bool, rows: bool = False) -> Price:
+    """Return the share of inputs that are decided otherwise, as a negative number.
+
+    `exact` for all rows of a population, `rows` for the rows of a table rather than drawn inputs.
+    """
     count, other = len(old), int((old != new).sum())
     if exact:
         change, delta, on = Interval(-other / count, -other / count, -other / count), 0.0, f"all {count:,} rows"
     else:
         low, high = clopper_pearson(other, count, delta)
-        change, on = Interval(-other / count, -float(high), -float(low)), f"{count:,} freshly drawn inputs"
+        change = Interval(-other / count, -float(high), -float(low))
+        on = f"{count:,} held-out rows" if rows else f"{count:,} freshly drawn inputs"
     usual = usual_share(old), usual_share(new)
     return Price("agreement", on, count, 1.0, 1 - other / count, change, delta, 0, other, *usual)
 

@@ -2,13 +2,15 @@
 
 `scales` multiplies everything that leaves a unit, as the paper does, by a factor from 0 to 2. `biases` moves the
 biases of units and of the last layer, `last-layer` changes each weight there, `low-rank` each weight of the
-protected features. Units are the protected features, then those that `explain` ranks first.
+protected features. Units are the protected features, then those that `explain` ranks first. Decision thresholds are in
+`thresholds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +21,11 @@ from fairchain.repairing.result import Adjustment
 from fairchain.spec import Spec
 
 Point = NDArray[np.float64]
-CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank")
+CHANGES = ("auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds")
 # How far the influence of the protected features is reduced at the points that are scored first.
 STEPS = np.arange(1, 17) / 16
+# How far a weight of a linear model may move, in multiples of its value.
+FAR = 4.0
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,25 @@ class Shifts:
         )
 
 
-Parameters = Scales | Shifts
+class Parameters(Protocol):
+    """What a search may change: a number between -1 and 1 for each of `names`, 0 for no change."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What reports call each number."""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The arrays that follow from the numbers."""
+
+    def weights(self, point: Point, /) -> dict[str, Array]:
+        """Return these arrays at a point."""
+
+    def starts(self) -> list[Point]:
+        """Return the points that are scored first."""
+
+    def adjustments(self, point: Point, /) -> tuple[Adjustment, ...]:
+        """Return what a reader is told about a point."""
 
 
 def last_layer(weights: Weights) -> Shifts:
@@ -177,6 +199,42 @@ def last_layer(weights: Weights) -> Shifts:
     typical = typical_size(weights.values[block.tensor])
     places = tuple((name, index) for name in tensors for index in range(weights.values[name].size))
     return Shifts(weights.values, places, (typical,) * len(places), _names(weights, places))
+
+
+def linear_layer(
+    weights: Weights, protected: Sequence[NamedUnit], means: Mapping[str, Array], *, protected_too: bool
+) -> Shifts:
+    """Return each weight of a linear model, up to `FAR` times its value away from it, and its biases.
+
+    To undo what correlated features say of the group, a weight may have to change its sign. What a weight adds on
+    average is kept through the bias, so that its reach does not depend on the unit in which its feature is measured.
+    `protected_too`: whether weights of the protected features may change.
+    """
+    block = weights.blocks[-1]
+    base, mean = weights.values[block.tensor], means.get(block.source)
+    own = {entry for each in protected for entry in block.entries(each.unit)}
+    kept = mean is not None and block.bias is not None and base.ndim == 2 and len(mean) == base.shape[block.axis]
+    places: list[tuple[str, int]] = []
+    partners: list[tuple[str, int, float] | None] = []
+    of_protected: list[bool] = []
+    for flat, index in enumerate(np.ndindex(base.shape)):
+        entry, output = index[block.axis], index[1 - block.axis]
+        if entry in own and not protected_too:
+            continue
+        places.append((block.tensor, flat))
+        of_protected.append(entry in own)
+        average = block.gain * float(mean[entry]) if kept and mean is not None else 0.0
+        partners.append((block.bias or "", output, average) if kept else None)
+    old = np.array([float(base.reshape(-1)[flat]) for _, flat in places])
+    # A bias may move as far as a typical weight with a typical input does.
+    typical = typical_size(base) * (1 + (float(np.abs(mean).mean()) if mean is not None else 0.0))
+    biases = [(block.bias, place) for place in range(weights.values[block.bias].size)] if block.bias else []
+    starts = tuple(
+        np.append(-share * np.sign(old) * of_protected, np.zeros(len(biases))) for share in STEPS if any(of_protected)
+    )
+    reach = (*(FAR * np.abs(old)).tolist(), *(typical for _ in biases))
+    every = (*places, *biases)
+    return Shifts(weights.values, every, reach, _names(weights, every), (*partners, *(None for _ in biases)), starts)
 
 
 def unit_biases(weights: Weights, units: Sequence[NamedUnit]) -> Shifts:

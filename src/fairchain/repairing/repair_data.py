@@ -6,6 +6,7 @@ the counter-based generator: streams of different purposes share a word only by 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, SpecError
-from fairchain.prepare import Case
+from fairchain.prepare import Case, case_of
 from fairchain.spec import CategoryFeature, Marginals, Spec, Table, TextFeature
 from fairchain.statistics.rate_counts import gaps_of
-from fairchain.tables import encode_rows, read_table
+from fairchain.tables import TableRows, encode_rows, read_table
 from fairchain.tables.cell_values import label_values
 from fairchain.tables.read import RawTable
 from fairchain.verification.counting import count_rows
@@ -77,17 +78,29 @@ def inputs_of(case: Case, seed: int, count: int, rounds: int | None = None) -> S
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Labelled rows: feature values, or the words of texts, and the number of each true label."""
+    """Labelled rows: feature values, or the words of texts, and the number of each true label.
+
+    `whole` if they are the whole population, so that what is counted on them is exact.
+    """
 
     values: NDArray[Any]
     truth: NDArray[np.integer]
+    whole: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def sha256(self) -> str:
+        """The hash of the rows and their labels."""
+        digest = hashlib.sha256(f"fairchain labelled rows 1, {self.values.shape}, {self.values.dtype}".encode())
+        digest.update(np.ascontiguousarray(self.values).data)
+        digest.update(self.truth.astype("<i8").data)
+        return digest.hexdigest()
+
     def part(self, rows: NDArray[np.integer]) -> LabelledRows:
         """Return some of the rows."""
-        return LabelledRows(self.values[rows], self.truth[rows])
+        return LabelledRows(self.values[rows], self.truth[rows], self.whole)
 
     def shuffled(self, seed: int) -> LabelledRows:
         """Return the rows in random order: a file may be sorted, and only its first rows are searched on."""
@@ -113,6 +126,40 @@ class LabelledRows:
         own, others = ([row.tobytes() for row in np.column_stack([rows.values, rows.truth])] for rows in (self, other))
         seen = set(own)
         return sum(row in seen for row in others)
+
+
+def labelled_rows_of(case: Case) -> LabelledRows | None:
+    """Return the rows of a table with the true labels that the spec names; None without such a column."""
+    rows = case.rows
+    if rows is None or rows.truth is None or not isinstance(case.spec.population, Table):
+        return None
+    return LabelledRows(rows.values, rows.truth, case.spec.population.reading == "population")
+
+
+def halves(case: Case) -> tuple[Case, Case]:
+    """Return the case on a random half of its rows, and on the other half: one to search on, one to judge on."""
+    rows = case.rows
+    assert rows is not None
+    random = np.random.Generator(np.random.Philox(derived_seed(case.seed.value, SPLIT)))
+    order = random.permutation(len(rows.values))
+    parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+    first, second = (case_of(case.spec, case.model, rows_part(rows, part), function=case.function) for part in parts)
+    return first, second
+
+
+def rows_part(rows: TableRows, places: NDArray[np.integer]) -> TableRows:
+    """Return some rows of a table; their hash is that of the table and the numbers of the rows."""
+    numbers = rows.numbers[places]
+    digest = hashlib.sha256(f"fairchain rows of {rows.sha256}".encode() + numbers.astype("<i8").tobytes())
+    return dataclasses.replace(
+        rows,
+        values=rows.values[places],
+        truth=None if rows.truth is None else rows.truth[places],
+        recorded=None if rows.recorded is None else rows.recorded[places],
+        numbers=numbers,
+        dropped=0,
+        sha256=digest.hexdigest(),
+    )
 
 
 def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.explaining import Explanation
@@ -17,9 +19,10 @@ from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Measure
 from fairchain.models import Limits, OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
+from fairchain.models.edit.linear import with_dense_layers
 from fairchain.models.edit.weights import Array, Weights
 from fairchain.prepare import Case, case_of, gather, read_question
-from fairchain.repairing.judge import Judge, Judged, candidates_of
+from fairchain.repairing.judge import CandidateEdits, Judge, Judged, WeightEdits, candidates_of
 from fairchain.repairing.optimizers import NAMES
 from fairchain.repairing.parameters import (
     CHANGES,
@@ -27,6 +30,7 @@ from fairchain.repairing.parameters import (
     Parameters,
     Scales,
     last_layer,
+    linear_layer,
     low_rank,
     protected_units,
     ranked_units,
@@ -38,16 +42,36 @@ from fairchain.repairing.repair_data import (
     REFINE,
     SEARCH,
     LabelledRows,
+    SearchInputs,
     derived_seed,
+    halves,
     inputs_of,
+    labelled_rows_of,
     read_labelled_rows,
 )
-from fairchain.repairing.result import FrontPoint, Repair, RepairProgress, TensorChange, WeightChange
-from fairchain.repairing.search import Candidate, CandidateTrial, Objective, Searcher, front_of, spread
-from fairchain.spec import Individual, Spec, Table
+from fairchain.repairing.result import FrontPoint, GroupChange, Repair, RepairProgress, TensorChange, WeightChange
+from fairchain.repairing.search import (
+    Candidate,
+    CandidateDecisions,
+    CandidateTrial,
+    Objective,
+    Searcher,
+    front_of,
+    spread,
+)
+from fairchain.repairing.thresholds import (
+    ThresholdDecisions,
+    ThresholdEdits,
+    ThresholdParameters,
+    check_groups,
+    score_reader,
+    threshold_places,
+)
+from fairchain.spec import Group, Individual, Spec, Table
 from fairchain.spec.properties import limit_of
 from fairchain.statements import NO_CERTIFICATE
 from fairchain.statistics import Decision
+from fairchain.tables import encode_rows, read_table
 from fairchain.verification import verify_case
 from fairchain.verification.sampler import default_workers, thread_pool
 from fairchain.verification.verdict import Verdict
@@ -56,6 +80,8 @@ from fairchain.verification.verdict import Verdict
 SEARCHED, REFINED = 32_768, 131_072
 # The same for texts, which a network reads word by word.
 TEXTS, TEXTS_REFINED = 4_096, 16_384
+# The same for a model that is evaluated in Python, whose scores are computed once.
+ASKED, ASKED_REFINED = 8_192, 32_768
 # Labelled rows that each candidate is evaluated on, at most.
 MOST_SEARCHED = 8192
 MOST_ON_FRONT = 40
@@ -67,6 +93,11 @@ MEAN_ROWS = 4096
 RANKING_ROUNDS = 10_000
 # Weights of a tensor that are listed.
 MOST_LISTED = 5
+THRESHOLD, GROUP_THRESHOLDS = "threshold", "group-thresholds"
+USES_GROUP = (
+    "The decision now uses the group: every group of {protected} has its own threshold. This may be unlawful in some "
+    "places, and the group must be known for every decision."
+)
 
 
 @dataclass(frozen=True)
@@ -105,10 +136,18 @@ class Settings:
         """Whether weights of the protected features may change."""
         return not (self.paper if self.keep_protected is None else self.keep_protected)
 
-    def change_of(self, spec: Spec, protected: Sequence[NamedUnit]) -> str:
-        """Return what may change, where "auto" depends on the network and its protected units."""
+    @property
+    def thresholds(self) -> bool:
+        """Whether thresholds change, and no weights."""
+        return self.change in (THRESHOLD, GROUP_THRESHOLDS)
+
+    def change_of(self, spec: Spec, protected: Sequence[NamedUnit], weights: Weights) -> str:
+        """Return which weights may change, where "auto" depends on the network and its protected units."""
         if self.change != "auto":
             return self.change
+        if len(weights.blocks) == 1 and not self.paper:
+            # A linear model: all of its weights are few.
+            return "last-layer"
         if protected and self.protected_too:
             return "low-rank"
         # Of a text network only the last layer can be scored without reading the texts again.
@@ -137,25 +176,30 @@ def repair(
     before: Verdict | None = None,
     explanation: Explanation | None = None,
 ) -> Repair:
-    """Change the weights of a network so that it treats the groups of a spec alike, and verify that it does.
+    """Change the weights or the thresholds of a model so that it treats groups alike, and verify that it does.
 
     Parameters
     ----------
     model, spec, data, population, workers, limits
-        As for `verify`; the model must be an ONNX network.
+        As for `verify`. Weights of networks and linear models can be changed; the decision thresholds of every model
+        with a score for two labels.
     labelled
         Labelled rows whose accuracy is to be kept: a table with the features and a column of true labels. Half of
-        them is held out for the price. Without any, agreement with the original network is kept instead.
+        them is held out for the price. Without any, the labels of the spec's own table are taken; without these,
+        agreement with the original model is kept instead.
     held_out
-        Labelled rows for the price; then all of `labelled` is searched on.
+        Labelled rows for the price; then all of `labelled` is searched on. For a sample of rows (`as = "sample"`):
+        other rows of the same population to judge on; without them, a random half of the sample.
     label
         The column with the true labels; by default the spec's, or `label`.
     optimizer
         "evolution" (covariance matrix adaptation), or "pso" (the paper's particle swarm, with the paper's fitness).
     change
-        What may change: "scales", "biases", "last-layer" or "low-rank"; "auto" is low-rank where the network reads
-        the protected features and their weights may change, the last layer of a network that reads texts, and scales
-        elsewhere.
+        What may change: "scales", "biases", "last-layer" or "low-rank" for weights; "threshold" for one decision
+        threshold, "group-thresholds" for one in each group: then the decision uses the group, which may be unlawful.
+        "auto" is the last layer of a linear model, low-rank where a network reads the protected features and their
+        weights may change, the last layer of a network that reads texts, scales for other networks, and one threshold
+        for models without weights.
     max_units
         How many features and neurons, those that `explain` ranks first, may change besides the protected features.
     keep_protected
@@ -177,7 +221,8 @@ def repair(
     Returns
     -------
     Repair
-        With the network's bytes if it was accepted: verified on fresh draws that the search has not seen.
+        With the model if it was accepted: verified on fresh draws, or on rows that the search has not seen. (The rows
+        of a whole population are counted, also if they were searched on: the count is exact.)
 
     Examples
     --------
@@ -193,6 +238,7 @@ def repair(
     return repair_case(
         case,
         settings,
+        source=model,
         labelled=labelled,
         held_out=held_out,
         label=label,
@@ -207,6 +253,7 @@ def repair_case(
     case: Case,
     settings: Settings | None = None,
     *,
+    source: Any = None,
     labelled: Any = None,
     held_out: Any = None,
     label: str | None = None,
@@ -215,22 +262,21 @@ def repair_case(
     before: Verdict | None = None,
     explanation: Explanation | None = None,
 ) -> Repair:
-    """Repair the network of a case as `prepare` makes it.
+    """Repair the model of a case as `prepare` makes it.
 
     Parameters
     ----------
     case, settings
         The case, and the options of the search.
+    source
+        What the model of the case was loaded from, which may have scores besides the labels that the case reads.
     labelled, held_out, label, workers, progress, before, explanation
         As for `repair`.
     """
     start, settings = time.perf_counter(), settings or Settings()
     check_repairable(case.spec)
-    if not isinstance(case.model, OnnxModel):
-        assert case.model is not None
-        note = case.model.note or "is Python code"
-        raise ModelError(f"{case.model.name}: {note}; only an ONNX network can be repaired")
-    if held_out is not None and labelled is None:
+    sampled = isinstance(case.spec.population, Table) and case.spec.population.reading == "sample"
+    if held_out is not None and labelled is None and not sampled:
         raise SpecError("held_out: labelled rows to judge on, and none to search on; give labelled too")
     before = verify_case(case, workers=workers) if before is None else before
     if before.stopped == "interrupted":
@@ -248,8 +294,60 @@ def repair_case(
             statement=f"Nothing to repair: {before.statement}",
             notes=before.notes if before.constant is not None else (),
         )
-    rows, kept = _labelled(labelled, held_out, label, case)
-    return _repaired(case, case.model, settings, rows, kept, workers, progress, before, explanation, start)
+    sides = _sides(case, held_out)
+    rows, kept = _labelled(labelled, held_out, label, sides)
+    # An explanation of all rows of a sample has seen those that are judged on.
+    known = explanation if sides.searched is case else None
+    plan = _plan(sides.searched, settings, source, rows, workers, known)
+    return _repaired(sides, plan, settings, rows, kept, workers, progress, before, start)
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The case whose inputs are searched on, and the one whose inputs are judged on.
+
+    `on` are the latter in words, and `note` says how rows were divided. `recheckable`: whether others have these rows.
+    """
+
+    searched: Case
+    judged: Case
+    on: str
+    note: str = ""
+    recheckable: bool = True
+
+
+def _sides(case: Case, held_out: Any) -> Sides:
+    """Divide the inputs of a case: a search must not see what judges, unless all there is gets counted."""
+    population = case.spec.population
+    if not isinstance(population, Table):
+        return Sides(case, case, "the draws on which the model was judged")
+    assert case.rows is not None
+    total = len(case.rows.values)
+    if population.reading == "population":
+        note = (
+            f"The {total:,} rows are the whole population: the search has seen them, and the final count of all of "
+            "them is exact. It says nothing about other rows."
+        )
+        return Sides(case, case, f"all {total:,} rows", note)
+    if held_out is None:
+        first, second = halves(case)
+        sizes = [len(each.rows.values) for each in (first, second) if each.rows is not None]
+        if min(sizes) < LEAST_ROWS:
+            raise SpecError(f"population: {total:,} rows are too few to search on one half and judge on the other")
+        note = (
+            f"The {total:,} rows of the sample were divided at random: {sizes[0]:,} to search on and {sizes[1]:,} to "
+            "judge on. There is no certificate, since others have all rows; give rows to judge on as a table of their "
+            "own for one: --held-out (held_out=...)."
+        )
+        return Sides(first, second, f"the {sizes[1]:,} rows on which the model was judged", note, recheckable=False)
+    path = str(held_out) if isinstance(held_out, str | Path) else None
+    spec = replace(case.spec, population=replace(population, path=path))
+    rows = encode_rows(read_table(held_out), spec)
+    if rows.sha256 == case.rows.sha256:
+        raise SpecError("held_out: the same rows as the population; give others, or leave it out to divide the rows")
+    judged = case_of(spec, case.model, rows, function=case.function)
+    note = f"All {total:,} rows of the sample were searched on; the verdict is about the {len(rows.values):,} others."
+    return Sides(case, judged, f"the {len(rows.values):,} held-out rows", note)
 
 
 def check_repairable(spec: Spec) -> None:
@@ -257,13 +355,8 @@ def check_repairable(spec: Spec) -> None:
     table = spec.population if isinstance(spec.population, Table) else None
     if table is not None and table.prediction is not None:
         raise SpecError(
-            "population.prediction: recorded decisions have no network that could be repaired; remove it and name the "
-            "network: model.path"
-        )
-    if table is not None and table.reading == "sample":
-        raise SpecError(
-            "population.as: a sample can be tested only once, and cannot be both searched on and judged on; repair "
-            'with "population", or draw inputs: kind = "marginals", and verify the result on other rows'
+            "population.prediction: recorded decisions have no model that could be repaired; remove it and name the "
+            "model: model.path"
         )
     if table is not None and isinstance(spec.property, Individual):
         raise SpecError(
@@ -275,43 +368,106 @@ def check_repairable(spec: Spec) -> None:
 
 
 def _labelled(
-    data: Any, held_out: Any, label: str | None, case: Case
+    data: Any, held_out: Any, label: str | None, sides: Sides
 ) -> tuple[LabelledRows | None, LabelledRows | None]:
     """Return labelled rows to search on, and others for the price."""
+    seed, spec = sides.searched.seed.value, sides.searched.spec
     if data is None:
-        return None, None
-    searched = read_labelled_rows(data, case.spec, label)
+        searched, kept = labelled_rows_of(sides.searched), labelled_rows_of(sides.judged)
+        return (None, None) if searched is None or kept is None else (searched.shuffled(seed), kept)
+    searched = read_labelled_rows(data, spec, label)
     if held_out is None:
-        searched, kept = searched.split(case.seed.value)
+        searched, kept = searched.split(seed)
     else:
-        kept = read_labelled_rows(held_out, case.spec, label)
+        kept = read_labelled_rows(held_out, spec, label)
         if len(searched) == len(kept) == searched.in_common(kept) == kept.in_common(searched):
             raise SpecError("held_out: the same rows as data; give others, or leave it out to hold out half of data")
-        searched = searched.shuffled(case.seed.value)
+        searched = searched.shuffled(seed)
     if min(len(searched), len(kept)) < LEAST_ROWS:
         raise SpecError(f"data: fewer than {LEAST_ROWS} labelled rows on one side; give more, or none")
     return searched, kept
 
 
-def _repaired(
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a search may change, how candidates are scored, and how their models are made.
+
+    Parameters
+    ----------
+    change, parameters, base
+        The name of what changes, the numbers of the search, and the arrays of the original that follow from them.
+    decisions, edits
+        Decide as candidates do, for scoring; make the model of a candidate, for judging.
+    inputs, refined
+        The inputs to search on, and the number of those on which the front is measured again.
+    spec
+        The spec of the candidates.
+    most_rows
+        Labelled rows that each candidate is scored on, at most; None for all.
+    weights
+        Those of the network; None where thresholds change.
+    groups
+        The groups with a threshold each.
+    """
+
+    change: str
+    parameters: Parameters
+    base: Mapping[str, Array]
+    decisions: CandidateDecisions
+    edits: CandidateEdits
+    inputs: SearchInputs
+    refined: int
+    spec: Spec
+    most_rows: int | None
+    weights: Weights | None = None
+    groups: tuple[Group, ...] = ()
+
+
+def _plan(
+    case: Case,
+    settings: Settings,
+    source: Any,
+    rows: LabelledRows | None,
+    workers: int | None,
+    explanation: Explanation | None,
+) -> Plan:
+    """Plan a change of weights or, for models that have none, of thresholds."""
+    model = case.model
+    assert model is not None
+    if settings.thresholds:
+        return _threshold_plan(case, settings.change, source)
+    if not isinstance(model, OnnxModel):
+        if settings.change == "auto":
+            return _threshold_plan(case, THRESHOLD, source)
+        raise ModelError(
+            f"{model.name}: is evaluated in Python, and has no weights that could be changed; take change = "
+            f'"{THRESHOLD}" or "{GROUP_THRESHOLDS}"{f" ({model.note})" if model.note else ""}'
+        )
+    dense = with_dense_layers(model)
+    try:
+        weights = Weights(dense)
+    except ModelError as error:
+        if settings.change != "auto":
+            raise ModelError(f'{error}; take change = "{THRESHOLD}" or "{GROUP_THRESHOLDS}"') from None
+        return _threshold_plan(case, THRESHOLD, source)
+    return _weight_plan(case, dense, weights, settings, rows, workers, explanation)
+
+
+def _weight_plan(
     case: Case,
     model: OnnxModel,
+    weights: Weights,
     settings: Settings,
     rows: LabelledRows | None,
-    held_out: LabelledRows | None,
     workers: int | None,
-    progress: Callable[[RepairProgress], None] | None,
-    before: Verdict,
     explanation: Explanation | None,
-    start: float,
-) -> Repair:
-    """Search, measure the front again, judge, and return the result."""
-    spec, seed, limit = case.spec, case.seed.value, float(limit_of(case.spec))
-    weights = Weights(model)
+) -> Plan:
+    """Plan a change of weights."""
+    spec, seed = case.spec, case.seed.value
     protected = protected_units(spec, weights)
-    change = settings.change_of(spec, protected)
+    change = settings.change_of(spec, protected, weights)
     # Texts are read anew for every candidate, unless only the last layer changes.
-    slow = spec.text is not None and settings.change_of(spec, ()) != "last-layer"
+    slow = spec.text is not None and change != "last-layer"
     inputs = inputs_of(case, derived_seed(seed, SEARCH), TEXTS if slow else SEARCHED)
     shown = rows.values if rows is not None else inputs.values
     # Rows from all over: drawn inputs come group after group.
@@ -322,30 +478,108 @@ def _repaired(
         return _ranked(case, settings, weights, explanation, workers)
 
     parameters = _parameters(change, settings, model.name, weights, protected, means, ranked)
-    network = Tunable(model, weights, parameters.tensors)
-    # A candidate that differs only in the last layer is cheap to score on more rows.
-    most = MOST_SEARCHED * (4 if change == "last-layer" else 1)
-    searched = rows.part(np.arange(min(len(rows), most))) if rows is not None else None
-    trial = CandidateTrial(network, inputs, searched)
+    return Plan(
+        change=change,
+        parameters=parameters,
+        base=weights.values,
+        decisions=Tunable(model, weights, parameters.tensors),
+        edits=WeightEdits(weights, model),
+        inputs=inputs,
+        refined=TEXTS_REFINED if slow else REFINED,
+        spec=spec,
+        # A candidate that differs only in the last layer is cheap to score on more rows.
+        most_rows=MOST_SEARCHED * (4 if change == "last-layer" else 1),
+        weights=weights,
+    )
+
+
+def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
+    """Plan a change of one decision threshold, or of one for each group."""
+    spec, model = case.spec, case.model
+    assert model is not None
+    groups = case.groups if change == GROUP_THRESHOLDS else ()
+    if groups:
+        check_groups(spec)
+    network = isinstance(model, OnnxModel)
+    sizes = (TEXTS, TEXTS_REFINED) if spec.text is not None else (ASKED, ASKED_REFINED)
+    searched, refined = (SEARCHED, REFINED) if network and spec.text is None else sizes
+    inputs = inputs_of(case, derived_seed(case.seed.value, SEARCH), searched)
+    limits = model.limits if isinstance(model, OnnxModel) else None
+    reader = score_reader(case, source, inputs.values, limits)
+    scores, places = reader(inputs.values), threshold_places(spec, groups, inputs.values)
+    counted = _counted_rows(case, len(scores))
+    each = [scores[counted & (places == number)] for number in range(max(1, len(groups)))]
+    edits = ThresholdEdits(reader, tuple(groups))
+    return Plan(
+        change=change,
+        parameters=ThresholdParameters(reader.cut, each, [group.name for group in groups] or [""]),
+        base=edits.values,
+        decisions=ThresholdDecisions(reader, spec, groups),
+        edits=edits,
+        inputs=inputs,
+        refined=refined,
+        spec=edits.new_spec,
+        most_rows=None,
+        groups=tuple(groups),
+    )
+
+
+def _counted_rows(case: Case, count: int) -> NDArray[np.bool_]:
+    """Return (inputs,): those whose rates are compared; with equal opportunity the rows of one true label."""
+    rows = case.rows
+    counted = np.ones(count, bool)
+    if case.population is None and rows is not None:
+        assert case.concerned is not None
+        counted &= case.concerned
+        truths = {subgroup.truth for subgroup in case.comparison.subgroups if subgroup.truth is not None}
+        if truths and rows.truth is not None:
+            counted &= np.isin(rows.truth, list(truths))
+    return counted
+
+
+def _repaired(
+    sides: Sides,
+    plan: Plan,
+    settings: Settings,
+    rows: LabelledRows | None,
+    held_out: LabelledRows | None,
+    workers: int | None,
+    progress: Callable[[RepairProgress], None] | None,
+    before: Verdict,
+    start: float,
+) -> Repair:
+    """Search, measure the front again, judge, and return the result."""
+    case, parameters = sides.searched, plan.parameters
+    seed, limit = case.seed.value, float(limit_of(case.spec))
+    searched = rows
+    if rows is not None and plan.most_rows is not None:
+        searched = rows.part(np.arange(min(len(rows), plan.most_rows)))
+    trial = CandidateTrial(plan.decisions, plan.inputs, searched)
     # Held-out rows will differ a little from the searched ones, so not all of the allowed loss is spent.
     lost = None if settings.max_accuracy_loss is None else 0.8 * settings.max_accuracy_loss
     objective = Objective(limit, None if lost is None else trial.score({}).accuracy - lost, settings.paper)
     with thread_pool(workers or default_workers()) as pool:
-        searcher = Searcher(trial, parameters, weights, objective, pool, progress)
+        searcher = Searcher(trial, parameters, plan.base, objective, pool, progress)
         stopped = searcher.run(settings.optimizer, settings.iterations, derived_seed(seed, OPTIMIZER))
         # Measured again on fresh inputs: a candidate that won by chance falls back.
-        fresh = inputs_of(case, derived_seed(seed, REFINE), TEXTS_REFINED if slow else REFINED)
-        fine = CandidateTrial(network, fresh, rows)
+        fresh = inputs_of(case, derived_seed(seed, REFINE), plan.refined)
+        fine = CandidateTrial(plan.decisions, fresh, rows)
         chosen = spread(front_of(searcher.tried), MOST_ON_FRONT)
         scores = (pool.map if pool else map)(lambda each: fine.score(parameters.weights(each.point)), chosen)
         front = front_of([Candidate(c.point, score, c.change) for c, score in zip(chosen, scores, strict=True)])
     original = fine.score({})
     floor = None if lost is None else original.accuracy - lost
-    judge = Judge(weights, case, held_out, settings.max_accuracy_loss, workers)
+    # The candidates have the plan's spec, and the population of the judge.
+    spec = replace(plan.spec, population=sides.judged.spec.population)
+    judge = Judge(
+        plan.edits, dataclasses.replace(sides.judged, spec=spec), held_out, settings.max_accuracy_loss, workers
+    )
     judged = judge.all(candidates_of(front, limit, floor), parameters)
     accepted = judged[-1].attempt.accepted
     best = judged[-1] if accepted else min(judged, key=lambda each: each.gap_high)
     point = best.candidate.point
+    # The scores that thresholds are compared with are computed once for all candidates.
+    evaluations = len(searcher.tried) * trial.inputs + len(front) * fine.inputs
     return Repair(
         accepted=accepted,
         needed=True,
@@ -354,21 +588,39 @@ def _repaired(
         original=FrontPoint(original.gap, original.accuracy, 0.0),
         front=tuple(FrontPoint(c.score.gap, c.score.accuracy, c.change, c is best.candidate) for c in front),
         adjustments=parameters.adjustments(point),
-        changes=_changes(weights, parameters.weights(point)),
+        changes=_changes(plan.weights, parameters.weights(point)) if plan.weights is not None else (),
+        groups=_group_changes(best, plan),
         price=best.attempt.price,
         attempts=tuple(each.attempt for each in judged),
         optimizer=settings.optimizer,
-        change=change,
+        change=plan.change,
         seed=seed,
         iterations=searcher.iterations,
         candidates=len(searcher.tried),
-        evaluations=len(searcher.tried) * trial.inputs + len(front) * fine.inputs,
+        evaluations=evaluations if plan.weights is not None else trial.inputs + fine.inputs,
         stopped=stopped,
         seconds=time.perf_counter() - start,
-        statement=_statement(spec, judged),
-        notes=_notes(before, best, rows, held_out),
+        judged_on=sides.on,
+        recheckable=accepted and sides.recheckable and best.verdict is not None and best.verdict.certifiable,
+        statement=_statement(case.spec, judged, sides),
+        notes=_notes(before, best, rows, held_out, sides, plan),
         content=best.content,
+        model=best.model if accepted else None,
     )
+
+
+def _group_changes(best: Judged, plan: Plan) -> tuple[GroupChange, ...]:
+    """Return what the repair means for each group, with its thresholds where these changed."""
+    if plan.weights is not None:
+        return best.groups
+    moved = plan.parameters.adjustments(best.candidate.point)
+    by_name = dict(zip((group.name for group in plan.groups), moved, strict=True)) if plan.groups else {}
+
+    def changed(each: GroupChange) -> GroupChange:
+        one = by_name.get(each.group) if plan.groups else moved[0]
+        return each if one is None else replace(each, threshold_before=one.before, threshold=one.after)
+
+    return tuple(changed(each) for each in best.groups)
 
 
 def _parameters(
@@ -382,6 +634,8 @@ def _parameters(
 ) -> Parameters:
     """Return what may change; an error says why nothing can. Units are ranked only where they are needed."""
     if change == "last-layer":
+        if len(weights.blocks) == 1:
+            return linear_layer(weights, protected, means, protected_too=settings.protected_too)
         return last_layer(weights)
     if change == "low-rank":
         if not protected:
@@ -451,33 +705,54 @@ def _changes(weights: Weights, new: Mapping[str, Array]) -> tuple[TensorChange, 
     return tuple(found)
 
 
-def _statement(spec: Spec, judged: Sequence[Judged]) -> str:
-    """Return the guarantee for the last network, in a sentence or two."""
+def _statement(spec: Spec, judged: Sequence[Judged], sides: Sides) -> str:
+    """Return the guarantee for the last model, in a sentence or two."""
     verdict, attempt = judged[-1].verdict, judged[-1].attempt
     if not attempt.accepted or verdict is None:
         tries = "the one candidate" if len(judged) == 1 else f"any of {len(judged)} candidates"
         return f"Not repaired: the judge did not accept {tries}; {attempt.why}."
     if verdict.exact:
-        return f"{verdict.statement} The saved network was counted anew on all of them."
+        return f"{verdict.statement} The repaired model was counted anew on all of them."
     return (
         f"{verdict.statement} This is attempt {attempt.number}, at delta {attempt.delta:g}; attempts together wrongly "
-        f"accept a network with probability at most {spec.guarantee.delta:g}. The search has not seen the draws on "
-        "which the network was judged."
+        f"accept a model with probability at most {spec.guarantee.delta:g}. The search has not seen {sides.on}."
     )
 
 
-def _notes(before: Verdict, best: Judged, rows: LabelledRows | None, held_out: LabelledRows | None) -> tuple[str, ...]:
+def _notes(
+    before: Verdict,
+    best: Judged,
+    rows: LabelledRows | None,
+    held_out: LabelledRows | None,
+    sides: Sides,
+    plan: Plan,
+) -> tuple[str, ...]:
     """Return sentences that a reader should know besides."""
     notes = [] if best.verdict is None or best.verdict.certifiable else [NO_CERTIFICATE]
+    if plan.groups:
+        notes.append(USES_GROUP.format(protected=", ".join(plan.spec.property.protected)))
+    added = [new.name for old, new in zip(sides.searched.spec.features, plan.spec.features, strict=True) if old != new]
+    if added:
+        notes.append(f"The network has a further input, for {', '.join(added)}.")
+    if plan.weights is None and best.content is not None and sides.searched.model is not None:
+        rule = sides.searched.model.decision
+        if rule.kind != "label":
+            notes.append(
+                f'The output "{rule.output}" is shifted by what the threshold moved, so that it is decided as before; '
+                "do not read it as a probability."
+            )
+    if sides.note:
+        notes.append(sides.note)
     if before.decision is Decision.UNDECIDED:
-        notes.append("The original network was UNDECIDED; it was repaired as if it were unfair.")
+        notes.append("The original model was UNDECIDED; it was repaired as if it were unfair.")
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":
         notes.append(
-            "No labelled rows were given, so agreement with the original network was kept, right or wrong; "
+            "No labelled rows were given, so agreement with the original model was kept, right or wrong; "
             "give rows with --labelled (labelled=... in Python) to keep accuracy."
         )
     # Nothing in a table distinguishes a copy of a row from another individual with the same values.
-    copies = rows.in_common(held_out) if rows is not None and held_out is not None else 0
+    apart = rows is not None and held_out is not None and not held_out.whole
+    copies = rows.in_common(held_out) if rows is not None and held_out is not None and apart else 0
     if copies and held_out is not None:
         notes.append(
             f"{copies:,} of the {len(held_out):,} held-out rows equal a row that was searched on; if they are copies "

@@ -1,4 +1,4 @@
-"""The result of a repair: whether it was accepted, on what evidence, at what price, and which weights it changed.
+"""The result of a repair: whether it was accepted, on what evidence, at what price, and what it changed.
 
 Nothing here searches or measures. `front` and `adjustments` come from the search and guarantee nothing; `after`,
 `attempts` and `price` come from data that the search has not seen.
@@ -104,12 +104,20 @@ class Price(Record, frozen=True):
         return Interval(1 + self.change.estimate, 1 + self.change.low, 1 + self.change.high)
 
     def __str__(self) -> str:
+        counted = f"{self.gained:,} became right, {self.lost:,} wrong"
+        if not self.delta:
+            if self.measure == "agreement":
+                return f"agreement with the original model {self.after:.4f} on {self.on}"
+            return (
+                f"accuracy {self.before:.4f} -> {self.after:.4f}, change {self.change.estimate:+.4f} on {self.on} "
+                f"({counted})"
+            )
         sure = confidence(self.delta)
         if self.measure == "agreement":
-            return f"agreement with the original network {self.agreement:.4f} on {self.on} (confidence {sure})"
+            return f"agreement with the original model {self.agreement:.4f} on {self.on} (confidence {sure})"
         return (
             f"accuracy {self.before:.4f} -> {self.after:.4f}, change {self.change:+.4f} on {self.on} "
-            f"(confidence {sure}; {self.gained:,} became right, {self.lost:,} wrong)"
+            f"(confidence {sure}; {counted})"
         )
 
 
@@ -129,13 +137,32 @@ class Attempt(Record, frozen=True):
     why: str
 
 
+class GroupChange(Record, frozen=True):
+    """What a repair means for one group, on the inputs on which its price was measured.
+
+    `before` and `after` are the shares of its `inputs` with the label `outcome`; `gained` inputs have it only after the
+    repair, `lost` only before. `threshold_before` and `threshold` are those of its scores, where thresholds changed.
+    """
+
+    group: str
+    outcome: str
+    inputs: int
+    before: float
+    after: float
+    gained: int
+    lost: int
+    threshold_before: float | None = None
+    threshold: float | None = None
+
+
 class RepairOf(Record, Generic[V], frozen=True, kw_only=True):
     """The fields of a repair, with verdicts or with their records.
 
     `after` is the verdict on the accepted network or, if none was accepted, on the best that was judged (None if each
     of them FAILED). `original` is the original network, measured on the same inputs as the front. `adjustments` are in
     the record only where they differ from the value before. `evaluations` counts the inputs shown to candidates,
-    `candidates` the networks.
+    `candidates` the networks. `judged_on` are the inputs of the final verification in words. `recheckable` says whether
+    others can check the verdict with the files of the repair.
     """
 
     accepted: bool
@@ -146,6 +173,7 @@ class RepairOf(Record, Generic[V], frozen=True, kw_only=True):
     front: tuple[FrontPoint, ...] = ()
     adjustments: tuple[Adjustment, ...] = ()
     changes: tuple[TensorChange, ...] = ()
+    groups: tuple[GroupChange, ...] = ()
     price: Price | None = None
     attempts: tuple[Attempt, ...] = ()
     optimizer: str
@@ -156,6 +184,8 @@ class RepairOf(Record, Generic[V], frozen=True, kw_only=True):
     evaluations: int = 0
     stopped: str
     seconds: float = 0.0
+    judged_on: str = ""
+    recheckable: bool = False
     statement: str
     notes: tuple[str, ...] = ()
 
@@ -164,9 +194,14 @@ RepairRecord = RepairOf[VerdictRecord]
 
 
 class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
-    """The result of `repair`; `content` are the bytes of the network that `after` is about."""
+    """The result of `repair`.
+
+    `content` are the bytes of the network that `after` is about, None if it is evaluated in Python. `model` is the
+    accepted model, which `verify` takes with the spec `after.spec`.
+    """
 
     content: bytes | None = None
+    model: Any = None
 
     def __str__(self) -> str:
         if not self.needed:

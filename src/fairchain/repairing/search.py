@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.edit.candidates import Prepared, Tunable
-from fairchain.models.edit.weights import Array, Weights
+from fairchain.models.edit.weights import Array
 from fairchain.repairing.optimizers import make_optimizer
 from fairchain.repairing.parameters import Parameters, Point
 from fairchain.repairing.repair_data import LabelledRows, Labels, SearchInputs
@@ -72,20 +72,34 @@ def is_almost_constant(before: float, after: float, agreement: float | None) -> 
     return 1 - after < VARIETY * (1 - before) or (before < 1 and agreement is not None and agreement <= before)
 
 
+class CandidateDecisions(Protocol):
+    """Decides about rows as candidates do, which differ in some named arrays: weights of a network, or thresholds."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the model."""
+
+    def prepare(self, values: NDArray[Any], /) -> Any:
+        """Return all that does not depend on the candidate, computed once."""
+
+    def decide(self, prepared: Any, changes: Mapping[str, Array], /) -> Labels | None:
+        """Return the class of each row with these arrays; {} for the original. None if a row has no class."""
+
+
 class CandidateTrial:
     """Scores candidates.
 
     Parameters
     ----------
     network
-        The network with weights that can be replaced.
+        Decides as the candidates do.
     inputs
         Inputs on which the gap is measured.
     rows
         Labelled rows. Without them accuracy is agreement with the original network on the inputs.
     """
 
-    def __init__(self, network: Tunable, inputs: SearchInputs, rows: LabelledRows | None) -> None:
+    def __init__(self, network: CandidateDecisions, inputs: SearchInputs, rows: LabelledRows | None) -> None:
         self._network, self._inputs, self._rows = network, inputs, rows
         self._drawn = network.prepare(inputs.values)
         self._labelled = network.prepare(rows.values) if rows is not None else None
@@ -95,7 +109,7 @@ class CandidateTrial:
         if rows is not None and self._labelled is not None:
             self._correct = self._original(self._labelled) == rows.truth
 
-    def _original(self, prepared: Prepared) -> Labels:
+    def _original(self, prepared: Any) -> Labels:
         labels = self._network.decide(prepared, {})
         if labels is None:
             raise ModelError(f"{self._network.name}: has no decision for some input; verify it before it is repaired")
@@ -162,8 +176,8 @@ class Searcher:
 
     Parameters
     ----------
-    trial, parameters, weights
-        Scores candidates; says what may change; the weights of the network.
+    trial, parameters, base
+        Scores candidates; says what may change; the arrays of the original model that candidates change.
     objective
         What is minimised.
     pool
@@ -176,14 +190,14 @@ class Searcher:
         self,
         trial: CandidateTrial,
         parameters: Parameters,
-        weights: Weights,
+        base: Mapping[str, Array],
         objective: Objective,
         pool: ThreadPoolExecutor | None = None,
         progress: Callable[[RepairProgress], None] | None = None,
     ) -> None:
         self._trial, self._parameters, self._objective = trial, parameters, objective
         self._pool, self._progress = pool, progress
-        self._base = weights.values
+        self._base = base
         self._length = float(np.sqrt(sum(np.square(v, dtype=np.float64).sum() for v in self._base.values()))) or 1.0
         self.tried: list[Candidate] = []
         self.iterations = 0

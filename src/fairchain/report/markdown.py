@@ -162,12 +162,27 @@ def _repair(repair: RepairRecord | None) -> str:
     ]
     more = len(repair.adjustments) - len(changes)
     return joined(
-        "## The repaired network" if repair.accepted else "## The repair: none was accepted",
+        "## The repaired model" if repair.accepted else "## The repair: none was accepted",
         "" if repair.after is None else _told(repair.after),
         f"> {escape(repair.statement)}",
         _price(repair.price) if repair.price is not None else "",
+        _repair_groups(repair),
         table(["what changed", "from", "to"], changes) if changes else "",
         f"... and {more} more." if more > 0 else "",
+        *map(escape, repair.notes),
+    )
+
+
+def _repair_groups(repair: RepairRecord) -> str:
+    """Return who gained and who lost."""
+    if not repair.groups or repair.price is None:
+        return ""
+    rows = [
+        [escape(g.group), f"{g.before:.4f}", f"{g.after:.4f}", f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"]
+        for g in repair.groups[:MOST_ROWS]
+    ]
+    return table(
+        ["group", f"P({escape(repair.groups[0].outcome)}) before", "after", "gained it", "lost it", "of"], rows
     )
 
 

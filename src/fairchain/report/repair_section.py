@@ -1,4 +1,4 @@
-"""Section of the page with the repair: the front of candidates, the accepted network, changed weights, attempts."""
+"""Section of the page with the repair: the front of candidates, the accepted model, groups, changes, attempts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairchain.report.markup import Child, Markup, el, figure, join, name, secti
 from fairchain.report.plots.scatter import front
 from fairchain.report.verdict_section import verdict_panel
 
-MOST_WEIGHTS = 12
+MOST_WEIGHTS, MOST_GROUPS = 12, 40
 
 
 def repair_section(findings: Findings) -> Markup | None:
@@ -30,6 +30,7 @@ def repair_section(findings: Findings) -> Markup | None:
         el("p", repair.statement),
         after,
         _price(repair.price) if repair.price is not None else None,
+        _groups(repair),
         _front(findings, repair) if repair.front else None,
         *_tables(repair),
         *(el("p", note, class_="note") for note in repair.notes),
@@ -38,7 +39,7 @@ def repair_section(findings: Findings) -> Markup | None:
 
 def _price(price: Price) -> Markup:
     if price.measure == "agreement":
-        text = f"Its price: the repaired network agrees with the original on {bounded(price.agreement)} of {price.on}"
+        text = f"Its price: the repaired model agrees with the original on {bounded(price.agreement)} of {price.on}"
     else:
         text = (
             f"Its price: accuracy {price.before:.4f} before, {price.after:.4f} after, a change of "
@@ -50,6 +51,24 @@ def _price(price: Price) -> Markup:
     return el("p", f"{text}. These were not used in the search; the interval holds with probability {sure}.")
 
 
+def _groups(repair: RepairRecord) -> Markup | None:
+    """Return who gained and who lost, with the threshold of each group where thresholds changed."""
+    if not repair.groups or repair.price is None:
+        return None
+    heads = ["group", f"P({repair.groups[0].outcome}) before", "after", "gained it", "lost it", "of"]
+    moved = any(each.threshold is not None for each in repair.groups)
+    rows: list[list[Child]] = []
+    for each in repair.groups[:MOST_GROUPS]:
+        cells: list[Child] = [name(each.group), share(each.before), share(each.after)]
+        cells += [f"{each.gained:,}", f"{each.lost:,}", f"{each.inputs:,}"]
+        if moved:
+            cells += ["" if t is None else f"{t:.4g}" for t in (each.threshold_before, each.threshold)]
+        rows.append(cells)
+    more = len(repair.groups) - len(rows)
+    title = f"Who gained and who lost, on {repair.price.on}" + (f" ({more} more groups)" if more else "")
+    return table(title, [*heads, *(["threshold before", "after"] if moved else [])], rows)
+
+
 def _front(findings: Findings, repair: RepairRecord) -> Markup:
     before, points = repair.before, repair.front
     threshold = 1 - before.threshold if before.kind == "ratio" else before.threshold
@@ -57,9 +76,9 @@ def _front(findings: Findings, repair: RepairRecord) -> Markup:
     title = "Fairness against " + measure
     fresh = "are counted over all rows" if before.delta == 0 else f"rest on fresh {findings.inputs}"
     return figure(
-        front(title, f"{len(points)} networks between fairness and {measure}.", points, threshold, measure),
+        front(title, f"{len(points)} candidates between fairness and {measure}.", points, threshold, measure),
         title,
-        "Each point is a network that no other beats in both. These numbers are those of the search and carry no "
+        "Each point is a candidate that no other beats in both. These numbers are those of the search and carry no "
         f"guarantee: the verdict and the price above {fresh}.",
     )
 
@@ -69,7 +88,7 @@ def _tables(repair: RepairRecord) -> list[Markup]:
     found = []
     moved = sorted((a for a in repair.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before))
     rows: list[list[Child]] = [[name(a.name), f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_WEIGHTS]]
-    if rows:
+    if rows and repair.changes:
         which = f": the {len(rows)} largest of {len(moved):,}" if len(rows) < len(moved) else ""
         found.append(table(f"Changes{which}", ["parameter", "before", "after"], rows))
     if repair.changes:

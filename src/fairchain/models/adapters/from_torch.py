@@ -48,12 +48,17 @@ def from_torch(
 ) -> OnnxModel | FunctionModel:
     """Return a model from an `nn.Module` that takes one row of network inputs for each individual: (batch, inputs).
 
-    One with a recurrent layer may take a series, (batch, steps, inputs of a step), and for texts it takes their words
-    and, if it has parameters for them, lengths or a mask. It is exported to ONNX as it is in inference mode; its own
-    mode is not changed. A module that cannot be exported is evaluated in Python.
+    If `forward` takes several arguments, or the spec names inputs, each parameter is filled by the features that name
+    it. A module with a recurrent layer may take a series, (batch, steps, inputs of a step), and for texts it takes
+    their words and, if it has parameters for them, lengths or a mask. It is exported to ONNX as it is in inference
+    mode; its own mode is not changed. A scripted module is a module; of a compiled one the module inside is taken. A
+    module that cannot be exported is evaluated in Python.
     """
     torch = sys.modules["torch"]
-    name = f"torch module {type(module).__name__}"
+    # What torch.compile and DataParallel wrap is the same module; a compiled one could not be exported.
+    module = getattr(module, "_orig_mod", module)
+    module = module.module if isinstance(module, torch.nn.DataParallel) else module
+    name = f"torch module {getattr(module, 'original_name', type(module).__name__)}"
 
     def function(arrays: Arrays) -> NDArray[Any]:
         with _inference(module), torch.no_grad():

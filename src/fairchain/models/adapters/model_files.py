@@ -173,7 +173,7 @@ def _must_be_tree(children: NDArray[np.int64], nodes: int) -> None:
 
 
 def _lightgbm(path: Path, content: bytes, _: Limits) -> Any:
-    if not content.startswith(b"tree"):
+    if not content.startswith((b"tree\n", b"tree\r\n")):
         raise _damaged(path, "lightgbm", 'it does not begin with "tree"')
     text = content.decode()
     _check_lightgbm(text)

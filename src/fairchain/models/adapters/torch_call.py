@@ -1,4 +1,4 @@
-"""How a torch module is called: with a row of numbers for each input, with a series, or with texts and their lengths.
+"""How a torch module is called: with a row of numbers for each input, several of them by name, a series, or texts.
 
 What a module takes cannot be read from it, so it is called: the first way that gives an answer for each row is used.
 """
@@ -6,9 +6,10 @@ What a module takes cannot be read from it, so it is called: the first way that 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,15 @@ from fairchain.models.adapters.converting import longest_first
 from fairchain.models.adapters.from_function import flat_array
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.feature_encoding import widths
+from fairchain.models.onnx.inputs import Feed, plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
-from fairchain.spec import Spec, TextFeature
+from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature
 from fairchain.text import lexicon_of
 
 Arrays = tuple[NDArray[Any], ...]
+# Ways to call a module with several arguments that are tried at most.
+MOST_WAYS = 64
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def find_call(
     calls = list(
         text_calls(spec.text, _arguments(module, spec.text, name), name)
         if spec.text is not None
-        else _number_calls(spec, series, name)
+        else _number_calls(module, spec, series, name)
     )
     if len(calls) == 1:
         return calls[0]
@@ -74,8 +78,12 @@ def find_call(
     return calls[0]
 
 
-def _number_calls(spec: Spec, series: tuple[int, bool] | None, name: str) -> Iterator[Call]:
+def _number_calls(module: Any, spec: Spec, series: tuple[int, bool] | None, name: str) -> Iterator[Call]:
     """Yield a call with one row for each input; and if there is a recurrent layer, one with its steps."""
+    needed = _parameters(module)
+    if len(needed) > 1 or any(feature.input is not None for feature in spec.features if feature.model_input):
+        yield from _named_calls(needed, spec, name)
+        return
     width = sum(widths(spec.features))
     flat = flat_array(spec, name)
 
@@ -88,6 +96,57 @@ def _number_calls(spec: Spec, series: tuple[int, bool] | None, name: str) -> Ite
         size, rows_first = series
         show = partial(steps, (width // size, size), not rows_first)
         yield Call(show, ("input",), {"input": {0 if rows_first else 1: "batch"}})
+
+
+def _parameters(module: Any) -> list[str]:
+    """Return the names of the arguments that `forward` needs, in order; none if it does not say."""
+    schema = getattr(module.forward, "schema", None)  # of a scripted module
+    if schema is not None:
+        return [each.name for each in schema.arguments[1:] if not each.has_default_value()]
+    try:
+        parameters = inspect.signature(module.forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [
+        each.name
+        for each in parameters
+        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.POSITIONAL_ONLY)
+    ]
+
+
+def _named_calls(needed: Sequence[str], spec: Spec, name: str) -> Iterator[Call]:
+    """Yield calls with an argument for each parameter of `forward`, filled by the features that name it.
+
+    Categories alone are numbers of an embedding, if the module takes them so: whole numbers, with or without an axis.
+    """
+    filled: dict[str, list[Feature]] = {}
+    for feature in spec.features:
+        if feature.model_input:
+            filled.setdefault(feature.input or feature.name, []).append(feature)
+    if set(filled) != set(needed):
+        raise ModelError(
+            f"{name}: forward takes {', '.join(needed) or 'unnamed arguments'}, and the features fill "
+            f'{", ".join(filled)}; say which parameter each [[feature]] fills: input = "..."'
+        )
+    kinds = []
+    for parameter in needed:
+        features = filled[parameter]
+        width = sum(widths(features))
+        ways: list[tuple[str, tuple[int | str | None, ...]]] = [("tensor(double)", ("N", width))]
+        if all(isinstance(feature, CategoryFeature) and not feature.one_hot for feature in features):
+            ways = [("tensor(int64)", ("N", width)), *ways]
+            ways = [("tensor(int64)", ("N",)), *ways] if width == 1 else ways
+        kinds.append(ways)
+    axes = {parameter: {0: "batch"} for parameter in needed}
+    for chosen in islice(product(*kinds), MOST_WAYS):
+        nodes = [TensorInfo(each, *kind) for each, kind in zip(needed, chosen, strict=True)]
+        feed = plan_feed(Path(name), spec.features, nodes)
+        yield Call(partial(_by_name, feed, tuple(needed)), tuple(needed), axes)
+
+
+def _by_name(feed: Feed, needed: tuple[str, ...], values: NDArray[Any]) -> Arrays:
+    shown = feed(values)
+    return tuple(shown[parameter] for parameter in needed)
 
 
 def text_calls(text: TextFeature, roles: tuple[str, ...], name: str) -> list[Call]:

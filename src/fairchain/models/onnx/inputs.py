@@ -1,4 +1,4 @@
-"""From feature values to the network's inputs: which feature goes where, number types, one tensor or one per feature.
+"""From feature values to the network's inputs: which feature goes where, number types, one tensor or several.
 
 Feature values come as one matrix in the user's own units, a column for each feature, category values as their index.
 What the network gets in place of a value is in `encode`.
@@ -127,7 +127,7 @@ def plan_feed(path: Path, features: Sequence[Feature], inputs: Sequence[Any]) ->
                 )
         slots = [_flat_slot(path, features, inputs[0])]
     else:
-        slots = _slot_per_feature(path, features, inputs)
+        slots = _slot_per_input(path, features, inputs)
     for slot in slots:
         for place in slot.features:
             _must_hold(path, slot, features[place])
@@ -190,30 +190,32 @@ def _flat_slot(path: Path, features: tuple[Feature, ...], node: Any) -> InputSlo
     return InputSlot(node.name, TYPES[node.type], shape, tuple(seen), steps_first)
 
 
-def _slot_per_feature(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
-    wanted = [feature.input or feature.name for feature in features if feature.model_input]
-    by_name = {feature.input or feature.name: i for i, feature in enumerate(features) if feature.model_input}
-    if len(by_name) < len(wanted):
-        twice = next(name for name in wanted if wanted.count(name) > 1)
-        raise ModelError(f'{path}: two features fill input "{twice}"; give each [[feature]] an input of its own')
+def _slot_per_input(path: Path, features: tuple[Feature, ...], inputs: Sequence[Any]) -> list[InputSlot]:
+    """Return a slot for each input, filled by the features that name it, or else by the feature of its name."""
+    filled: dict[str, list[int]] = {}
+    for place, feature in enumerate(features):
+        if feature.model_input:
+            filled.setdefault(feature.input or feature.name, []).append(place)
     names = [node.name for node in inputs]
-    missing, extra = sorted(set(names) - set(by_name)), sorted(set(by_name) - set(names))
+    missing, extra = sorted(set(names) - set(filled)), sorted(set(filled) - set(names))
     if missing or extra:
         raise ModelError(
-            f"{path}: the network has {len(names)} inputs, one for each feature; "
+            f"{path}: the network has {len(names)} inputs, {', '.join(names)}; "
             + (f"no feature for {', '.join(missing)}; " if missing else "")
             + (f"no input for {', '.join(extra)}; " if extra else "")
-            + 'name each [[feature]] like its input, or add input = "..." to it'
+            + 'name each [[feature]] like its input, or add input = "..." to it; several may fill one input, in order'
         )
     spans = widths(features)
     slots = []
     for node in inputs:
-        place = by_name[node.name]
-        shape = tuple(spans[place] if not isinstance(size, int) else size for size in node.shape[1:])
-        if prod(shape) != spans[place]:
+        places = filled[node.name]
+        width = sum(spans[place] for place in places)
+        shape = tuple(width if not isinstance(size, int) else size for size in node.shape[1:])
+        if prod(shape) != width:
+            shown = ", ".join(f'"{features[place].name}"' for place in places)
             raise ModelError(
-                f'{path}: input "{node.name}" takes {prod(shape)} values and feature "{features[place].name}" '
-                f"gives {spans[place]}"
+                f'{path}: input "{node.name}" takes {prod(shape)} values and feature{"s" * (len(places) > 1)} {shown} '
+                f"give{'s' * (len(places) == 1)} {width}"
             )
-        slots.append(InputSlot(node.name, TYPES[node.type], shape, (place,)))
+        slots.append(InputSlot(node.name, TYPES[node.type], shape, tuple(places)))
     return slots

@@ -1,15 +1,15 @@
-"""Fairness metrics of recorded decisions, called as in fairlearn, that come with bounds.
+"""Fairness metrics that compare groups, called as in fairlearn, with bounds.
 
 Each function takes what fairlearn's function of that name takes, and gives an `Interval` in place of a number: the
 estimate is fairlearn's number, and the truth lies between the bounds with probability at least 1 - delta if the
 rows are an independent sample of the population and no model was fitted on them. `Interval` prints as
-`0.500 [0.383, 0.594]`. Packages for tables are not imported; their objects are known by what they can do.
+`0.500 [0.383, 0.594]`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,9 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.metrics.columns import (
+    Objects,
+    check_delta,
+    column,
+    complete,
+    is_one,
+    one_dimensional,
+    positives,
+    read_groups,
+    same_length,
+)
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
-from fairchain.tables.frames import has_masked
 
 __all__ = [
     "demographic_parity_difference",
@@ -35,7 +45,6 @@ Method = Literal["between_groups", "to_overall"]
 Aggregation = Literal["worst_case", "mean"]
 Measure = Literal["difference", "ratio"]
 Floats = NDArray[np.float64]
-Objects = NDArray[Any]
 
 NO_WEIGHTS = (
     "sample_weight: the bounds count rows, and weighted rows cannot be counted; leave it out, or compute the metric on "
@@ -203,24 +212,32 @@ def equal_opportunity_ratio(
 
 
 def selection_rates(
-    y_pred: Any, sensitive_features: Any, delta: float = 0.05, *, pos_label: Any = 1
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    pos_label: Any = 1,
+    sample_weight: None = None,
+    delta: float = 0.05,
 ) -> dict[Hashable, Interval]:
     """Return P(y_pred = pos_label) in each group; all intervals hold together with probability at least 1 - delta.
 
     Keys are the groups: values of the sensitive feature, or tuples of values where there are several. Labels may be
-    anything; `pos_label` is the one that is counted.
+    anything; `pos_label` is the one that is counted. The other parameters are those of
+    `demographic_parity_difference`.
 
-    >>> rates = selection_rates([1, 1, 1, 0] * 50 + [1, 0, 0, 0] * 50, ["F"] * 200 + ["M"] * 200)
+    >>> y_pred = [1, 1, 1, 0] * 50 + [1, 0, 0, 0] * 50
+    >>> rates = selection_rates(y_pred, y_pred, sensitive_features=["F"] * 200 + ["M"] * 200)
     >>> print(rates["F"])
     0.750 [0.675, 0.816]
     """
-    labels = _column("y_pred", y_pred)
-    groups, codes = _read_groups(sensitive_features, len(labels))
-    _check_delta(delta)
-    found = _distinct("y_pred", labels.tolist())
-    if pos_label not in found and not _is_binary(found):
-        raise DataError(f"y_pred: no row has the label {pos_label!r}, there is {_some(found)}; state pos_label=...")
-    counts = _count(codes, len(groups), np.equal(labels, pos_label).astype(bool))
+    if sample_weight is not None:
+        raise DataError(NO_WEIGHTS)
+    labels = column("y_pred", y_pred)
+    same_length("y_true", one_dimensional("y_true", y_true), labels)
+    groups, codes = read_groups(sensitive_features, len(labels))
+    check_delta(delta)
+    counts = _count(codes, len(groups), positives("y_pred", labels, pos_label))
     low, high = counts.bounds(delta / 2 / len(groups), fixed_sample)
     return {
         group: Interval(float(rate), float(low[0, i]), float(high[0, i]))
@@ -242,7 +259,7 @@ def _aggregated(rows: _Rows, agg: Aggregation, measure: Measure, method: Method,
 
 def _bounded(rows: _Rows, truths: Sequence[bool | None], measure: Measure, method: Method, delta: float) -> Interval:
     """Return the worst gap among rows of the same true label, with its bounds."""
-    _check_delta(delta)
+    check_delta(delta)
     if method not in ("between_groups", "to_overall"):
         raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
     overall = method == "to_overall"
@@ -282,11 +299,6 @@ def _around(estimate: float, low: float, high: float) -> Interval:
     return Interval(estimate, max(0.0, min(low, estimate)), min(1.0, max(high, estimate)))
 
 
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise DataError(f"delta: found {delta!r}; write a probability between 0 and 1, for example delta=0.05")
-
-
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """The rows of a call: the group of each, whether it is selected, and its true label."""
@@ -299,7 +311,7 @@ class _Rows:
     def counts(self, truth: bool | None, *, overall: bool) -> SubgroupCounts:
         """Count the rows of each group, and of all together if `overall`, with this true label."""
         # True labels are checked here only, since demographic parity does without them.
-        mine = slice(None) if truth is None else _is_one("y_true", _complete("y_true", self.truths)) == truth
+        mine = slice(None) if truth is None else is_one("y_true", complete("y_true", self.truths)) == truth
         counts = _count(self.codes[mine], len(self.groups), self.selected[mine])
         empty = np.flatnonzero(counts.trials == 0)
         if len(empty):
@@ -318,126 +330,16 @@ def _read_rows(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight:
     """Check the arguments of a metric and convert them to arrays."""
     if sample_weight is not None:
         raise DataError(NO_WEIGHTS)
-    truths, labels = _one_dimensional("y_true", y_true), _column("y_pred", y_pred)
-    if len(truths) != len(labels):
-        raise DataError(f"y_true: {len(truths)} rows, but y_pred has {len(labels)}; give one true label for each")
-    groups, codes = _read_groups(sensitive_features, len(labels))
+    truths, labels = one_dimensional("y_true", y_true), column("y_pred", y_pred)
+    same_length("y_true", truths, labels)
+    groups, codes = read_groups(sensitive_features, len(labels))
     if len(groups) < 2:
         raise DataError(
             f"sensitive_features: every row has the group {groups[0]!r}, nothing to compare; give at least two groups"
         )
-    return _Rows(groups, codes, _is_one("y_pred", labels), truths)
+    return _Rows(groups, codes, is_one("y_pred", labels), truths)
 
 
 def _count(codes: NDArray[np.intp], groups: int, selected: NDArray[np.bool_]) -> SubgroupCounts:
     trials, successes = np.bincount(codes, minlength=groups), np.bincount(codes[selected], minlength=groups)
     return SubgroupCounts(trials, successes[None])
-
-
-def _column(name: str, values: Any) -> Objects:
-    """Return a column as a one-dimensional array in which no value is missing."""
-    return _complete(name, _one_dimensional(name, values))
-
-
-def _one_dimensional(name: str, values: Any) -> Objects:
-    if has_masked(values):
-        raise DataError(f"{name}: has masked values; fill them or leave these rows out")
-    # A list of mixed types must not become one of texts.
-    array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        found = "a single value" if array.ndim == 0 else f"an array of shape {array.shape}"
-        raise DataError(f"{name}: found {found}; give one value for each row: a list, an array or a column")
-    if not len(array):
-        raise DataError(f"{name}: there are no rows; give at least one")
-    return array
-
-
-def _complete(name: str, array: Objects) -> Objects:
-    """Return the array; a DataError if a value is missing."""
-    if array.dtype.kind in "fcmM":
-        missing = np.flatnonzero(array != array)  # noqa: PLR0124  # only NaN and NaT differ from themselves
-    else:
-        each = map(_is_missing, array if array.dtype.kind == "O" else ())
-        missing = np.flatnonzero(np.fromiter(each, bool))
-    if len(missing):
-        raise DataError(
-            f"{name}: {len(missing)} of {len(array)} rows have no value, the first is row {missing[0] + 1}; "
-            "fill them, for example with 'unknown', or leave these rows out"
-        )
-    return array
-
-
-def _is_missing(value: object) -> bool:
-    if value is None or value is np.ma.masked:
-        return True
-    try:
-        return bool(value != value)  # noqa: PLR0124
-    except (TypeError, ValueError, ArithmeticError):
-        # A missing value of pandas, and a signalling NaN, refuse to say whether they differ from themselves.
-        return True
-
-
-def _read_groups(features: Any, rows: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the groups in order, and the number of each row's group."""
-    columns = _feature_columns(features)
-    for name, column in columns.items():
-        if len(column) != rows:
-            raise DataError(f"{name}: {len(column)} rows, but y_pred has {rows}; give one value for each row")
-    keys: list[Any] = [column.tolist() for column in columns.values()]
-    values = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
-    found = _distinct("sensitive_features", values)
-    try:
-        found.sort()
-    except TypeError:
-        found.sort(key=str)
-    index = {group: i for i, group in enumerate(found)}
-    return found, np.fromiter(map(index.__getitem__, values), np.intp, rows)
-
-
-def _feature_columns(features: Any) -> dict[str, Objects]:
-    """Return every sensitive feature as a column, under the name that a message gives it."""
-    if isinstance(features, Mapping) or hasattr(features, "columns"):
-        names = list(features) if isinstance(features, Mapping) else list(features.columns)
-        if not names:
-            raise DataError("sensitive_features: there is no column; give at least one")
-        return {
-            f'sensitive_features "{name}"': _column(f'sensitive_features "{name}"', features[name]) for name in names
-        }
-    name = "sensitive_features"
-    if isinstance(features, np.ndarray) and features.ndim == 2 and features.shape[1] > 1:
-        return {
-            f"{name}, column {i + 1}": _column(f"{name}, column {i + 1}", each) for i, each in enumerate(features.T)
-        }
-    if isinstance(features, list | tuple) and any(isinstance(each, list | tuple | np.ndarray) for each in features):
-        raise DataError(f'{name}: found a list of lists; name the columns: {{"sex": [...], "race": [...]}}')
-    return {name: _column(name, features)}
-
-
-def _distinct(name: str, values: Iterable[Any]) -> list[Any]:
-    """Return the different values in the order they come; a DataError names the argument if they cannot be compared."""
-    try:
-        return list(dict.fromkeys(values))
-    except TypeError:
-        raise DataError(f"{name}: a value is a list or the like; give plain values or texts") from None
-
-
-def _is_binary(labels: Sequence[Any]) -> bool:
-    """Return whether the labels are those of which 1 is known to be the positive one."""
-    return set(labels) <= {0, 1} or set(labels) <= {-1, 1}
-
-
-def _is_one(name: str, labels: Objects) -> NDArray[np.bool_]:
-    """Return which labels are 1, if they are 0 and 1, or -1 and 1."""
-    found = _distinct(name, labels.tolist())
-    if not _is_binary(found):
-        many = f"{len(found)} labels, {_some(found)}" if len(found) > 2 else f"the labels {_some(found)}"
-        raise DataError(f"{name}: found {many}; they must be 0 and 1, or -1 and 1: write {name} == {found[-1]!r}, say")
-    return np.equal(labels, 1).astype(bool)
-
-
-def _some(values: Sequence[Any], most: int = 5) -> str:
-    """Return a few values, for a message."""
-    shown = ", ".join(repr(value)[:40] for value in values[:most])
-    return f"{shown}, ..." if len(values) > most else shown

@@ -20,7 +20,7 @@ from fairchain.errors import DataError
 from fairchain.statistics import Interval
 from tests.child import run_child
 
-NAMES = [name for name in metrics.__all__ if name != "selection_rates"]
+NAMES = [name for name in metrics.__all__ if name.endswith(("_difference", "_ratio"))]
 METHODS = ["between_groups", "to_overall"]
 
 
@@ -83,7 +83,7 @@ def test_several_sensitive_features_in_any_shape(shape: str) -> None:
     )
     ours = metrics.demographic_parity_difference(y_true, y_pred, sensitive_features=features)
     assert ours.estimate == whole
-    rates = metrics.selection_rates(y_pred, features)
+    rates = metrics.selection_rates(y_pred, y_pred, sensitive_features=features)
     assert list(rates) == [(one, other) for one in ("F", "M") for other in range(3)]
 
 
@@ -113,11 +113,18 @@ def test_selection_rates_are_those_of_fairlearn() -> None:
     _, y_pred, sex, _ = table(7)
     names = np.array(["no", "yes", "perhaps"])[y_pred + (sex == "F")]
     for labels, positive in ((y_pred, 1), (names, "yes"), (names.tolist(), "perhaps")):
-        rates = metrics.selection_rates(labels, sex, 0.01, pos_label=positive)
+        rates = metrics.selection_rates(labels, labels, sensitive_features=sex, pos_label=positive, delta=0.01)
         for group, rate in rates.items():
             of_group = np.asarray(labels)[sex == group]
             assert rate.estimate == fairlearn.metrics.selection_rate(of_group, of_group, pos_label=positive)
             assert rate.low <= rate.estimate <= rate.high
+
+
+def test_selection_rates_take_the_arguments_of_fairlearn_and_groups() -> None:
+    theirs = inspect.signature(fairlearn.metrics.selection_rate).parameters
+    ours = inspect.signature(metrics.selection_rates).parameters
+    shared = [(p.name, p.kind, p.default) for p in ours.values() if p.name not in ("sensitive_features", "delta")]
+    assert shared == [(p.name, p.kind, p.default) for p in theirs.values()]
 
 
 def test_true_labels_are_not_looked_at_where_they_play_no_part() -> None:
@@ -174,7 +181,7 @@ def test_a_mistake_is_one_message_with_a_remedy(case: str) -> None:
 
 def test_a_positive_label_that_nobody_has() -> None:
     with pytest.raises(DataError, match="no row has the label 1, there is 'no', 'yes'; state pos_label"):
-        metrics.selection_rates(["no", "yes"], ["F", "M"])
+        metrics.selection_rates(["no", "yes"], ["no", "yes"], sensitive_features=["F", "M"])
 
 
 def test_no_package_for_tables_is_needed() -> None:

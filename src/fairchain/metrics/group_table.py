@@ -1,0 +1,485 @@
+"""A table of metrics by group: selection rate, accuracy, error rates, precision and calibration, with joint intervals.
+
+All intervals of a table hold together with probability at least 1 - delta (docs/mathematics.md, "Tables of metrics").
+The estimates are those of fairlearn's `MetricFrame`, except that a rate among no rows is NaN here, and not 0.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import DataError
+from fairchain.messages import many
+from fairchain.metrics.columns import Objects, check_delta, column, feature_columns, grouped, positives, same_length
+from fairchain.statistics.intervals import Interval
+from fairchain.statistics.rate_counts import fixed_sample
+
+Codes = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+Key = tuple[Hashable, ...]
+METRICS = ("selection_rate", "accuracy", "false_positive_rate", "false_negative_rate", "positive_predictive_value")
+TITLES = {
+    "selection_rate": "selection rate",
+    "accuracy": "accuracy",
+    "false_positive_rate": "FPR",
+    "false_negative_rate": "FNR",
+    "positive_predictive_value": "PPV",
+}
+CALIBRATION = "calibration"
+MOST_BINS = 100
+# Lines of a printed table.
+MOST_LINES = 60
+
+
+@dataclass(frozen=True)
+class TableRate:
+    """One rate of a table: its metric, the group, and the number of rows among which it is counted.
+
+    `features` are the sensitive features that define the group, none for all rows; `control` are the values of the
+    control features.
+    """
+
+    metric: str
+    features: tuple[str, ...]
+    control: Key
+    group: Key
+    rows: int
+    rate: Interval
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """The rows of a group with scores above `low` and up to `high` (the first bin has its lower end too).
+
+    `rate` is P(y_true is positive | group, bin), and `score` the mean score of these rows.
+    """
+
+    features: tuple[str, ...]
+    control: Key
+    group: Key
+    low: float
+    high: float
+    rows: int
+    score: float
+    rate: Interval
+
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether the true rate lies outside of the bin for sure, while the mean score lies inside."""
+        return self.rate.low > self.high or self.rate.high < self.low
+
+
+@dataclass(frozen=True, repr=False)
+class GroupTable:
+    """Metrics by group, made by `by_group`; prints as a table.
+
+    Parameters
+    ----------
+    rates
+        Every rate with its interval: of all rows, of the groups of each sensitive feature, of their combinations.
+    calibration
+        Every bin of scores of every group, if scores were given.
+    metrics, features, controls
+        Names of the metrics, of the sensitive features and of the control features.
+    rows, delta
+        The number of rows, and the probability that some interval fails.
+    """
+
+    rates: tuple[TableRate, ...]
+    calibration: tuple[CalibrationBin, ...]
+    metrics: tuple[str, ...]
+    features: tuple[str, ...]
+    controls: tuple[str, ...]
+    rows: int
+    delta: float
+    _known: Mapping[tuple[str, tuple[str, ...]], dict[Key, TableRate]] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index the rates by metric and features."""
+        known: dict[tuple[str, tuple[str, ...]], dict[Key, TableRate]] = {}
+        for each in self.rates:
+            known.setdefault((each.metric, each.features), {})[(*each.control, *each.group)] = each
+        object.__setattr__(self, "_known", known)
+
+    def by_group(self, metric: str, *, by: str | None = None) -> dict[Hashable, Interval]:
+        """Return the intervals of a metric: by group, or by the values of one sensitive feature alone.
+
+        Keys are values, or tuples of them: of the control features, then of the sensitive features.
+        """
+        return {_key(key): each.rate for key, each in self._part(metric, by).items()}
+
+    def overall(self, metric: str) -> dict[Hashable, Interval]:
+        """Return the interval of a metric over all rows, by the values of the control features; () without any."""
+        return {_key(key): each.rate for key, each in self._known[self._metric(metric), ()].items()}
+
+    def difference(
+        self,
+        metric: str,
+        *,
+        method: Literal["between_groups", "to_overall"] = "between_groups",
+        by: str | None = None,
+        control: Hashable = (),
+    ) -> Interval:
+        """Return the largest difference of a metric between two groups, or between a group and all rows.
+
+        The interval holds together with all others of the table. Groups without rows for the metric are left out.
+        For one difference alone `demographic_parity_difference` has the narrower interval.
+
+        Parameters
+        ----------
+        metric
+            One of `metrics`.
+        method
+            As in fairlearn.
+        by
+            Compare the values of one sensitive feature, rather than combinations of all.
+        control
+            The value of the control feature, or a tuple of values, within which groups are compared.
+        """
+        groups, whole = self._compared(metric, method, by, control)
+        if whole is None:
+            low = max(one.low - other.high for one, other in _pairs(groups))
+            high = max(one.high - other.low for one, other in _pairs(groups))
+            estimates = [each.estimate for each in groups]
+            return Interval(max(estimates) - min(estimates), max(0.0, low), min(1.0, high))
+        low = max(max(each.low - whole.high, whole.low - each.high) for each in groups)
+        high = max(max(each.high - whole.low, whole.high - each.low) for each in groups)
+        estimate = max(abs(each.estimate - whole.estimate) for each in groups)
+        return Interval(estimate, max(0.0, low), min(1.0, high))
+
+    def ratio(
+        self,
+        metric: str,
+        *,
+        method: Literal["between_groups", "to_overall"] = "between_groups",
+        by: str | None = None,
+        control: Hashable = (),
+    ) -> Interval:
+        """Return the smallest ratio of a metric between two groups, or between a group and all rows.
+
+        The parameters are those of `difference`. Without any success in the group that is divided by, the estimate is
+        NaN.
+        """
+        groups, whole = self._compared(metric, method, by, control)
+        if whole is None:
+            low = min(_quotient(one.low, other.high) for one, other in _pairs(groups))
+            high = min(_quotient(one.high, other.low) for one, other in _pairs(groups))
+            estimates = [each.estimate for each in groups]
+            estimate = min(estimates) / max(estimates) if max(estimates) else math.nan
+            return Interval(estimate, min(1.0, low), min(1.0, high))
+        both = [pair for each in groups for pair in ((each, whole), (whole, each))]
+        low = min(_quotient(one.low, other.high) for one, other in both)
+        high = min(_quotient(one.high, other.low) for one, other in both)
+        estimate = math.nan
+        if whole.estimate:
+            ratios = [each.estimate / whole.estimate for each in groups]
+            estimate = min(1 / ratio if ratio > 1 else ratio for ratio in ratios)
+        return Interval(estimate, min(1.0, low), min(1.0, high))
+
+    def to_frame(self, *, by: str | None = None) -> Any:
+        """Return a pandas frame with a line for each group, and columns such as `accuracy`, `accuracy_low`, `_high`.
+
+        `by` is one sensitive feature alone, rather than the combinations of all.
+        """
+        lines: dict[Key, dict[str, Any]] = {}
+        for metric in self.metrics:
+            for key, each in self._part(metric, by).items():
+                line = lines.setdefault(key, {})
+                line |= {f"{metric}_rows": each.rows, metric: each.rate.estimate}
+                line |= {f"{metric}_low": each.rate.low, f"{metric}_high": each.rate.high}
+        names = [*self.controls, *(self.features if by is None else (by,))]
+        return _frame(names, list(lines), list(lines.values()))
+
+    def calibration_frame(self, *, by: str | None = None) -> Any:
+        """Return a pandas frame with a line for each group and bin of scores."""
+        features = self._features(by)
+        bins = [each for each in self.calibration if each.features == features]
+        keys = [(*each.control, *each.group, each.low, each.high) for each in bins]
+        lines = [
+            {
+                "rows": each.rows,
+                "score": each.score,
+                "rate": each.rate.estimate,
+                "rate_low": each.rate.low,
+                "rate_high": each.rate.high,
+                "miscalibrated": each.miscalibrated,
+            }
+            for each in bins
+        ]
+        return _frame([*self.controls, *features, "low", "high"], keys, lines)
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in a sentence."""
+        return (
+            f"All {len(self.rates) + len(self.calibration):,} intervals hold together with probability at least "
+            f"1 - {self.delta:g}, if the {self.rows:,} rows are independent draws from one population on which no "
+            "model was fitted."
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        heads, lines = self._lines()
+        widths = [max(map(len, cells)) for cells in zip(heads, *lines, strict=True)]
+        shown = [
+            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+            for cells in (heads, *lines)
+        ]
+        return "\n".join([*shown, *self._remarks(), self.statement])
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        heads, lines = self._lines()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heads)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>" for line in lines)
+        told = "<br>".join(html.escape(line) for line in (*self._remarks(), self.statement))
+        return f"<table><tr>{head}</tr>{body}</table><p>{told}</p>"
+
+    def _lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads and the lines of the printed table, all rows last; long tables are cut."""
+        heads = ["group", *(TITLES[metric] for metric in self.metrics)]
+        names = (*self.controls, *self.features)
+        lines: list[list[str]] = []
+        for features in (self.features, ()):
+            parts = [self._known[metric, features] for metric in self.metrics]
+            for key in parts[0]:
+                named = ", ".join(f"{name}={value}" for name, value in zip(names, key, strict=False))
+                lines.append([named or "all rows", *(f"{part[key].rate}" for part in parts)])
+        if len(lines) > MOST_LINES:
+            rest = len(lines) - MOST_LINES
+            lines = [*lines[:MOST_LINES], [f"... and {rest} more: to_frame()", *[""] * len(self.metrics)]]
+        return heads, lines
+
+    def _remarks(self) -> Iterator[str]:
+        """Yield what the table does not show: empty denominators, and bins that are miscalibrated for sure."""
+        empty = [each for each in self.rates if not each.rows]
+        if empty:
+            yield f"{many(len(empty), 'rate')} without rows: not known, and not compared."
+        if self.calibration:
+            wrong = sum(each.miscalibrated for each in self.calibration)
+            yield f"Calibration: {wrong} of {len(self.calibration)} bins have a rate outside of the bin for sure."
+
+    def _metric(self, metric: str) -> str:
+        if metric not in self.metrics:
+            raise DataError(f'metric: unknown name "{metric}"; this table has {", ".join(self.metrics)}')
+        return metric
+
+    def _features(self, by: str | None) -> tuple[str, ...]:
+        if by is not None and by not in self.features:
+            raise DataError(f'by: "{by}" is not a sensitive feature; there is {", ".join(self.features)}')
+        return self.features if by is None else (by,)
+
+    def _part(self, metric: str, by: str | None) -> dict[Key, TableRate]:
+        return self._known[self._metric(metric), self._features(by)]
+
+    def _compared(
+        self, metric: str, method: str, by: str | None, control: Hashable
+    ) -> tuple[list[Interval], Interval | None]:
+        """Return the rates of the groups within a control value, and the rate of all rows there if it is needed."""
+        if method not in ("between_groups", "to_overall"):
+            raise DataError(f'method: found {method!r}; write "between_groups" or "to_overall"')
+        wanted = control if isinstance(control, tuple) else (control,)
+        found = [each for each in self._part(metric, by).values() if each.control == wanted]
+        if not found:
+            known = dict.fromkeys(each.control for each in self._part(metric, by).values())
+            raise DataError(
+                f"control: found {control!r}; give one of {', '.join(repr(_key(each)) for each in known)}"
+                if self.controls
+                else f"control: found {control!r}, and this table has no control features; leave it out"
+            )
+        groups = [each.rate for each in found if each.rows]
+        if len(groups) < 2:
+            raise DataError(f'metric: fewer than two groups have rows for "{metric}", nothing to compare')
+        return groups, self._known[metric, ()][wanted].rate if method == "to_overall" else None
+
+
+def by_group(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    y_score: Any = None,
+    bins: int = 10,
+    pos_label: Any = 1,
+    delta: float = 0.05,
+) -> GroupTable:
+    """Return selection rate, accuracy, FPR, FNR and PPV of every group, with intervals that hold together.
+
+    >>> y_true = [1, 1, 0, 0] * 100
+    >>> y_pred = [1, 1, 0, 0] * 50 + [1, 0, 0, 0] * 50
+    >>> table = by_group(y_true, y_pred, sensitive_features={"sex": ["F"] * 200 + ["M"] * 200})
+    >>> print(table.by_group("selection_rate")["M"])
+    0.250 [0.163, 0.355]
+    >>> print(table.difference("accuracy"))
+    0.250 [0.126, 0.355]
+
+    Parameters
+    ----------
+    y_true
+        True labels; None if only the selection rate is wanted.
+    y_pred
+        Decisions.
+    sensitive_features
+        A list, array or column with the group of each row, or several of them as a frame, a mapping or a
+        two-dimensional array. Of several the table has the groups of each, and their combinations.
+    control_features
+        Columns of the same shapes within whose values groups are compared, as in fairlearn.
+    y_score
+        Probabilities of the positive label, for calibration: in each of `bins` equal parts of the range from 0 to 1
+        the rate of positive true labels among the rows with such scores.
+    bins
+        The number of bins; it must not be chosen by looking at the rows.
+    pos_label
+        The label that counts as positive.
+    delta
+        The probability that some interval of the table fails.
+
+    Raises
+    ------
+    DataError
+        With the argument, what was found and the remedy.
+    """
+    check_delta(delta)
+    labels = column("y_pred", y_pred)
+    selected = positives("y_pred", labels, pos_label)
+    sensitive = feature_columns("sensitive_features", sensitive_features, len(labels))
+    controls = {} if control_features is None else feature_columns("control_features", control_features, len(labels))
+    twice = set(sensitive) & set(controls)
+    if twice:
+        raise DataError(f"control_features: {sorted(twice)[0]!r} is a sensitive feature too; give other columns")
+    parts: dict[str, tuple[Mask, Mask]] = {"selection_rate": (np.ones(len(labels), bool), selected)}
+    truth = None
+    if y_true is not None:
+        truths = column("y_true", y_true)
+        same_length("y_true", truths, labels)
+        truth = positives("y_true", truths, pos_label)
+        parts |= {
+            "accuracy": (parts["selection_rate"][0], np.equal(truths, labels).astype(bool)),
+            "false_positive_rate": (~truth, selected),
+            "false_negative_rate": (truth, ~selected),
+            "positive_predictive_value": (selected, truth),
+        }
+    scores = None if y_score is None else _scores(y_score, labels, bins)
+    if scores is not None and truth is None:
+        raise DataError("y_score: calibration compares scores with true labels; give y_true")
+    families = _families(sensitive, controls, len(labels))
+    # Each metric, and each family of groups, has a share of delta that the rows have no influence on.
+    share = delta / (len(parts) + (scores is not None)) / len(families)
+    rates = [rate for metric, part in parts.items() for each in families for rate in each.rates(metric, *part, share)]
+    calibrated = [
+        found
+        for each in families
+        for found in (each.calibration(scores, truth, bins, share) if scores is not None and truth is not None else ())
+    ]
+    return GroupTable(
+        tuple(rates), tuple(calibrated), tuple(parts), tuple(sensitive), tuple(controls), len(labels), delta
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """Groups that share no row: the number of each row's group, and for each group its control and own values."""
+
+    features: tuple[str, ...]
+    codes: Codes
+    keys: tuple[tuple[Key, Key], ...]
+
+    def rates(self, metric: str, counted: Mask, successes: Mask, share: float) -> Iterator[TableRate]:
+        """Yield the rate of successes among the counted rows of each group; together they fail at most at `share`."""
+        size = len(self.keys)
+        trials = np.bincount(self.codes[counted], minlength=size)
+        hits = np.bincount(self.codes[counted & successes], minlength=size)
+        for (control, group), rows, rate in zip(self.keys, trials.tolist(), _bounded(hits, trials, share), strict=True):
+            yield TableRate(metric, self.features, control, group, rows, rate)
+
+    def calibration(
+        self, scores: NDArray[np.float64], truth: Mask, bins: int, share: float
+    ) -> Iterator[CalibrationBin]:
+        """Yield the rate of positive true labels in each bin of scores of each group that has rows."""
+        edges = np.linspace(0.0, 1.0, bins + 1)
+        codes = self.codes * bins + np.searchsorted(edges[1:-1], scores)
+        size = len(self.keys) * bins
+        trials = np.bincount(codes, minlength=size)
+        sums = np.bincount(codes, scores, minlength=size)
+        for place, rate in enumerate(_bounded(np.bincount(codes[truth], minlength=size), trials, share)):
+            if trials[place]:
+                (control, group), number = self.keys[place // bins], place % bins
+                low, high = float(edges[number]), float(edges[number + 1])
+                mean = float(sums[place] / trials[place])
+                yield CalibrationBin(self.features, control, group, low, high, int(trials[place]), mean, rate)
+
+
+def _families(sensitive: Mapping[str, Objects], controls: Mapping[str, Objects], rows: int) -> list[_Family]:
+    """Return all rows, the groups of each sensitive feature if there are several, and the combinations of all."""
+    wanted = [(), *([(name,) for name in sensitive] if len(sensitive) > 1 else []), tuple(sensitive)]
+    found = []
+    for features in wanted:
+        columns = [*controls.values(), *(sensitive[name] for name in features)]
+        groups, codes = grouped(columns, rows)
+        keys = [(group,) if len(columns) == 1 else group for group in groups]
+        split = tuple((tuple(key[: len(controls)]), tuple(key[len(controls) :])) for key in keys)  # type: ignore[index]
+        found.append(_Family(features, codes, split))
+    return found
+
+
+def _bounded(hits: NDArray[np.intp], trials: NDArray[np.intp], share: float) -> Iterator[Interval]:
+    """Yield the intervals of some rates, of those without rows [0, 1]; together they fail at most at `share`."""
+    known = int(np.count_nonzero(trials))
+    low, high = fixed_sample(hits, trials, share / 2 / max(known, 1))
+    for successes, count, lower, upper in zip(hits.tolist(), trials.tolist(), low, high, strict=True):
+        yield Interval(successes / count, float(lower), float(upper)) if count else Interval(math.nan, 0.0, 1.0)
+
+
+def _scores(values: Any, labels: Objects, bins: int) -> NDArray[np.float64]:
+    """Return the scores as probabilities."""
+    found = column("y_score", values)
+    same_length("y_score", found, labels)
+    if not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
+        raise DataError(f"bins: found {bins!r}; give a whole number from 1 to {MOST_BINS}")
+    try:
+        scores = found.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"y_score: found {found[0]!r}; give numbers from 0 to 1") from None
+    outside = np.flatnonzero((scores < 0) | (scores > 1))
+    if len(outside):
+        raise DataError(
+            f"y_score: row {outside[0] + 1} has {scores[outside[0]]:g}; calibration is about probabilities from 0 to 1"
+        )
+    return scores
+
+
+def _key(key: Key) -> Hashable:
+    return key[0] if len(key) == 1 else key
+
+
+def _pairs(groups: Sequence[Interval]) -> Iterator[tuple[Interval, Interval]]:
+    """Yield every ordered pair of two groups."""
+    return ((one, other) for one in groups for other in groups if one is not other)
+
+
+def _quotient(one: float, other: float) -> float:
+    return one / other if other else math.inf
+
+
+def _frame(names: Sequence[str], keys: Sequence[Key], lines: Sequence[Mapping[str, Any]]) -> Any:
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        raise DataError("to_frame: needs pandas; install it: pip install pandas, or use rates") from None
+    index = (
+        pandas.Index([key[0] for key in keys], name=names[0])
+        if len(names) == 1
+        else pandas.MultiIndex.from_tuples(keys, names=names)
+    )
+    return pandas.DataFrame(list(lines), index=index)

@@ -1,0 +1,198 @@
+"""Keras 2 models in HDF5 files (.h5): dense layers, read from the file's description and weights without Keras.
+
+Nothing of the file is executed: the description is JSON, layers come from a short list, and weights are arrays of
+limited size in this file alone. Other layers need Keras, which `from_keras` uses for its newer files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.onnx_graph import OnnxGraph
+from fairchain.models.onnx.feature_encoding import widths
+from fairchain.models.onnx.file_checks import Limits, read_file
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Spec
+from fairchain.system.untrusted_files import object_once
+from fairchain.system.user_code import first_line
+
+ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "elu": "Elu", "softplus": "Softplus"}
+# Layers that do nothing when a network decides.
+IDLE = ("InputLayer", "Dropout", "GaussianNoise", "GaussianDropout", "AlphaDropout")
+MOST_DESCRIPTION = 20_000_000
+REMEDY = (
+    "load it with Keras and give the object to fairchain.verify, or save it there as .keras: "
+    'keras.models.load_model("model.h5", compile=False).save("model.keras")'
+)
+Weights = Sequence[NDArray[np.float32]]
+
+
+def from_h5(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
+    """Return the network of a Keras 2 file: dense layers one after another, with their activations.
+
+    Needs the h5 extra.
+    """
+    limits = limits or Limits()
+    if spec.text is not None:
+        raise ModelError(f"{path}: dense layers take numbers, not texts; {REMEDY}")
+    content = read_file(path, limits.file_bytes, "a .h5 file")
+    if not content.startswith(b"\x89HDF\r\n\x1a\n"):
+        raise ModelError(f"{path}: not an HDF5 file; save the model again with model.save(...)")
+    if find_spec("h5py") is None:
+        raise ModelError(f"{path}: a .h5 file needs h5py; install it: pip install 'fairchain[h5]'")
+    try:
+        with import_module("h5py").File(io.BytesIO(content), "r") as file:
+            network = _converted(path, file, sum(widths(spec.features)), limits)
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file ends in anything
+        raise ModelError(f"{path}: not a Keras model, or a damaged one ({first_line(error)}); {REMEDY}") from None
+    return OnnxModel.from_bytes(network, str(path), spec, limits)
+
+
+def _converted(path: Path, file: Any, width: int, limits: Limits) -> bytes:
+    """Return the ONNX bytes of an open file whose network takes so many values."""
+    if "model_config" not in file.attrs:
+        raise ModelError(
+            f"{path}: holds weights without the layers they belong to; build the model in Keras, load the weights "
+            "there with model.load_weights(...), and give the model to fairchain.verify"
+        )
+    text = _text(file.attrs["model_config"])
+    if len(text) > MOST_DESCRIPTION:
+        raise ModelError(f"{path}: a huge description of layers; {REMEDY}")
+    description = json.loads(text, object_pairs_hook=object_once)
+    graph, flow, units, left = OnnxGraph(), "input", width, limits.file_bytes
+    group = _child(path, file, "model_weights")
+    for layer in _chain(path, description):
+        kind, config = str(layer.get("class_name")), layer.get("config", {})
+        weights = _weights_of(path, group, str(config.get("name")), left)
+        left -= sum(each.nbytes for each in weights)
+        flow, units = _written(path, graph, kind, config, weights, flow, units)
+    if flow == "input":
+        raise ModelError(f"{path}: no layer that computes something; {REMEDY}")
+    return graph.to_bytes([("input", np.float32, ["batch", width])], units, flow)
+
+
+def _chain(path: Path, description: Any) -> Iterator[dict[str, Any]]:
+    """Yield the descriptions of layers of which each takes what the one before it made."""
+    kind, config = description.get("class_name"), description.get("config")
+    layers = config if isinstance(config, list) else config.get("layers")
+    if kind not in ("Sequential", "Model", "Functional") or not isinstance(layers, list):
+        raise ModelError(f"{path}: the model is not a chain of layers; {REMEDY}")
+    before = ""
+    for layer in layers:
+        if kind != "Sequential" and before and list(_names(layer.get("inbound_nodes"))) != [before]:
+            raise ModelError(f"{path}: the layers are not a chain; {REMEDY}")
+        before = str(layer.get("name") or layer.get("config", {}).get("name"))
+        if layer.get("class_name") not in IDLE:
+            yield layer
+
+
+def _names(nodes: Any) -> Iterator[str]:
+    """Yield the names of the layers that a layer takes its inputs from, in the words of Keras 2 or Keras 3."""
+    if isinstance(nodes, dict):
+        history = nodes.get("keras_history")
+        if isinstance(history, list) and history:
+            yield str(history[0])
+        else:
+            for part in nodes.values():
+                yield from _names(part)
+    elif isinstance(nodes, list):
+        if len(nodes) >= 3 and isinstance(nodes[0], str):
+            yield nodes[0]
+        else:
+            for part in nodes:
+                yield from _names(part)
+
+
+def _written(
+    path: Path, graph: OnnxGraph, kind: str, config: dict[str, Any], weights: Weights, flow: str, units: int
+) -> tuple[str, int]:
+    """Add the operators of a layer; return the tensor that it makes, and how many units that has."""
+    if kind == "Dense":
+        kernel, *bias = weights
+        if kernel.ndim != 2 or kernel.shape[0] != units or any(each.shape != kernel.shape[1:] for each in bias):
+            raise ModelError(
+                f"{path}: a layer takes {kernel.shape[0]} values and gets {units}; describe every input in order, one "
+                "[[feature]] each"
+            )
+        flow, units = graph.node("MatMul", flow, graph.constant(kernel)), int(kernel.shape[1])
+        flow = graph.node("Add", flow, graph.constant(bias[0])) if bias else flow
+        return _activated(path, graph, config.get("activation"), flow), units
+    if kind == "Activation":
+        return _activated(path, graph, config.get("activation"), flow), units
+    if kind == "ReLU" and config.get("max_value") is None and not config.get("negative_slope"):
+        return graph.node("Relu", flow), units
+    if kind == "Softmax" and config.get("axis", -1) == -1:
+        return graph.node("Softmax", flow, axis=-1), units
+    if kind == "Flatten":  # rows are flat already
+        return flow, units
+    if kind == "BatchNormalization":
+        return _normalised(graph, config, weights, flow), units
+    raise ModelError(f"{path}: layer {ascii(kind)[1:-1][:80]} is not read; {REMEDY}")
+
+
+def _activated(path: Path, graph: OnnxGraph, activation: Any, flow: str) -> str:
+    name = activation.get("config") if isinstance(activation, dict) else activation
+    if name in (None, "linear"):
+        return flow
+    if name == "softmax":
+        return graph.node("Softmax", flow, axis=-1)
+    if name not in ACTIVATIONS:
+        raise ModelError(f"{path}: activation {ascii(str(name))[1:-1][:80]} is not read; {REMEDY}")
+    return graph.node(ACTIVATIONS[name], flow)
+
+
+def _normalised(graph: OnnxGraph, config: dict[str, Any], weights: Weights, flow: str) -> str:
+    left = list(weights)
+    scale = left.pop(0) if config.get("scale", True) else np.float32(1)
+    shift = left.pop(0) if config.get("center", True) else np.float32(0)
+    mean, variance = left
+    factor = scale / np.sqrt(variance + np.float32(config.get("epsilon", 1e-3)))
+    return graph.node("Add", graph.node("Mul", flow, graph.constant(factor)), graph.constant(shift - mean * factor))
+
+
+def _weights_of(path: Path, group: Any, layer: str, most: int) -> list[NDArray[np.float32]]:
+    """Return the arrays of a layer, in the order that the file states."""
+    if layer not in group:
+        return []
+    part = _child(path, group, layer)
+    return [
+        _array(path, part, _text(name), most) for name in np.asarray(part.attrs.get("weight_names", [])).reshape(-1)
+    ]
+
+
+def _array(path: Path, group: Any, name: str, most: int) -> NDArray[np.float32]:
+    h5py = import_module("h5py")
+    found = group
+    for step in name.split("/"):
+        found = _child(path, found, step)
+    inside = isinstance(found, h5py.Dataset) and not found.external and not found.is_virtual
+    if not inside or found.dtype.kind != "f" or found.size * 4 > most:
+        raise ModelError(f"{path}: weights that are not numbers of this file, or too many of them; {REMEDY}")
+    weights: NDArray[np.float32] = np.asarray(found[()], np.float32)
+    if not np.isfinite(weights).all():
+        raise ModelError(f"{path}: a weight is not a finite number; save the trained model again")
+    return weights
+
+
+def _child(path: Path, group: Any, name: str) -> Any:
+    """Return a member of a group that is in this file: links to others are not followed."""
+    h5py = import_module("h5py")
+    if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise ModelError(f'{path}: no "{ascii(name)[1:-1][:80]}" in the file; {REMEDY}')
+    return group[name]
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

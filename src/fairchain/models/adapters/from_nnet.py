@@ -1,0 +1,136 @@
+"""Networks in the .nnet format: plain text with the sizes, the scaling and the weights of dense ReLU layers.
+
+Lines that begin with // are comments. Then come, as numbers between commas: how many layers, inputs and outputs there
+are and the largest layer; the size of every layer; a flag without a use; the least and the largest value of each input;
+means and ranges of the inputs and of all outputs; and for each layer its weights, a line for each unit, and its biases.
+An input is clipped to its range and scaled, each layer but the last is followed by a ReLU, and the output is scaled
+back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.adapters.onnx_graph import OnnxGraph
+from fairchain.models.onnx.feature_encoding import extremes, widths
+from fairchain.models.onnx.file_checks import Limits, read_file
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Spec
+
+MOST_LAYERS = 1000
+NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True, eq=False)
+class DenseNetwork:
+    """The contents of a file: the scaling of inputs, weights and biases of each layer, the scaling of outputs."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    layers: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
+    output_mean: float
+    output_spread: float
+
+
+def from_nnet(path: Path, spec: Spec, limits: Limits | None = None) -> OnnxModel:
+    """Return the network of a .nnet file; its outputs are scores, or one logit."""
+    limits = limits or Limits()
+    if spec.text is not None:
+        raise ModelError(f"{path}: a .nnet network takes numbers, not texts")
+    network = read_nnet(path, limits)
+    width = sum(widths(spec.features))
+    if width != len(network.low):
+        raise ModelError(
+            f"{path}: the network takes {len(network.low)} values and the spec has features for {width}; describe "
+            "every input in order, one [[feature]] each"
+        )
+    return OnnxModel.from_bytes(_to_onnx(network, spec), str(path), spec, limits)
+
+
+def read_nnet(path: Path, limits: Limits) -> DenseNetwork:
+    """Return the contents of a .nnet file, or raise a ModelError that says what is wrong with it."""
+    numbers = _lines(path, read_file(path, limits.file_bytes, "a .nnet file"))
+    try:
+        layers, inputs, outputs, _ = _whole(next(numbers), 4)
+        if not 0 < layers <= MOST_LAYERS:
+            raise ValueError(f"{layers} layers")
+        sizes = _whole(next(numbers), layers + 1)
+        if sizes[0] != inputs or sizes[-1] != outputs or min(sizes) < 1:
+            raise ValueError("sizes of layers that contradict the first line")
+        next(numbers)  # a flag without a use
+        low, high = (_exactly(next(numbers), inputs) for _ in range(2))
+        mean, spread = (_exactly(next(numbers), inputs + 1) for _ in range(2))
+        if (spread == 0).any() or (low > high).any():
+            raise ValueError("a range of 0, or a least value above the largest")
+        parts = []
+        for before, size in pairwise(sizes):
+            weights = np.stack([_exactly(next(numbers), before) for _ in range(size)])
+            parts.append((weights, np.concatenate([_exactly(next(numbers), 1) for _ in range(size)])))
+    except StopIteration:
+        raise ModelError(f"{path}: the file ends before the last layer; export the network again") from None
+    except (ValueError, OverflowError) as error:
+        raise ModelError(f"{path}: not a .nnet network, or a damaged one ({error}); export it again") from None
+    return DenseNetwork(
+        low, high, mean[:-1], spread[:-1], tuple(parts), output_mean=float(mean[-1]), output_spread=float(spread[-1])
+    )
+
+
+def _lines(path: Path, content: bytes) -> Iterator[list[bytes]]:
+    """Yield the numbers of each line, as texts; comments and empty lines are left out."""
+    for number, line in enumerate(content.splitlines(), start=1):
+        text = line.strip()
+        if not text or text.startswith(b"//"):
+            continue
+        parts = [part.strip() for part in text.rstrip(b",").split(b",")]
+        if not all(NUMBER.fullmatch(part) for part in parts):
+            raise ModelError(f"{path}: line {number:,} holds more than numbers between commas; export it again")
+        yield parts
+
+
+def _whole(parts: list[bytes], count: int) -> list[int]:
+    if len(parts) < count:
+        raise ValueError(f"{len(parts)} numbers where {count} belong")
+    return [int(part) for part in parts[:count]]
+
+
+def _exactly(parts: list[bytes], count: int) -> NDArray[np.float64]:
+    if len(parts) != count:
+        raise ValueError(f"{len(parts)} numbers where {count} belong")
+    found = np.array(parts, np.float64)
+    if (np.abs(found) > np.finfo(np.float32).max).any():
+        raise ValueError("a number that is too large for single precision")
+    return found
+
+
+def _to_onnx(network: DenseNetwork, spec: Spec) -> bytes:
+    """Write the network as ONNX; steps that change no input of the spec are left out."""
+    graph, flow = OnnxGraph(), "input"
+    seen = [extremes(feature) for feature in spec.features if feature.model_input for _ in range(widths([feature])[0])]
+    if any(
+        min(ends) < low or max(ends) > high for ends, low, high in zip(seen, network.low, network.high, strict=True)
+    ):
+        flow = graph.node("Max", flow, graph.constant(network.low))
+        flow = graph.node("Min", flow, graph.constant(network.high))
+    if network.mean.any() or (network.spread != 1).any():
+        flow = graph.node("Sub", flow, graph.constant(network.mean))
+        flow = graph.node("Div", flow, graph.constant(network.spread))
+    for place, (weights, bias) in enumerate(network.layers):
+        flow = graph.node("MatMul", flow, graph.constant(weights.T))
+        flow = graph.node("Add", flow, graph.constant(bias))
+        if place < len(network.layers) - 1:
+            flow = graph.node("Relu", flow)
+    if network.output_spread != 1:
+        flow = graph.node("Mul", flow, graph.constant([network.output_spread]))
+    if network.output_mean:
+        flow = graph.node("Add", flow, graph.constant([network.output_mean]))
+    return graph.to_bytes([("input", np.float32, ["batch", len(network.low)])], len(network.layers[-1][1]), flow)

@@ -1,0 +1,395 @@
+"""A network with other decision thresholds: the same scores, and a shift of the output that decides.
+
+A network keeps its inputs and its output, and the spec's decision stays as it is. With a threshold for each group it
+also reads the protected features: where it did not before, it gets an input for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.base import random_inputs
+from fairchain.models.onnx.feature_encoding import encode, is_plain, widths, words
+from fairchain.models.onnx.inputs import Feed, InputSlot
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import CategoryFeature, Domain, Feature, Group, IntegerFeature, RealFeature, Spec
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+# Operators that only carry a label on, with the input that it comes in by.
+CARRIES = {"Cast": 0, "Identity": 0, "Reshape": 0, "Squeeze": 0, "LabelEncoder": 0, "ArrayFeatureExtractor": 1}
+CARRIES |= {"Gather": 1, "Flatten": 0, "Unsqueeze": 0}
+# Operators with two outputs: labels, and the scores behind them.
+CLASSIFIERS = frozenset({"TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier"})
+# The types of numbers, by their numbers in ONNX; 7 is a whole number, 8 a text.
+NUMBERS = {1: np.float32, 11: np.float64, 10: np.float16}
+
+
+@dataclass(frozen=True)
+class ScoreTensor:
+    """The tensor behind the labels of a network, (rows, 2); `difference` if both columns count, else the second."""
+
+    name: str
+    difference: bool
+
+
+def score_tensors(model: OnnxModel) -> list[str]:
+    """Return tensors that may hold the scores behind the label that a network returns, the likeliest first."""
+    network, label = model.network, model.decision.output
+    found = [output.name for output in network.model.graph.output if output.name != label]
+    at = label
+    for _ in range(20):
+        node = network.makers.get(at)
+        if node is None:
+            break
+        if node.op_type == "ArgMax":
+            found.insert(0, node.input[0])
+            break
+        if node.op_type in CLASSIFIERS and len(node.output) > 1 and node.output[1]:
+            found.insert(0, node.output[1])
+            break
+        if node.op_type not in CARRIES or CARRIES[node.op_type] >= len(node.input):
+            break
+        at = node.input[CARRIES[node.op_type]]
+    return list(dict.fromkeys(found))
+
+
+def showing_scores(model: OnnxModel, spec: Spec, tensor: str) -> OnnxModel:
+    """Return the network with two columns of scores as its output; a ModelError if the tensor does not hold them."""
+    from onnx import helper
+
+    shown = replace(spec, model=replace(spec.model, output=tensor, decision="argmax", codes=None))
+    problem: ModelError | None = None
+    # The types of inner tensors are not in the file.
+    for kind in (1, 11):
+        network = model.network.copy()
+        if tensor not in {output.name for output in network.graph.output}:
+            network.graph.output.append(helper.make_tensor_value_info(tensor, kind, ["N", "labels"]))
+        try:
+            return OnnxModel.from_bytes(network.SerializeToString(), model.name, shown, model.limits)
+        except ModelError as error:
+            problem = error
+    assert problem is not None
+    raise problem
+
+
+def reading_groups(spec: Spec) -> Spec:
+    """Return the spec of a network that reads the protected features, also where the original one does not."""
+    protected = spec.property.protected
+    described = tuple(
+        replace(each, model_input=True) if each.name in protected and not each.model_input else each  # type: ignore[union-attr]
+        for each in spec.described
+    )
+    return replace(spec, described=described)
+
+
+def with_thresholds(
+    model: OnnxModel,
+    spec: Spec,
+    *,
+    cut: float,
+    thresholds: Sequence[float],
+    groups: Sequence[Group] = (),
+    scores: ScoreTensor | None = None,
+    doubled: bool = False,
+) -> bytes:
+    """Return the network with one threshold for all rows, or with one for each of some groups.
+
+    Parameters
+    ----------
+    model, spec
+        The network, and the spec that it was loaded with.
+    cut
+        The threshold as it is; rows of no group keep it.
+    thresholds, groups
+        The thresholds of these groups, which share no value; without groups one threshold for all rows.
+    scores
+        The scores behind the labels, for a network that returns labels.
+    doubled
+        For a network with two columns of probabilities: thresholds are those of the second one.
+    """
+    rank = model.scores(random_inputs(spec.described, 2).astype(model.dtype)).ndim
+    if rank > 2:
+        raise ModelError(f'{model.name}: output "{model.decision.output}" has {rank} axes; export it with one or two')
+    draft = _ThresholdGraph(model)
+    threshold = draft.thresholds(spec, groups, thresholds, cut)
+    if scores is not None:
+        draft.decide(scores, threshold)
+    elif model.decision.kind == "argmax":
+        draft.shift_first_column(threshold, doubled=doubled)
+    else:
+        draft.shift(threshold, cut, rank)
+    return bytes(draft.network.SerializeToString(deterministic=True))
+
+
+class _ThresholdGraph:
+    """The graph of a network under construction; its output has a new name, and the old one is free."""
+
+    def __init__(self, model: OnnxModel) -> None:
+        import onnx  # noqa: F401  # with the whole package its own message types are used
+
+        self._model = model
+        self.network: ModelProto = model.network.copy()
+        self._graph = self.network.graph
+        self._taken = {name for node in self._graph.node for name in (*node.input, *node.output)}
+        self._taken |= {each.name for each in (*self._graph.input, *self._graph.initializer, *self._graph.output)}
+        self._result = model.decision.output
+        self._inner = self._renamed(self._result)
+        kind = next((each for each in self._graph.output if each.name == self._result), None)
+        self._kind = kind.type.tensor_type.elem_type if kind is not None else 1
+        if self._kind not in NUMBERS:
+            self._kind = 1
+
+    def _renamed(self, tensor: str) -> str:
+        """Give what makes a tensor another name for it, so that the name can be made anew."""
+        name = self._name(f"{tensor}_before_repair")
+        for node in self._graph.node:
+            node.output[:] = [name if each == tensor else each for each in node.output]
+            node.input[:] = [name if each == tensor else each for each in node.input]
+        return name
+
+    def _name(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _constant(self, values: Any, dtype: Any) -> str:
+        from onnx import numpy_helper
+
+        name = self._name("repair_constant")
+        array = np.array(values, dtype)
+        self._graph.initializer.append(numpy_helper.from_array(array, name))
+        return name
+
+    def _node(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
+        from onnx import helper
+
+        name = out or self._name(f"repair_{operator.lower()}")
+        self._graph.node.append(helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
+
+    @property
+    def _number(self) -> Any:
+        return NUMBERS[self._kind]
+
+    def thresholds(self, spec: Spec, groups: Sequence[Group], thresholds: Sequence[float], cut: float) -> str:
+        """Return a tensor with the threshold of each row, (rows, 1) or a single one."""
+        if not groups:
+            return self._constant([[thresholds[0]]], self._number)
+        columns = self._protected_columns(spec)
+        total = self._constant([[cut]], self._number)
+        for group, threshold in zip(groups, thresholds, strict=True):
+            member = ""
+            for (feature, column, slot), domain in zip(columns, group.domains, strict=True):
+                inside = self._inside(feature, column, slot, domain)
+                member = self._node("Mul", member, inside) if member else inside
+            total = self._node("Add", total, self._node("Mul", member, self._constant(threshold - cut, self._number)))
+        return total
+
+    def shift(self, threshold: str, cut: float, rank: int) -> None:
+        """Subtract what the threshold of each row moved from a single column of scores."""
+        moved = self._node("Sub", threshold, self._constant(cut, self._number))
+        if rank == 1:
+            moved = self._node("Reshape", moved, self._constant([-1], np.int64))
+        self._node("Sub", self._inner, moved, out=self._result)
+
+    def shift_first_column(self, threshold: str, *, doubled: bool) -> None:
+        """Add the threshold of each row to the first of two columns; of the larger column the label is decided."""
+        if doubled:
+            # A probability p is above t where p > (1 - p) + (2 t - 1).
+            twice = self._node("Mul", threshold, self._constant(2.0, self._number))
+            threshold = self._node("Sub", twice, self._constant(1.0, self._number))
+        both = self._node("Mul", threshold, self._constant([[1.0, 0.0]], self._number))
+        self._node("Add", self._inner, both, out=self._result)
+
+    def decide(self, scores: ScoreTensor, threshold: str) -> None:
+        """Decide the label from scores inside the network."""
+        name = self._inner if scores.name == self._result else scores.name
+        second = self._node("Gather", name, self._constant([1], np.int64), axis=1)
+        if scores.difference:
+            second = self._node("Sub", second, self._node("Gather", name, self._constant([0], np.int64), axis=1))
+        above = self._node("Greater", self._node("Cast", second, to=self._kind), threshold)
+        flat = self._node("Reshape", self._node("Cast", above, to=7), self._constant([-1], np.int64))
+        codes = self._model.decision.codes or (0, 1)
+        labels: NDArray[Any] = np.array(codes, object if isinstance(codes[0], str) else np.int64)
+        number = self._node("Gather", self._text_constant(labels), flat, axis=0)
+        result = next(each for each in self._graph.output if each.name == self._result).type.tensor_type
+        # Its shape may have had a second axis.
+        result.ClearField("shape")
+        result.shape.dim.add().dim_param = "N"
+        if labels.dtype == object:
+            self._node("Identity", number, out=self._result)
+        else:
+            self._node("Cast", number, out=self._result, to=result.elem_type)
+
+    def _text_constant(self, labels: NDArray[Any]) -> str:
+        from onnx import helper
+
+        if labels.dtype != object:
+            return self._constant(labels, np.int64)
+        name = self._name("repair_labels")
+        texts: Any = [str(label).encode() for label in labels]
+        self._graph.initializer.append(helper.make_tensor(name, 8, [len(texts)], texts))
+        return name
+
+    def _protected_columns(self, spec: Spec) -> list[tuple[Feature, str, InputSlot | None]]:
+        """Return for each protected feature the tensor with its columns, (rows, width), and the input they are in."""
+        feed = self._model.inputs
+        if not isinstance(feed, Feed) or any(len(slot.shape) != 1 for slot in feed.slots):
+            raise ModelError(
+                f"{self._model.name}: the group of an input cannot be read from texts or series; take one threshold "
+                'for all: change = "threshold"'
+            )
+        wanted, named = reading_groups(spec), {each.name: each for each in spec.features}
+        missing = [name for name in spec.property.protected if not named[name].model_input]
+        if len(feed.slots) == 1 and len(feed.slots[0].features) == sum(each.model_input for each in spec.features):
+            return self._flat_columns(spec, wanted, feed.slots[0], extended=bool(missing))
+        slots = {place: slot for slot in feed.slots for place in slot.features}
+        found: list[tuple[Feature, str, InputSlot | None]] = []
+        for name in spec.property.protected:
+            place = [each.name for each in spec.features].index(name)
+            feature = wanted.features[place]
+            if place in slots:
+                found.append((feature, slots[place].name, slots[place]))
+                continue
+            from onnx import helper
+
+            width = widths([feature])[0]
+            given = self._name(feature.input or feature.name)
+            if given != (feature.input or feature.name):
+                raise ModelError(
+                    f'{self._model.name}: has a tensor "{feature.name}" already, and needs an input of that name; '
+                    'name it otherwise: input = "..." in its [[feature]]'
+                )
+            self._graph.input.append(helper.make_tensor_value_info(given, 1, ["N", width]))
+            found.append((feature, given, None))
+        return found
+
+    def _flat_columns(
+        self, spec: Spec, wanted: Spec, slot: InputSlot, *, extended: bool
+    ) -> list[tuple[Feature, str, InputSlot | None]]:
+        """Return the columns of the protected features in the one input of the network, which gets more if needed."""
+        spans = widths(wanted.features)
+        starts = np.cumsum([0, *spans])
+        if extended:
+            kept = [
+                column
+                for place, feature in enumerate(spec.features)
+                if feature.model_input
+                for column in range(starts[place], starts[place + 1])
+            ]
+            inner = self._name(f"{slot.name}_before_repair")
+            for node in self._graph.node:
+                node.input[:] = [inner if each == slot.name else each for each in node.input]
+            from onnx import helper
+
+            first = helper.make_node("Gather", [slot.name, self._constant(kept, np.int64)], [inner], axis=1)
+            self._graph.node.insert(0, first)
+            given = next(each for each in self._graph.input if each.name == slot.name)
+            del given.type.tensor_type.shape.dim[1:]
+            given.type.tensor_type.shape.dim.add().dim_value = int(starts[-1])
+        names = [feature.name for feature in spec.features]
+        found: list[tuple[Feature, str, InputSlot | None]] = []
+        for name in spec.property.protected:
+            place = names.index(name)
+            columns = self._constant(list(range(starts[place], starts[place + 1])), np.int64)
+            found.append((wanted.features[place], self._node("Gather", slot.name, columns, axis=1), slot))
+        return found
+
+    def _inside(self, feature: Feature, column: str, slot: InputSlot | None, domain: Domain) -> str:
+        """Return (rows, 1): 1 where the feature belongs to the domain, else 0."""
+        if slot is not None and slot.dtype is np.object_:
+            assert isinstance(feature, CategoryFeature)
+            keys = [str(word) for place, word in enumerate(words(feature)) if domain.contains(place)]
+            member = self._name("repair_member")
+            from onnx import helper
+
+            self._graph.node.append(
+                helper.make_node(
+                    "LabelEncoder",
+                    [column],
+                    [member],
+                    domain="ai.onnx.ml",
+                    keys_strings=keys,
+                    values_floats=[1.0] * len(keys),
+                    default_float=0.0,
+                )
+            )
+            if not any(each.domain == "ai.onnx.ml" for each in self.network.opset_import):
+                self.network.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+            return self._node("Cast", member, to=self._kind)
+        number = self._node("Cast", column, to=self._kind)
+        if feature.one_hot:
+            weights = self._one_hot(feature, domain)
+            return self._node("MatMul", number, self._constant(weights[:, None], self._number))
+        dtype = np.dtype(slot.dtype if slot is not None else np.float32)
+
+        def encoded(value: float) -> float:
+            return float(encode(feature, np.array([value], np.float64))[0, 0].astype(dtype))
+
+        if isinstance(feature, CategoryFeature) or domain.points:
+            points = domain.points or tuple(range(int(domain.low), int(domain.high) + 1))
+            self._must_tell_apart(feature, points)
+            members = [
+                self._node(
+                    "Cast",
+                    self._node("Equal", number, self._constant(encoded(point), self._number)),
+                    to=self._kind,
+                )
+                for point in points
+            ]
+            total = members[0]
+            for member in members[1:]:
+                total = self._node("Add", total, member)
+            return total
+        self._must_keep_ends(feature, domain)
+        below = self._node("Less", number, self._constant(encoded(domain.low), self._number))
+        high = self._constant(encoded(domain.high), self._number)
+        above = self._node("Less" if domain.open_high else "Greater", number, high)
+        left, right = (self._node("Cast", each, to=self._kind) for each in (below, above))
+        one = self._constant(1.0, self._number)
+        right = right if domain.open_high else self._node("Sub", one, right)
+        return self._node("Mul", self._node("Sub", one, left), right)
+
+    def _one_hot(self, feature: Feature, domain: Domain) -> NDArray[np.float64]:
+        """Return (columns,): 1 for the columns of a one-hot feature that belong to the domain."""
+        if isinstance(feature, CategoryFeature):
+            return np.array([float(domain.contains(place)) for place in range(len(feature.values))])
+        raise self._unreadable(feature)
+
+    def _must_tell_apart(self, feature: Feature, points: Sequence[float]) -> None:
+        """Refuse a group whose values the network gets in the same way as others."""
+        if isinstance(feature, CategoryFeature):
+            codes = feature.codes or tuple(range(len(feature.values)))
+            inside = {codes[int(point)] for point in points}
+            if any(code in inside for place, code in enumerate(codes) if place not in points):
+                raise self._unreadable(feature)
+        elif not is_plain(feature):
+            raise self._unreadable(feature)
+
+    def _must_keep_ends(self, feature: Feature, domain: Domain) -> None:
+        """Refuse a range whose ends cannot be seen in what the network gets: ages in steps of ten years."""
+        if isinstance(feature, RealFeature) and (feature.step is not None or feature.bins is not None):
+            raise self._unreadable(feature)
+        if isinstance(feature, IntegerFeature):
+            for inside, outside in ((domain.low, domain.low - 1), (domain.high, domain.high + 1)):
+                if not feature.low <= outside <= feature.high:
+                    continue
+                one, other = encode(feature, np.array([inside, outside], np.float64))[:, 0]
+                if one == other:
+                    raise self._unreadable(feature)
+
+    def _unreadable(self, feature: Feature) -> ModelError:
+        return ModelError(
+            f'{self._model.name}: the group cannot be told from what the network gets for "{feature.name}"; take one '
+            'threshold for all: change = "threshold"'
+        )

@@ -1,0 +1,361 @@
+"""Repair by decision thresholds, for any model with a score: trees, boosters, functions, networks.
+
+The model stays as it is; the score above which it decides the second label moves, for all rows or for each group. A
+network is written with its thresholds in it; a model that is evaluated in Python gets them in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError, SpecError, UnansweredError
+from fairchain.models import Limits, Model, OnnxModel, load_model
+from fairchain.models.base import describe_input, must_fit
+from fairchain.models.edit.thresholds import (
+    ScoreTensor,
+    reading_groups,
+    score_tensors,
+    showing_scores,
+    with_thresholds,
+)
+from fairchain.models.edit.weights import Array
+from fairchain.models.onnx.decision import DecisionRule, Labels
+from fairchain.prepare import Case, group_masks
+from fairchain.repairing.parameters import Point
+from fairchain.repairing.result import Adjustment
+from fairchain.spec import Group, Spec
+from fairchain.spec.schema import Decision
+
+Floats = NDArray[np.float64]
+# The one name under which the thresholds of a candidate are handed on.
+THRESHOLDS = "thresholds"
+# Selection rates that all groups get alike in the points that are scored first, and how far each of them goes there.
+TARGETS, STEPS = 41, (1.0, 0.75, 0.5)
+# Rows that go through a model in one call, and the share of labels that its scores must explain.
+ROWS_PER_CALL, AGREEMENT = 4096, 0.99
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreReader:
+    """A model with a score: the second label is decided above `cut`.
+
+    Parameters
+    ----------
+    original, spec
+        The model that gets other thresholds, and the spec that it was loaded with.
+    model
+        Gives the scores: the original, or where that returns labels another view of it.
+    cut
+        The threshold as it is.
+    difference
+        Of two columns: whether the score is their difference; else they are probabilities, and it is the second.
+    tensor
+        The scores inside a network that returns labels.
+    """
+
+    original: Model
+    spec: Spec
+    model: Model
+    cut: float
+    difference: bool = False
+    tensor: ScoreTensor | None = None
+
+    def __call__(self, values: NDArray[Any]) -> Floats:
+        """Return the score of each row, (rows,)."""
+        values = values.astype(self.model.dtype, copy=False)
+        parts = [values[start : start + ROWS_PER_CALL] for start in range(0, len(values), ROWS_PER_CALL)]
+        answers = [self.model.scores(part).reshape(len(part), -1).astype(np.float64) for part in parts]
+        answer = np.concatenate(answers) if answers else np.empty((0, self.model.decision.columns))
+        if answer.shape[1] == 1:
+            return np.asarray(answer[:, 0])
+        return np.asarray(answer[:, 1] - answer[:, 0] if self.difference else answer[:, 1])
+
+
+def score_reader(case: Case, source: Any, values: NDArray[Any], limits: Limits | None) -> ScoreReader:
+    """Return how to read a score from the model of a case.
+
+    Parameters
+    ----------
+    case
+        Its model decides between two labels.
+    source
+        The object or name that the model was loaded from, which may have scores besides its labels.
+    values
+        Inputs on which the labels that follow from the scores must be those of the model.
+    limits
+        Limits on an untrusted network.
+    """
+    model, labels = case.model, case.spec.model.labels
+    assert model is not None
+    if len(labels) != 2:
+        raise ModelError(f"{model.name}: decides between {len(labels)} labels; a threshold is for a score of two")
+    if model.decision.kind != "label":
+        return _reader(model, case.spec, model, values)
+    known = np.concatenate([model.predict(part.astype(model.dtype)) for part in np.array_split(values, 8) if len(part)])
+    for original, spec, other, tensor in _views(model, source, case.spec, limits):
+        found = _reader(original, spec, other, values, tensor)
+        scores = found(values)
+        # Two values are labels again, whatever they are called.
+        several = len(np.unique(scores)) > 2
+        if several and np.isfinite(scores).all() and np.mean((scores > found.cut) == known) >= AGREEMENT:
+            return found
+    raise ModelError(
+        f"{model.name}: returns labels and has no scores, so no threshold can be moved; give a model that returns "
+        'scores, and say so: decision = "probability" or "logit" in [model]'
+    )
+
+
+def _views(
+    model: Model, source: Any, spec: Spec, limits: Limits | None
+) -> Iterator[tuple[Model, Spec, Model, str | None]]:
+    """Yield the same model with scores in place of labels, in all ways that can be loaded.
+
+    Each is the model that gets thresholds with its spec, the view with scores, and the tensor that holds them in a
+    network which returns labels.
+    """
+    if isinstance(model, OnnxModel):
+        for tensor in score_tensors(model):
+            try:
+                yield model, spec, showing_scores(model, spec, tensor), tensor
+            except ModelError:
+                continue
+    source = spec.model.path if source is None else source
+    decisions: tuple[Decision, ...] = ("probability", "argmax", "logit")
+    for decision in decisions:
+        changed = replace(spec, model=replace(spec.model, decision=decision, codes=None))
+        try:
+            other = load_model(source, changed, limits, allow_python=True)
+        except ModelError:
+            continue
+        yield other, changed, other, None
+
+
+def _reader(original: Model, spec: Spec, model: Model, values: NDArray[Any], tensor: str | None = None) -> ScoreReader:
+    """Return the reader of a model that gives scores; two columns that add up to 1 are probabilities."""
+    if model.decision.kind == "threshold":
+        return ScoreReader(original, spec, model, model.decision.cut)
+    some = model.scores(values[:ROWS_PER_CALL].astype(model.dtype)).reshape(-1, 2).astype(np.float64)
+    sure = bool(((some >= 0) & (some <= 1)).all() and np.allclose(some.sum(axis=1), 1.0, atol=1e-5))
+    held = ScoreTensor(tensor, not sure) if tensor is not None else None
+    return ScoreReader(original, spec, model, 0.5 if sure else 0.0, not sure, held)
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """The score of each row, and the number of its threshold; the last is that of rows in no group."""
+
+    scores: Floats
+    places: NDArray[np.intp]
+
+
+class ThresholdDecisions:
+    """Decides rows by their scores and some thresholds, without evaluating the model again.
+
+    Parameters
+    ----------
+    reader, spec
+        Reads scores; the question.
+    groups
+        Those with a threshold each; none for one threshold for all rows.
+    """
+
+    def __init__(self, reader: ScoreReader, spec: Spec, groups: Sequence[Group]) -> None:
+        self._reader, self._spec, self._groups = reader, spec, tuple(groups)
+        self.name = reader.original.name
+
+    def prepare(self, values: NDArray[Any]) -> ScoredRows:
+        """Evaluate the model once."""
+        return ScoredRows(self._reader(values), self.places(values))
+
+    def places(self, values: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the number of the threshold for each row."""
+        return threshold_places(self._spec, self._groups, values)
+
+    def decide(self, prepared: ScoredRows, changes: Mapping[str, Array]) -> Labels | None:
+        """Return the label of each row under the changed thresholds; None if a score is not a number."""
+        if not np.isfinite(prepared.scores).all():
+            return None
+        thresholds = changes.get(THRESHOLDS, np.full(max(1, len(self._groups)), self._reader.cut))
+        each = np.append(thresholds, self._reader.cut) if self._groups else np.asarray(thresholds)
+        above: NDArray[np.bool_] = prepared.scores > each[prepared.places]
+        return above.astype(np.uint16)
+
+
+def threshold_places(spec: Spec, groups: Sequence[Group], values: NDArray[Any]) -> NDArray[np.intp]:
+    """Return for each row the number of its group, the number of groups if it is in none; 0 without groups."""
+    if not groups:
+        return np.zeros(len(values), np.intp)
+    masks = group_masks(spec, groups, values)
+    return np.where(masks.any(axis=0), masks.argmax(axis=0), len(groups))
+
+
+class ThresholdParameters:
+    """One threshold, or one for each group: numbers between -1 and 1, 0 for the threshold as it is.
+
+    A positive number v refuses the share v of those that were selected, in the order of their scores; a negative one
+    selects the share -v of the others. Thresholds lie between two scores that occur.
+
+    Parameters
+    ----------
+    cut
+        The threshold as it is.
+    scores
+        The scores of each group on the search data; of one threshold, those of all rows.
+    names
+        Of the groups, as reports call them.
+    """
+
+    tensors = (THRESHOLDS,)
+
+    def __init__(self, cut: float, scores: Sequence[Floats], names: Sequence[str]) -> None:
+        self._cut = cut
+        self._values = [np.unique(each) for each in scores]
+        self._sorted = [np.sort(each) for each in scores]
+        self._rates = [float(np.mean(each > cut)) if len(each) else 0.0 for each in scores]
+        self.names = tuple(f"threshold of {name}" if name else "threshold" for name in names)
+
+    def weights(self, point: Point) -> dict[str, Array]:
+        """Return the thresholds."""
+        return {THRESHOLDS: np.array([self._threshold(place, float(v)) for place, v in enumerate(point)])}
+
+    def _threshold(self, place: int, moved: float) -> float:
+        scores, values, rate = self._sorted[place], self._values[place], self._rates[place]
+        if moved == 0 or not len(scores):
+            return self._cut
+        wanted = rate * (1 - moved) if moved > 0 else rate + (1 - rate) * -moved
+        # The largest share of rows above a threshold that is at most the wanted one.
+        left_out = min(len(scores), round((1 - wanted) * len(scores)))
+        if left_out == 0:
+            return float(np.nextafter(values[0], -np.inf)) if len(values) < 2 else float(values[0] - _step(values))
+        largest = scores[left_out - 1]
+        above = int(np.searchsorted(values, largest, side="right"))
+        if above == len(values):
+            return float(largest + _step(values))
+        return float((largest + values[above]) / 2)
+
+    def point_of(self, rates: Sequence[float]) -> Point:
+        """Return the point at which the groups have these selection rates."""
+        found = []
+        for rate, now in zip(rates, self._rates, strict=True):
+            moved = (now - rate) / now if rate < now else (now - rate) / (1 - now) if now < 1 else 0.0
+            found.append(float(np.clip(moved, -1.0, 1.0)))
+        return np.array(found)
+
+    def starts(self) -> list[Point]:
+        """Return points at which all groups have the same selection rate, and points on the way there."""
+        targets = np.linspace(0.0, 1.0, TARGETS + 2)[1:-1]
+        now = np.array(self._rates)
+        return [self.point_of(((1 - step) * now + step * target).tolist()) for step in STEPS for target in targets]
+
+    def adjustments(self, point: Point) -> tuple[Adjustment, ...]:
+        """Return the thresholds before and after."""
+        after = self.weights(point)[THRESHOLDS]
+        return tuple(Adjustment(name, self._cut, float(t)) for name, t in zip(self.names, after, strict=True))
+
+
+def _step(values: Floats) -> float:
+    """Return half of the least distance between two scores."""
+    return float(np.diff(values).min() / 2) if len(values) > 1 else 1.0
+
+
+class ThresholdModel:
+    """A model that is evaluated in Python, with other decision thresholds.
+
+    Parameters
+    ----------
+    reader, spec
+        Reads the scores of the original model; the question.
+    groups, thresholds
+        The groups with a threshold each; without groups one threshold for all rows.
+    """
+
+    certifiable = False
+    sha256 = ""
+
+    def __init__(self, reader: ScoreReader, spec: Spec, groups: Sequence[Group], thresholds: Sequence[float]) -> None:
+        self._reader, self._spec = reader, spec
+        self._decisions = ThresholdDecisions(reader, spec, groups)
+        self._thresholds = np.array(thresholds)
+        self.name, self.note = f"{reader.original.name} with other thresholds", reader.original.note
+        self.dtype = reader.model.dtype
+
+    @property
+    def decision(self) -> DecisionRule:
+        """The scores are relative to the threshold of their row."""
+        return DecisionRule("score", "threshold", 2)
+
+    def must_fit(self, spec: Spec) -> None:
+        """Raise a ModelError unless this model was made for the same features and labels."""
+        must_fit(self.name, self._spec, spec)
+
+    def scores(self, values: NDArray[Any]) -> Floats:
+        """Return by how much the score of each row is above its threshold, (rows,)."""
+        each = np.append(self._thresholds, self._reader.cut)
+        return np.asarray(self._reader(values) - each[self._decisions.places(values)])
+
+    def predict(self, values: NDArray[Any]) -> Labels:
+        """Return the class number of each row of feature values."""
+        if not len(values):
+            return np.empty(0, np.uint16)
+        prepared = self._decisions.prepare(values)
+        labels = self._decisions.decide(prepared, {THRESHOLDS: self._thresholds})
+        if labels is None:
+            shown = describe_input(self._spec.described, values[int(np.isfinite(prepared.scores).argmin())])
+            raise UnansweredError(f"{self.name}: the score is not a number; the input was {shown}", shown)
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdEdits:
+    """Makes the models of candidates: a network with thresholds in it, or a model in Python.
+
+    `groups` are those with a threshold each.
+    """
+
+    reader: ScoreReader
+    groups: tuple[Group, ...]
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """The thresholds as they are."""
+        return {THRESHOLDS: np.full(max(1, len(self.groups)), self.reader.cut)}
+
+    @cached_property
+    def new_spec(self) -> Spec:
+        """The spec of a repaired model: with a threshold for each group it reads the protected features."""
+        spec = self.reader.spec
+        return reading_groups(spec) if self.groups and isinstance(self.reader.original, OnnxModel) else spec
+
+    def edited(self, changes: Mapping[str, Array], spec: Spec) -> tuple[Model, bytes | None]:
+        """Return the model with these thresholds, loaded with `spec`, and its bytes if it is a network."""
+        original = self.reader.original
+        thresholds = np.asarray(changes[THRESHOLDS], np.float64).tolist()
+        if not isinstance(original, OnnxModel):
+            return ThresholdModel(self.reader, spec, self.groups, thresholds), None
+        two = original.decision.kind == "argmax"
+        content = with_thresholds(
+            original,
+            self.reader.spec,
+            cut=self.reader.cut,
+            thresholds=thresholds,
+            groups=self.groups,
+            scores=self.reader.tensor,
+            doubled=two and not self.reader.difference,
+        )
+        return OnnxModel.from_bytes(content, original.name, spec, original.limits), content
+
+
+def check_groups(spec: Spec) -> None:
+    """Raise a SpecError where groups cannot have thresholds of their own."""
+    if spec.text is not None:
+        raise SpecError(
+            'change: "group-thresholds" needs the group of each input, and a text has none that the model is given; '
+            'take change = "threshold"'
+        )
