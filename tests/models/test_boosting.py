@@ -45,7 +45,14 @@ def fitted(kind: str, frame: Any, labels: Any) -> tuple[Any, dict[str, Any], Any
         return model, {}, model.predict(frame) == LABELS[1]
     import catboost
 
-    settings = {"iterations": 12, "depth": 3, "verbose": 0, "cat_features": words, "thread_count": 1, "allow_writing_files": False}
+    settings = {
+        "iterations": 12,
+        "depth": 3,
+        "verbose": 0,
+        "cat_features": words,
+        "thread_count": 1,
+        "allow_writing_files": False,
+    }
     if form == "booster":
         model = catboost.CatBoost({**settings, "loss_function": "Logloss"}).fit(frame, above)
         return model, {}, model.predict(frame, prediction_type="Probability")[:, 1] > 0.5

@@ -246,7 +246,9 @@ def test_catboost_says_its_columns_and_that_categories_cannot_be_missing() -> No
     import catboost
 
     frame, labels = with_categories()
-    fitted = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False, cat_features=["work"]).fit(frame, labels)
+    fitted = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False, cat_features=["work"]).fit(
+        frame, labels
+    )
     found = fitted_of(fitted)
     assert found.columns == ("age", "hours per week", "work")
     assert found.category_columns == ("work",)
@@ -255,5 +257,10 @@ def test_catboost_says_its_columns_and_that_categories_cannot_be_missing() -> No
     assert found.takes_missing is False
     assert fitted_of(catboost.CatBoostClassifier()).columns is None
     assert (
-        fitted_of(catboost.CatBoostRegressor(iterations=2, verbose=0, allow_writing_files=False).fit(frame[["age"]], frame["age"])).classes is None
+        fitted_of(
+            catboost.CatBoostRegressor(iterations=2, verbose=0, allow_writing_files=False).fit(
+                frame[["age"]], frame["age"]
+            )
+        ).classes
+        is None
     )

@@ -74,7 +74,9 @@ def saved(kind: str, folder: Path, frame: Any, labels: Any) -> tuple[Path, dict[
     if package == "catboost":
         import catboost
 
-        model = catboost.CatBoostClassifier(iterations=8, verbose=0, allow_writing_files=False, cat_features=["work", "sex"]).fit(frame, labels)
+        model = catboost.CatBoostClassifier(
+            iterations=8, verbose=0, allow_writing_files=False, cat_features=["work", "sex"]
+        ).fit(frame, labels)
         model.save_model(path)
         return path, {}, model.predict(frame) == LABELS[1]
     import skops.io

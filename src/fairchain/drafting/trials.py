@@ -110,6 +110,8 @@ class Trials:
                 except CutOffNeededError:
                     raise
                 except (DataError, ModelError) as error:
+                    if best is None and isinstance(error, ModelError) and str(problem) == str(error):
+                        raise  # no encoding helps
                     problem = problem or error
                     continue
                 if best is None or trial.agreement > best.agreement + BETTER:
