@@ -149,7 +149,8 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     model_path, about_path = _model_path(model, options)
     told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *checks, *about_outcome)
 
-    protected, features, min_size, found, about_groups = _protected(raw, columns, trial, rows, options)
+    every = {name: Profile(raw, name, typed) for name in raw.names} | dict(columns)
+    protected, features, min_size, found, about_groups = _protected(raw, every, trial, rows, options)
     dropped = found.dropped
     rows_are, about_rows = _rows_are(features, protected, options)
     told += (*about_groups, *about_rows, *_about_missing(raw, features, trial, dropped))

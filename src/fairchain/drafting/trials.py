@@ -110,11 +110,15 @@ class Trials:
                 except CutOffNeededError:
                     raise
                 except (DataError, ModelError) as error:
+                    if best is None and isinstance(error, ModelError) and str(problem) == str(error):
+                        raise  # no encoding helps
                     problem = problem or error
                     continue
                 if best is None or trial.agreement > best.agreement + BETTER:
                     best = trial
                 break
+            if best is not None and self.opened is not None and not (self.opened.network or self.taken.inputs):
+                break  # Python code, which may cost money, is not asked in other encodings once it runs in one
         if best is None:
             assert problem is not None
             raise problem

@@ -107,7 +107,9 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
         if not feature.model_input or known is None or not isinstance(feature, CategoryFeature):
             continue
         shown = [str(word) for word in (words(feature) if feature.codes is None else feature.codes)]
-        unknown = [word for word in shown if word not in set(map(str, known))]
+        # A boolean is the text "True" in a table and the code 1 in an array.
+        names = {str(each) for each in known} | {str(int(each)) for each in known if isinstance(each, bool)}
+        unknown = [word for word in shown if word not in names]
         if len(unknown) == len(shown):
             raise ModelError(
                 f'{name}: column "{column_name(feature)}" was fitted on {_some(known)}, and feature "{feature.name}" '
