@@ -334,13 +334,16 @@ def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:
 
 
 def _group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
-    """Return (groups, rows): whether a row belongs to a group."""
+    """Return (groups, rows): whether a row belongs to a group, and satisfies its own condition if it has one."""
     names = [feature.name for feature in spec.features]
     masks = np.ones((len(groups), len(values)), bool)
-    for place, protected in enumerate(spec.property.protected):
+    for place, protected in enumerate(spec.protected):
         column = values[:, names.index(protected)]
         inside = {domain: domain.holds(column) for domain in {group.domains[place] for group in groups}}
         masks &= [inside[group.domains[place]] for group in groups]
+    for mask, group in zip(masks, groups, strict=True):
+        if group.condition is not None:
+            mask &= group.condition.holds(values)
     return masks
 
 

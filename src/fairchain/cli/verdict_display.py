@@ -36,7 +36,9 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     pair, kind = verdict.widest, kind_of(verdict.spec)
     if kind != "individual" and verdict.gap.estimate != (1.0 if kind == "ratio" else 0.0):
         seen = "" if verdict.exact else " seen"
-        screen.line(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
+        # Of a one-sided comparison the largest gap may be negative.
+        relation = "less" if verdict.gap.estimate < 0 or (kind == "ratio" and verdict.gap.estimate > 1) else "more"
+        screen.line(f"Widest pair{seen}: {pair.more} gets {pair.outcome} {relation} often than {pair.less}.")
     if verdict.left_out:
         unit = "{} ({:,.0f} rows)" if verdict.rule in ROWS else "{} (share {:.2g})"
         named = ", ".join(unit.format(name, size) for name, size in verdict.left_out[:MOST_NAMED])

@@ -49,6 +49,10 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
 @shared.choice("--criterion", CRITERIA, "Which rates are compared.")
 @shared.choice("--compare", ["groups", "overall", "average"], "What a group is compared with.")
+@click.option("--reference", help='Group that every other one is compared with, one-sided: "Male", "sex=Male & race=White".')
+@click.option(
+    "--formula", help='Comparison of two probabilities: "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8".'
+)
 @click.option("--min-size", type=float, help="Smallest group that is compared: a number of rows, or below 1 a share.")
 @shared.threshold
 @shared.delta

@@ -180,7 +180,7 @@ class DerivedPopulation(Population):
 def columns_of(spec: Spec) -> tuple[int, ...]:
     """Return the columns of the protected features."""
     names = [feature.name for feature in spec.features]
-    return tuple(names.index(name) for name in spec.property.protected)
+    return tuple(names.index(name) for name in spec.protected)
 
 
 def shown_groups(spec: Spec, subgroups: Sequence[Subgroup]) -> tuple[Group, ...]:

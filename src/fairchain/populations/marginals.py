@@ -67,7 +67,7 @@ class MarginalPopulation(IndependentPopulation):
         self._shares = _shares(distributions, self.protected_columns, self.groups)
         for subgroup, shares in zip(self.subgroups, self._shares, strict=True):
             if 0 in shares:
-                raise _impossible(spec, rows, subgroup, spec.property.protected[shares.index(Fraction(0))])
+                raise _impossible(spec, rows, subgroup, spec.protected[shares.index(Fraction(0))])
         self._distributions = tuple(distribution.ready() for distribution in distributions)
         # Subgroups with the same values of a feature share a distribution and the substream of its redraws.
         domains = [(place, domain) for group in self.groups for place, domain in enumerate(group.domains)]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.errors import CertificateError
 from fairchain.models import Model
 from fairchain.models.onnx.rounding import check_alone
-from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
+from fairchain.rechecking.arithmetic import LARGEST_RATIO, Array, bounds_at, crossing, exact_bounds, least_gap
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
@@ -116,10 +116,10 @@ def count_rows(
 def _in_group(rows: TableRows, spec: Spec, group: Group) -> NDArray[np.bool_]:
     names = [feature.name for feature in spec.features]
     inside = np.ones(len(rows.values), bool)
-    for protected, domain in zip(spec.property.protected, group.domains, strict=True):
+    for protected, domain in zip(spec.protected, group.domains, strict=True):
         values, place = np.unique(rows.values[:, names.index(protected)], return_inverse=True)
         inside &= np.array([domain.contains(value) for value in values.tolist()])[place]
-    return inside
+    return inside if group.condition is None else inside & group.condition.holds(rows.values)
 
 
 def _large_enough(
@@ -155,7 +155,7 @@ def _count_changes(
         shown = values.copy()
         if subgroup.group is None or any(domain.size != 1 for domain in subgroup.group.domains):
             raise CertificateError(f'{rows.source}: no row can be shown as "{subgroup.name}", which has several values')
-        for protected, domain in zip(spec.property.protected, subgroup.group.domains, strict=True):
+        for protected, domain in zip(spec.protected, subgroup.group.domains, strict=True):
             shown[:, names.index(protected)] = domain.low
         labels = _evaluate(model, shown, progress)
         given |= set(labels.tolist())
@@ -196,7 +196,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
     if kind == "ratio":
         outcome, more, less = pair
         rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
-        ratio = rates[0] / rates[1] if rates[1] else 1.0
+        ratio = min(rates[0] / rates[1], LARGEST_RATIO) if rates[1] else 1.0
         gap = (ratio, 1 - gap[2], 1 - gap[1]) if delta else (ratio, ratio, ratio)
     phrase = rows_phrase(
         len(rows.values), population.path, exact=exact, given=spec.property.given, dropped=rows.dropped
@@ -249,6 +249,7 @@ class _Gaps:
     def __init__(self, count: RowCount, delta: float) -> None:
         self._pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(count.comparison.compared)]
         self._relative = count.comparison.measure == "ratio"
+        self._floor = least_gap(count.comparison.compared, self._relative) or 0.0
         self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
         self.delta = delta
         self.above: dict[tuple[int, int, int], float] = {}
@@ -291,20 +292,20 @@ class _Gaps:
         return 1 - less / more if more else 0
 
     def largest(self) -> tuple[float, float, float]:
-        estimate = max(0.0, float(max(self.exact.values())))
+        estimate = max(self._floor, float(max(self.exact.values())))
         if not self.delta:
             return estimate, estimate, estimate
-        low = max(0.0, min(max(self.below.values()), estimate))
-        return estimate, low, max(*self.above.values(), estimate)
+        low = max(self._floor, min(max(self.below.values()), estimate))
+        return estimate, low, max(estimate, *self.above.values())
 
     def decision(self, limit: Fraction) -> str:
         if not self.delta:
-            return "FAIR" if max(0, *self.exact.values()) <= limit else "UNFAIR"
+            return "FAIR" if max(self.exact.values()) <= limit else "UNFAIR"
         _, low, high = self.largest()
         return "FAIR" if high < limit else "UNFAIR" if low > limit else "UNDECIDED"
 
     def exact_largest(self) -> Fraction:
-        return max(Fraction(0), *(Fraction(gap) for gap in self.exact.values()))
+        return max(Fraction(self._floor), *(Fraction(gap) for gap in self.exact.values()))
 
     def widest(self) -> tuple[int, int, int]:
         return max(self._pairs, key=lambda pair: self.exact[pair])
@@ -325,11 +326,17 @@ def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array,
     }
 
 
+def _compared_rates(count: RowCount) -> list[tuple[int, int]]:
+    """Return (outcome, subgroup) of every rate that is compared with another."""
+    pairs = np.argwhere(count.comparison.compared).tolist()
+    return sorted({(outcome, subgroup) for outcome, *both in pairs for subgroup in both})
+
+
 def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
     """The compared rates, (outcome, subgroup), that are not of a group nor of a mean of groups but of all rows."""
     return frozenset(
         (int(outcome), int(subgroup))
-        for outcome, subgroup in np.argwhere(count.comparison.compared.any(axis=2))
+        for outcome, subgroup in _compared_rates(count)
         if count.comparison.subgroups[subgroup].group is None and not count.comparison.subgroups[subgroup].mixed
     )
 
@@ -341,6 +348,6 @@ def _together(count: RowCount, spend: float) -> Bounds:
     depends on how many of the other kind there are.
     """
     shared = _overall_rates(count)
-    own = int(count.comparison.compared.any(axis=2).sum()) - len(shared)
+    own = len(_compared_rates(count)) - len(shared)
     part = spend / 2 if shared else spend
     return count.bounds(part / 2 / own, part / 2 / max(len(shared), 1), shared)

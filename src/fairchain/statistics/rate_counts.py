@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.intervals import Floats, clopper_pearson, probability_any_time
+from fairchain.statistics.payoff import MOST_RATIO, payoff_of
 from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.tally import Counts
 from fairchain.statistics.two_sample import largest_bound, lower_beyond
@@ -113,16 +114,17 @@ def gap_bounds(
     `overall` (subgroups,) marks the subgroups that hold all rows and not those of a group. Subgroups that
     are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
     """
-    estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
+    floor = payoff_of(measure, compared).floor
+    estimate = max(floor, _largest(gaps_of(counts.rates, counts.rates, measure), compared))
     if disjoint and method is fixed_sample:
         table, level = (counts.trials, counts.successes, compared, measure), delta / 2 / int(compared.sum())
         above, below = largest_bound(*table, delta / 2, upper=True), largest_bound(*table, level, upper=False)
-        return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+        return estimate, max(floor, min(below, estimate)), max(above, estimate)
     low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
     low, high = simultaneous(counts, compared, delta / 2, method, overall)
     below = _largest(gaps_of(low, high, measure), compared)
-    return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+    return estimate, max(floor, min(below, estimate)), max(above, estimate)
 
 
 def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
@@ -153,9 +155,15 @@ def simultaneous(
     return counts.bounds(np.where(overall, half / 2 / max(shared, 1), half / 2 / max(own, 1)), method)
 
 
+def compared_rates(compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return (outcomes, subgroups): which rates belong to a compared pair, on either side of it."""
+    used: NDArray[np.bool_] = compared.any(axis=2) | compared.any(axis=1)
+    return used
+
+
 def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
     """Return which subgroups hold all rows, and the numbers of compared rates of these and of the others."""
-    used = np.asarray(compared.any(axis=2))
+    used = compared_rates(compared)
     overall = np.zeros(used.shape[1], bool) if overall is None else overall
     return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
 
@@ -193,7 +201,8 @@ def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str)
 def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
     """Return the largest gap as a fraction, for rows that are the whole population."""
     pairs = _near_largest(counts, compared, measure)
-    return max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
+    largest = max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
+    return max(largest, Fraction(payoff_of(measure, compared).floor))
 
 
 def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> list[tuple[int, int, int]]:
@@ -343,7 +352,8 @@ class RowsAnswer:
                 disjoint=self._disjoint,
             )
         rates = self.counts.rates
-        largest = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
+        floor = payoff_of(self._measure, self._compared).floor
+        largest = max(floor, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
         return largest, largest, largest
 
     @property
@@ -374,10 +384,10 @@ class RowsAnswer:
         return self._gap
 
     def ratio(self) -> float:
-        """Return the smaller rate of the widest pair over the larger; 1 where no row has the outcome."""
+        """Return the second rate of the widest pair over the first; 1 where the first is 0."""
         i, j, outcome = self.widest()
         rates = self.counts.rates
-        return float(rates[outcome, j] / rates[outcome, i]) if rates[outcome, i] else 1.0
+        return min(float(rates[outcome, j] / rates[outcome, i]), MOST_RATIO) if rates[outcome, i] else 1.0
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Bounds of the rates, (outcomes, subgroups); of a sample all hold together with probability 1 - delta."""

@@ -190,7 +190,7 @@ def _count_changes(
     spec, comparison, model = case.spec, case.comparison, case.model
     assert model is not None
     names = [feature.name for feature in spec.features]
-    places = [names.index(name) for name in spec.property.protected]
+    places = [names.index(name) for name in spec.protected]
     rows = np.flatnonzero(concerned)
     labels = np.empty((len(comparison.subgroups), len(rows)), np.int64)
     for number, (row, subgroup) in enumerate(zip(labels, comparison.subgroups, strict=True)):

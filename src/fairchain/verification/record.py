@@ -12,7 +12,10 @@ from fairchain.statements import CONSTANT, constant_headline, headline
 
 
 class Pair(Record, frozen=True):
-    """Two groups and the outcome on which they differ; the first gets it more often."""
+    """Two groups and the outcome on which they differ; the first gets it more often, unless only it was asked about.
+
+    With a reference group, `more` is the reference; of a formula X - Y <= c it is X, of X / Y >= c it is Y.
+    """
 
     more: str
     less: str

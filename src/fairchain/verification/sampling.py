@@ -15,8 +15,6 @@ from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.statistics import (
-    DIFFERENCE,
-    RATIO,
     BatchPlan,
     BettingRule,
     EstimateRule,
@@ -24,6 +22,7 @@ from fairchain.statistics import (
     PaperRule,
     Rule,
     Tally,
+    payoff_of,
 )
 from fairchain.statistics.paper import DEFAULT_EPSILON
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
@@ -83,7 +82,7 @@ def _rule(spec: Spec, comparison: Comparison) -> Rule:
     compared = comparison.compared
     if guarantee.epsilon is not None:
         return EstimateRule(groups, outcomes, limit, guarantee.delta, guarantee.epsilon, compared=compared)
-    payoff = RATIO if comparison.measure == "ratio" else DIFFERENCE
+    payoff = payoff_of(comparison.measure, compared)
     return BettingRule(groups, outcomes, limit, guarantee.delta, compared=compared, payoff=payoff)
 
 

@@ -24,6 +24,7 @@ from fairchain.statements import (
     statement,
 )
 from fairchain.statistics import Decision, Interval
+from fairchain.statistics.rate_counts import compared_rates
 from fairchain.statistics.rules import BatchPlan
 from fairchain.verification.record import EvaluatedGroup, Gap, Pair, SmallGroup, VerdictRecord, Witness
 from fairchain.verification.sampler import Batch
@@ -292,7 +293,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
     if comparison.individual:
         return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.trials[0])),)
-    used = np.asarray(comparison.compared.any(axis=2))
+    used = compared_rates(comparison.compared)
     rates, low, high = (side.tolist() for side in (answer.rates, answer.low, answer.high))
     trials = answer.trials.tolist()
     found = [

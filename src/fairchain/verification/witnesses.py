@@ -74,7 +74,7 @@ def _flips(
 
     Where features depend on each other two subgroups may show different inputs; these are not witnesses.
     """
-    columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
+    columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.protected]
     found = []
     seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
     for row in np.flatnonzero((seen != seen[0]).any(axis=0)):
@@ -108,7 +108,7 @@ def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]
     return {
         feature.name: _in_words(feature, float(value))
         for feature, value in zip(spec.features, row, strict=True)
-        if feature.name not in spec.property.protected
+        if feature.name not in spec.protected
     }
 
 

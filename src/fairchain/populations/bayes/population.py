@@ -51,7 +51,7 @@ class BayesPopulation(FeaturePopulation):
         if not isinstance(network, BayesNetwork):
             raise SpecError('population.kind: is not a Bayesian network; write kind = "network" with path or nodes')
         self._names = [feature.name for feature in spec.features]
-        self._protected = spec.property.protected
+        self._protected = spec.protected
         self._source = source_of(network)
         self._called = network.name or ("stated in the spec" if network.path is None else Path(network.path).name)
         self._graph = build_graph(spec.features, read_nodes(network), self._source)
