@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import ceil, floor, gcd, lcm
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from fairchain.populations.base import Inputs
 from fairchain.populations.streams import Address, HalfWords, scaled, unit_reals
 from fairchain.spec import CategoryFeature, Domain, Feature, domain_of
 from fairchain.spec.schema import Piece
+
+if TYPE_CHECKING:
+    from fairchain.populations.finite import FiniteSpace
 
 # A list of so many entries stays in the processor's cache, where a look into it is the fastest way to draw; with more
 # entries it pays to search, unless there are too many values for that.
@@ -227,6 +230,56 @@ Distribution = Counted | Ranges
 def uniform_over(domain: Domain) -> Ranges:
     """Return the distribution in which every value is equally likely."""
     return Ranges((Range(domain.low, domain.high, Fraction(1)),), domain.real)
+
+
+def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> tuple[Inputs, list[Fraction]] | None:
+    """Return the values of a distribution with their exact shares; None if they are too many, or real and not cut.
+
+    Parameters
+    ----------
+    distribution
+        Of one feature.
+    cuts
+        Numbers at which a real range is divided into intervals, each of which is one value, its middle; None if the
+        place inside an interval matters.
+    """
+    mass = distribution.mass
+    if isinstance(distribution, Counted):
+        kept = distribution.counts > 0
+        return distribution.values[kept], [Fraction(count) / mass for count in distribution.counts[kept].tolist()]
+    parts = distribution.parts
+    if distribution.real:
+        if cuts is None:
+            return None
+        low, high = min(part.low for part in parts), max(part.high for part in parts)
+        edges = [low, *sorted(cut for cut in set(cuts) if low < cut < high), high]
+        cells = [Domain(a, b, real=True) for a, b in pairwise(edges)]
+        found = [((cell.low + cell.high) / 2, distribution.within(cell).mass / mass) for cell in cells]
+        found = [(middle, share) for middle, share in found if share]
+        return np.array([middle for middle, _ in found]), [share for _, share in found]
+    if sum(part.high - part.low + 1 for part in parts) > MOST_SPAN:
+        return None
+    shares: dict[float, Fraction] = {}
+    for part in parts:
+        count = int(part.high - part.low) + 1
+        for value in range(int(part.low), int(part.low) + count):
+            shares[value] = shares.get(value, Fraction(0)) + part.weight / mass / count
+    values = np.array(sorted(shares), np.float64)
+    return values, [shares[value] for value in values.tolist()]
+
+
+def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, Sequence[float]]) -> FiniteSpace | None:
+    """Return the space of independent features; None if one of them cannot be enumerated."""
+    from fairchain.populations.finite import independent, whole_weights
+
+    values, weights = [], []
+    for column, distribution in enumerate(distributions):
+        found = finite_values(distribution, cuts.get(column))
+        if found is None:
+            return None
+        values.append(found[0])
+        weights.append(whole_weights(found[1]))
+    return independent(values, weights)
 
 
 def _words(address: Address, substream: int) -> Iterator[int]:
