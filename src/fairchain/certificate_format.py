@@ -30,6 +30,8 @@ MOST_VALUES = 20_000_000
 
 # A count in a certificate: no more than fits into exact arithmetic.
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+# Successes of rows that have an outcome with a probability are counted in 2**32 parts.
+WeightedCount = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Table = NDArray[np.int64]
 Contents = TypeVar("Contents")
 
@@ -98,13 +100,14 @@ class RunEvidence(Record, frozen=True, forbid_unknown_fields=True):
 class RowEvidence(Record, frozen=True, forbid_unknown_fields=True):
     """The counts of a table: the rows in each column of a subgroup, and how many of them got each outcome.
 
-    `labels` are all labels that these rows got, counted or not.
+    `labels` are all labels that these rows got, counted or not. Where labels are drawn and the rows are a whole
+    population, a row counts with the probability of the outcome, in parts of 2**-32, and `labels` are possible ones.
     """
 
     rows: Count
     outcomes: list[int]
     trials: list[Count]
-    successes: list[list[Count]]
+    successes: list[list[WeightedCount]]
     labels: list[Count]
 
 

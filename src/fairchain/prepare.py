@@ -95,7 +95,7 @@ class Case:
     def certifiable(self) -> bool:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
         counted = isinstance(self.spec.population, Table)
-        return (
+        return self.spec.model.deterministic and (
             (self.model is None or self.model.certifiable)
             and self.function is None
             and (counted or self.spec.guarantee.rule != "paper")
@@ -341,9 +341,9 @@ def _group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floatin
         column = values[:, names.index(protected)]
         inside = {domain: domain.holds(column) for domain in {group.domains[place] for group in groups}}
         masks &= [inside[group.domains[place]] for group in groups]
-    for mask, group in zip(masks, groups, strict=True):
+    for place, group in enumerate(groups):
         if group.condition is not None:
-            mask &= group.condition.holds(values)
+            masks[place] &= group.condition.holds(values)
     return masks
 
 

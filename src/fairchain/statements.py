@@ -16,6 +16,10 @@ NO_CERTIFICATE = (
     "no certificate: it would be about a Python function, which others cannot check; "
     "save the network as ONNX (fairchain.to_onnx), and describe the population in the spec"
 )
+NO_RANDOM_CERTIFICATE = (
+    "no certificate: the model is random by itself (model.deterministic = false), so a second run decides otherwise; "
+    'for decisions drawn from its probabilities write decision = "random"'
+)
 NO_PAPER_CERTIFICATE = (
     'guarantee.rule: "paper" carries no valid guarantee, so no certificate can be written; use rule = "betting"'
 )

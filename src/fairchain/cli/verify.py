@@ -49,7 +49,9 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
 @shared.choice("--criterion", CRITERIA, "Which rates are compared.")
 @shared.choice("--compare", ["groups", "overall", "average"], "What a group is compared with.")
-@click.option("--reference", help='Group that every other one is compared with, one-sided: "Male", "sex=Male & race=White".')
+@click.option(
+    "--reference", help='Group that every other one is compared with, one-sided: "Male", "sex=Male & race=White".'
+)
 @click.option(
     "--formula", help='Comparison of two probabilities: "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8".'
 )

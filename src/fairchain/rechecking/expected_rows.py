@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,15 @@ from numpy.typing import NDArray
 
 from fairchain.errors import CertificateError
 from fairchain.models import Model
+from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
+from fairchain.populations.streams import decision_words
 from fairchain.rechecking.arithmetic import LARGEST_RATIO, Array, bounds_at, crossing, exact_bounds, least_gap
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import kind_of, limit_of
+from fairchain.spec.seeds import derive_seed
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
 from fairchain.tables import TableRows
 
@@ -34,7 +38,8 @@ ROWS = 4096
 class RowCount:
     """The counts: for each column of rows its `trials` and, for each outcome, its `successes`.
 
-    `parts` are the columns of each subgroup, and `labels` all labels that were seen, counted or not.
+    `parts` are the columns of each subgroup, and `labels` all labels that were seen, counted or not. A success counts
+    as `unit`: where labels are drawn, a row of a whole population counts with its probability, in words of 32 bits.
     """
 
     comparison: Comparison
@@ -44,10 +49,13 @@ class RowCount:
     left_out: list[tuple[str, int]]
     evaluations: int
     labels: list[int]
+    unit: int = 1
 
     def rate(self, outcome: int, subgroup: int) -> Fraction:
         """Return the exact rate of a subgroup, a mean over its columns."""
-        rates = [Fraction(self.successes[outcome][part], self.trials[part]) for part in self.parts[subgroup]]
+        rates = [
+            Fraction(self.successes[outcome][part], self.trials[part] * self.unit) for part in self.parts[subgroup]
+        ]
         return sum(rates, start=Fraction(0)) / len(rates)
 
     def bounds(
@@ -96,12 +104,25 @@ def count_rows(
     if not all(mask.any() for mask in columns):
         raise CertificateError(f"{rows.source}: a group that the certificate is about has no rows")
     needed = np.logical_or.reduce(columns)
+    if model is not None and rows.recorded is None and _counts_probabilities(spec, model):
+        shares = np.zeros((len(rows.values), len(spec.model.labels)), np.int64)
+        shares[needed] = np.diff(_ends(model, rows.values[needed], progress), axis=1, prepend=0)
+        return RowCount(
+            comparison,
+            [int(mask.sum()) for mask in columns],
+            [[int(shares[mask, outcome].sum()) for mask in columns] for outcome in comparison.outcomes],
+            parts,
+            left_out,
+            int(needed.sum()),
+            np.flatnonzero(shares.any(axis=0)).tolist(),
+            2**32,
+        )
     if rows.recorded is not None:
         labels = rows.recorded.astype(np.int64)
     else:
         assert model is not None
         labels = np.full(len(rows.values), -1, np.int64)
-        labels[needed] = _evaluate(model, rows.values[needed], progress)
+        labels[needed] = _evaluate(model, rows, spec, rows.values[needed], needed, progress)
     return RowCount(
         comparison,
         [int(mask.sum()) for mask in columns],
@@ -150,6 +171,8 @@ def _count_changes(
     names = [feature.name for feature in spec.features]
     values = rows.values[concerned]
     seen = []
+    ends = []
+    probable = _counts_probabilities(spec, model)
     given: set[int] = set()
     for subgroup in comparison.subgroups:
         shown = values.copy()
@@ -157,10 +180,17 @@ def _count_changes(
             raise CertificateError(f'{rows.source}: no row can be shown as "{subgroup.name}", which has several values')
         for protected, domain in zip(spec.protected, subgroup.group.domains, strict=True):
             shown[:, names.index(protected)] = domain.low
-        labels = _evaluate(model, shown, progress)
+        if probable:
+            ends.append(_ends(model, shown, progress))
+            given |= set(np.flatnonzero(np.diff(ends[-1], axis=1, prepend=0).any(axis=0)).tolist())
+            continue
+        labels = _evaluate(model, rows, spec, shown, concerned, progress)
         given |= set(labels.tolist())
         seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
-    changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
+    if probable:
+        changed = sum(_changing_words(np.array(row), comparison.outcomes) for row in zip(*ends, strict=True))
+    else:
+        changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
     return RowCount(
         comparison,
         [len(values), len(values)],
@@ -169,17 +199,57 @@ def _count_changes(
         left_out,
         len(values) * len(comparison.subgroups),
         sorted(given),
+        2**32 if probable else 1,
     )
 
 
-def _evaluate(
-    model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None
-) -> NDArray[np.integer]:
-    answers = []
+def _counts_probabilities(spec: Spec, model: Model) -> bool:
+    """Return whether rows count with the probabilities of their labels: a whole population, and labels are drawn."""
+    return model.drawn and isinstance(spec.population, Table) and spec.population.reading == "population"
+
+
+def _changing_words(ends: NDArray[np.int64], outcomes: tuple[int, ...]) -> int:
+    """Return for how many of the 2**32 words one row is decided differently in two groups; `ends` is (groups, labels).
+
+    Between two neighbouring ends nothing changes, so that one word of each piece says everything.
+    """
+    edges = sorted({0, *ends.ravel().tolist()})
+    changing = 0
+    for low, high in pairwise(edges):
+        labels = {int(np.searchsorted(row, low, side="right")) for row in ends}
+        different = len({label == outcomes[0] for label in labels}) > 1 if outcomes else len(labels) > 1
+        changing += (high - low) * different
+    return changing
+
+
+def _ends(model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None) -> NDArray[np.int64]:
+    found = [np.empty((0, 0), np.int64)]
     for start in range(0, len(values), ROWS):
         part = values[start : start + ROWS].astype(model.dtype)
-        answers.append(model.predict(part).astype(np.int64))
-        check_alone(model, part, answers[-1], start // ROWS)
+        found.append(model.ends(part))
+        check_alone(model, part, found[-1], start // ROWS)
+        if progress is not None:
+            progress(min(start + ROWS, len(values)), len(values))
+    return np.concatenate(found[1:]) if len(values) else found[0]
+
+
+def _evaluate(
+    model: Model,
+    rows: TableRows,
+    spec: Spec,
+    values: NDArray[np.float64],
+    which: NDArray[np.bool_],
+    progress: Callable[[int, int], None] | None,
+) -> NDArray[np.integer]:
+    answers = []
+    words = None
+    if model.drawn:
+        words = decision_words(derive_seed(spec, model.sha256, rows.sha256), 0, len(rows.values))[which]
+    for start in range(0, len(values), ROWS):
+        part = values[start : start + ROWS].astype(model.dtype)
+        own = None if words is None else words[start : start + ROWS]
+        answers.append(decide(model, part, own).astype(np.int64))
+        check_alone(model, part, answers[-1], start // ROWS, words=own)
         if progress is not None:
             progress(min(start + ROWS, len(values)), len(values))
     return np.concatenate(answers) if answers else np.empty(0, np.int64)

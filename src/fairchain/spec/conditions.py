@@ -157,7 +157,9 @@ class Expression:
         return self._reach(reaches)
 
 
-def parse_expression(text: str, features: Sequence[Feature], category: CategoryFeature | None, where: str) -> Expression:
+def parse_expression(
+    text: str, features: Sequence[Feature], category: CategoryFeature | None, where: str
+) -> Expression:
     """Read an expression over these features; its values are numbers, or those of `category`.
 
     >>> import numpy as np
@@ -208,7 +210,7 @@ def parse_predicate(
         return source.predicate(source.tree())
 
 
-class _ProblemAt(Exception):
+class _ConditionError(Exception):
     """What is wrong at a column of the text."""
 
     def __init__(self, column: int, message: str) -> None:
@@ -223,7 +225,7 @@ def _messages(where: str, text: str, offset: int = 0) -> Iterator[None]:
         raise SpecError(f"{where}: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
     try:
         yield
-    except _ProblemAt as problem:
+    except _ConditionError as problem:
         raise SpecError(f"{where}: column {problem.column + offset}: {in_a_line(problem)}") from None
 
 
@@ -590,7 +592,7 @@ class _Source:
 
 
 def _fail(column: int, message: str) -> NoReturn:
-    raise _ProblemAt(column, message)
+    raise _ConditionError(column, message)
 
 
 def _constant(word: _Word, feature: Feature) -> tuple[float, str]:

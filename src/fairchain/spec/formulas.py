@@ -1,10 +1,10 @@
-"""Formulas: a comparison of two conditional probabilities of a decision, as in
+"""Formulas: comparisons of two conditional probabilities of a decision.
 
     P(hired | sex=Female and qualified) / P(hired | sex=Male and qualified) >= 0.8
 
 A formula is a difference or a ratio of two probabilities against a number, written in any way that comes to one of
 three canonical forms: X - Y <= c, |X - Y| <= c, or X / Y >= c with c up to 1, which means X >= c Y also where Y is 0.
-Each probability is about one label, given a condition in the language of `given` (see `conditions`), or about everybody.
+Each probability is about one label, given a condition in the language of `given` (see `conditions`), or overall.
 
 A condition becomes a `Group`: the values of single features that it demands are its domains, which populations draw
 from directly and with common random numbers; what else it demands is the group's own condition.
@@ -105,7 +105,9 @@ def shape_of(formula: str) -> Shape:
         sign = "<" if isinstance(op, ast.Lt) else ">"
         _fail(f'found "{sign}", write "{sign}=": no finite number of inputs tells the two apart')
     if not isinstance(op, ast.LtE | ast.GtE):
-        _fail('two probabilities are compared by "<=" or ">="; for equality within 0.05 write |P(...) - P(...)| <= 0.05')
+        _fail(
+            'two probabilities are compared by "<=" or ">="; for equality within 0.05 write |P(...) - P(...)| <= 0.05'
+        )
     left, right = _Value.of(tree.left), _Value.of(tree.comparators[0])
     if isinstance(op, ast.GtE):
         left, right = right, left
@@ -154,7 +156,7 @@ def _term(event: str, condition: str | None, column: int) -> Term:
         label = label[1:-1].replace(2 * label[0], label[0])
     if condition is not None and not condition.strip():
         _fail('found nothing behind "|"; write a condition, or leave "|" out for all inputs')
-    return Term(label, (condition or "").strip(), column + 1 + len((condition or "")) - len((condition or "").lstrip()))
+    return Term(label, (condition or "").strip(), column + 1 + len(condition or "") - len((condition or "").lstrip()))
 
 
 def _bars(rest: str) -> str:
@@ -218,7 +220,9 @@ class _Value:
     def single(self) -> tuple[int, Fraction] | None:
         """Which probability it is a multiple of, and the factor; None for anything else."""
         used = [place for place, weight in enumerate(self.weights) if weight]
-        return (used[0], self.weights[used[0]]) if self.form == "linear" and len(used) == 1 and not self.constant else None
+        return (
+            (used[0], self.weights[used[0]]) if self.form == "linear" and len(used) == 1 and not self.constant else None
+        )
 
     def _times(self, factor: Fraction) -> _Value:
         if self.form == "absolute" and factor < 0:
@@ -236,7 +240,8 @@ def _canonical(small: _Value, large: _Value, terms: list[Term]) -> Shape:
         if one != -other:
             _fail("the absolute value is of one probability minus the other: |P(...) - P(...)| <= 0.1")
         # |X - Y| and |Y - X| are the same; the order is that of the text.
-        return _checked(Shape(*terms, "difference", True, large.constant / abs(one)))
+        first, second = terms
+        return _checked(Shape(first, second, "difference", True, large.constant / abs(one)))
     if small.form == large.form == "linear":
         (a, b), c = (x - y for x, y in zip(small.weights, large.weights, strict=True)), small.constant - large.constant
         first, second = terms
@@ -339,7 +344,9 @@ def formula_groups(prop: ProbabilityFormula, features: Sequence[Feature], labels
         _fail(f'"{shape.first.label}" is not one of model.labels; {near(shape.first.label, list(labels))}')
     terms = (shape.first, shape.second)
     predicates = [
-        parse_predicate(term.condition, features, "formula", where=WHERE, offset=term.column) if term.condition else None
+        parse_predicate(term.condition, features, "formula", where=WHERE, offset=term.column)
+        if term.condition
+        else None
         for term in terms
     ]
     demanded = [_domains(predicate, features) for predicate in predicates]
@@ -362,9 +369,7 @@ def _written_label(label: str) -> str:
     return label if plain else "'" + label.replace("'", "''") + "'"
 
 
-def _domains(
-    predicate: Predicate | None, features: Sequence[Feature]
-) -> tuple[dict[str, Domain], Predicate | None]:
+def _domains(predicate: Predicate | None, features: Sequence[Feature]) -> tuple[dict[str, Domain], Predicate | None]:
     """Return the values that a condition demands of single features, and the rest of the condition."""
     if predicate is None:
         return {}, None

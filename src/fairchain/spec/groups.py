@@ -143,7 +143,7 @@ def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
     reference = getattr(spec.property, "reference", None)
     if reference is None:
         return None
-    protected = spec.property.protected
+    protected = spec.protected
     if isinstance(reference, dict):
         if sorted(reference) != sorted(protected):
             raise SpecError(
@@ -155,7 +155,7 @@ def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
     for place, group in enumerate(groups):
         parts = group.name.split(" & ")
         values = [part.removeprefix(f"{name}=") for name, part in zip(protected, parts, strict=True)]
-        if reference == group.name or wanted in (set(parts), set(values)) and len(wanted) == len(parts):
+        if reference == group.name or (wanted in (set(parts), set(values)) and len(wanted) == len(parts)):
             return place
     names = [group.name for group in groups]
     if reference in {group.name for group in groups_of(spec)}:

@@ -33,7 +33,7 @@ ADVICE = {
     "guarantee.budget.rounds": "write a number from 1 up, for example rounds = 1e8",
     "guarantee.budget.seconds": "write a positive number, for example seconds = 60",
     "model.labels": 'name every class in order, for example labels = ["no", "yes"]',
-    "model.decision": 'write "argmax", "logit", "probability" or "label"',
+    "model.decision": 'write "argmax", "logit", "probability", "label" or "random"',
     "population.kind": 'write "uniform", "marginals", "table", "network" or "text"',
     "population.as": 'of a table write "population" (these rows are all) or "sample" (of a larger '
     'population), of texts "observed" (those that mention a group) or "swapped" (one text with the term of each)',

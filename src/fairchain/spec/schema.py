@@ -156,7 +156,7 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
 
 # What has values of its own to draw; a text is drawn from a corpus.
 Feature = IntegerFeature | RealFeature | CategoryFeature
-Decision = Literal["argmax", "logit", "probability", "label"]
+Decision = Literal["argmax", "logit", "probability", "label", "random"]
 
 
 class ModelSpec(_Strict, frozen=True, kw_only=True):
@@ -171,9 +171,17 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
         Decision | None,
         doc(
             "argmax of several columns; one column as logit (positive is the second label) or as "
-            "probability of the second label; or the class label itself."
+            "probability of the second label; the class label itself; or random: the label is drawn with the "
+            "probabilities that the network gives, one column for the second label or one for each."
         ),
     ] = None
+    deterministic: Annotated[
+        bool,
+        doc(
+            "false for a Python function that is random by itself: verdicts about drawn inputs, or about the "
+            "source of rows, include its randomness, and there is no certificate."
+        ),
+    ] = True
     decision_threshold: Annotated[
         float | None, doc("The second label is decided above this logit (default 0) or probability (0.5).")
     ] = None

@@ -84,6 +84,8 @@ def _check_model(model: ModelSpec) -> None:
     _unique("model.codes", model.codes or ())
     if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes or ()):
         raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
+    if model.decision == "random" and model.codes is not None:
+        raise SpecError('model.codes: decision = "random" reads probabilities, not labels; remove one of the two')
     threshold = model.decision_threshold
     if threshold is not None and model.decision not in ("logit", "probability"):
         raise SpecError(
@@ -180,7 +182,9 @@ def _check_property(spec: Spec) -> None:
     names = [feature.name for feature in spec.features]
     if isinstance(spec.property, ProbabilityFormula):
         if spec.text is not None:
-            raise SpecError('property.kind: "formula" puts conditions on features, and a text has none; use another kind')
+            raise SpecError(
+                'property.kind: "formula" puts conditions on features, and a text has none; use another kind'
+            )
         return
     _unique("property.protected", spec.property.protected)
     for name in spec.property.protected:
@@ -233,11 +237,26 @@ def _check_population(spec: Spec) -> None:
                 "rows must not choose the groups; remove min_size, and name the groups to compare in groups of the "
                 "[[feature]]"
             )
-    elif isinstance(prop, Difference | Ratio) and prop.criterion != "demographic_parity" and (table is None or table.label is None):
+    elif (
+        isinstance(prop, Difference | Ratio)
+        and prop.criterion != "demographic_parity"
+        and (table is None or table.label is None)
+    ):
         raise SpecError(
             f'property.criterion: "{prop.criterion}" needs the true labels; use [population] kind = "table" with '
             'label = "..."'
         )
+    if not spec.model.deterministic:
+        if isinstance(prop, Individual):
+            raise SpecError(
+                'model.deterministic: kind = "individual" has no meaning if decisions change without any cause; use '
+                '"difference" or "ratio", or decision = "random" with the probabilities'
+            )
+        if table is not None and table.reading == "population":
+            raise SpecError(
+                "model.deterministic: the rates of a random model are not known exactly from one decision for each "
+                'row; write as = "sample", or decision = "random" with the probabilities'
+            )
     size = prop.min_size
     if size is not None and size >= 1 and table is None:
         raise SpecError(

@@ -56,19 +56,22 @@ class SubgroupCounts:
     weights
         (subgroups, columns): where a subgroup is a mean over several columns; None where subgroups and columns are
         the same.
+    unit
+        How many successes a whole one counts as: more than 1 where rows have the outcome with a probability.
     """
 
     trials: Counts
     successes: Counts
     weights: Floats | None = None
+    unit: int = 1
 
     def __add__(self, other: SubgroupCounts) -> SubgroupCounts:
-        return SubgroupCounts(self.trials + other.trials, self.successes + other.successes, self.weights)
+        return SubgroupCounts(self.trials + other.trials, self.successes + other.successes, self.weights, self.unit)
 
     @property
     def rates(self) -> Floats:
         """(outcomes, subgroups): the rate of each outcome; 0 where there are no rows."""
-        rates: Floats = self.successes / np.maximum(self.trials, 1)
+        rates: Floats = self.successes / (np.maximum(self.trials, 1) * self.unit)
         return rates if self.weights is None else rates @ self.weights.T
 
     def bounds(self, level: Level, method: Bounds) -> tuple[Floats, Floats]:
@@ -157,8 +160,7 @@ def simultaneous(
 
 def compared_rates(compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return (outcomes, subgroups): which rates belong to a compared pair, on either side of it."""
-    used: NDArray[np.bool_] = compared.any(axis=2) | compared.any(axis=1)
-    return used
+    return np.asarray(compared.any(axis=2) | compared.any(axis=1))
 
 
 def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
@@ -240,7 +242,10 @@ def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int])
 
 def _exact_rate(counts: SubgroupCounts, outcome: int, subgroup: int) -> Fraction:
     columns = [subgroup] if counts.weights is None else [int(each) for each in np.flatnonzero(counts.weights[subgroup])]
-    rates = [Fraction(int(counts.successes[outcome, each]), max(int(counts.trials[each]), 1)) for each in columns]
+    rates = [
+        Fraction(int(counts.successes[outcome, each]), max(int(counts.trials[each]), 1) * counts.unit)
+        for each in columns
+    ]
     return sum(rates, start=Fraction(0)) / len(rates)
 
 

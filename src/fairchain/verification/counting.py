@@ -1,6 +1,7 @@
 """Counting engine: every row of a table is evaluated once, and the decisions are counted by subgroup.
 
-The decisions come from the model or, for recorded ones, from a column. Nothing here is random.
+The decisions come from the model or, for recorded ones, from a column. Nothing here is random, except the decisions of
+a model that draws them: those of a sample are drawn, a whole population is counted with their probabilities.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +19,14 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
 from fairchain.models import Model
+from fairchain.models.base import decide
+from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.onnx.rounding import check_alone
+from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Table
 from fairchain.spec.properties import limit_of
+from fairchain.spec.seeds import derive_seed
 from fairchain.statistics import Decision
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.tables import TableRows
@@ -33,6 +39,7 @@ Mask = NDArray[np.bool_]
 ROWS_PER_CALL = 8192
 # Rows of a call that are evaluated alone too, if the rounding of the network may depend on the batch.
 ALONE_PER_CALL = 256
+NO_LABELS: NDArray[np.integer] = np.empty((1, 0), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +47,15 @@ class RowCounts:
     """The decision about each row, counted by subgroup.
 
     `labels` has one row for each subgroup of an individual comparison, else a single one; `rows` are the numbers of the
-    rows in `case.rows.values` that were evaluated.
+    rows in `case.rows.values` that were evaluated. `seen` are all labels that were given, or can be. Where rows have
+    labels with a probability only, `labels` is empty.
     """
 
     counts: SubgroupCounts
     labels: NDArray[np.integer]
     rows: NDArray[np.int64]
     evaluations: int
+    seen: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class CountingEngine:
             list(comparison.rows),
             found.counts.trials.tolist(),
             found.counts.successes.tolist(),
-            sorted(labels_in(found.labels)),
+            list(found.seen),
         )
         return answer_from(
             case,
@@ -92,7 +101,7 @@ class CountingEngine:
             record,
             rounds=0,
             evaluations=found.evaluations,
-            tried=found.labels.size,
+            tried=found.evaluations or found.labels.size,
             stopped="rows" if inference.decision is Decision.UNDECIDED else "decided",
             witnesses=changed_rows(spec, comparison, rows.values[found.rows], found.labels),
             ratio=inference.ratio(),
@@ -133,18 +142,38 @@ def count_rows(
             "the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
         )
     needed = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
-    known = rows.recorded if decisions is None else decisions
+    known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)
+    trials = np.array([np.count_nonzero(mask) for _, mask in columns], np.int64)
+    if known is None and _with_probabilities(case):
+        assert case.model is not None
+        ends = np.zeros((len(rows.values), classes), np.int64)
+        ends[needed] = _in_parts(_ends_of(case.model), case.model, rows.values[needed], pool, progress, 0, len(needed))
+        shares = np.diff(ends, axis=1, prepend=0)
+        successes = np.array([shares[mask].sum(axis=0) for _, mask in columns]).T[list(comparison.outcomes)]
+        counts = SubgroupCounts(trials, successes, weights, WORDS)
+        return RowCounts(counts, NO_LABELS, needed, len(needed), _possible(shares))
     labels = np.zeros(len(rows.values), np.int64)
     if known is not None:
         labels[:] = known
     else:
         assert case.model is not None
-        labels[needed] = _decide(case.model, rows.values[needed], pool, progress, 0, len(needed))
-    counted = [np.bincount(labels[mask], minlength=len(case.spec.model.labels)) for _, mask in columns]
-    successes = np.array(counted).T[list(comparison.outcomes)]
-    trials = np.array([np.count_nonzero(mask) for _, mask in columns])
-    counts = SubgroupCounts(trials.astype(np.int64), successes.astype(np.int64), weights)
-    return RowCounts(counts, labels[None, needed], needed, 0 if known is not None else len(needed))
+        labels[needed] = _decide(case, rows.values[needed], needed, pool, progress, 0, len(needed))
+    counted = [np.bincount(labels[mask], minlength=classes) for _, mask in columns]
+    successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
+    counts, seen = SubgroupCounts(trials, successes, weights), tuple(sorted(labels_in(labels[needed])))
+    return RowCounts(counts, labels[None, needed], needed, 0 if known is not None else len(needed), seen)
+
+
+def _with_probabilities(case: Case) -> bool:
+    """Return whether rows have labels with probabilities: those of a whole population, if decisions are drawn."""
+    population = case.spec.population
+    whole = isinstance(population, Table) and population.reading == "population"
+    return whole and case.model is not None and case.model.drawn
+
+
+def _possible(shares: NDArray[np.int64]) -> tuple[int, ...]:
+    """Return the labels with a probability above 0 for some row, from (rows, classes)."""
+    return tuple(np.flatnonzero(shares.any(axis=0)).tolist())
 
 
 def _columns(
@@ -192,8 +221,10 @@ def _count_changes(
     names = [feature.name for feature in spec.features]
     places = [names.index(name) for name in spec.protected]
     rows = np.flatnonzero(concerned)
+    exact, total = _with_probabilities(case), len(comparison.subgroups) * len(rows)
     labels = np.empty((len(comparison.subgroups), len(rows)), np.int64)
-    for number, (row, subgroup) in enumerate(zip(labels, comparison.subgroups, strict=True)):
+    ends = np.empty((*labels.shape, len(spec.model.labels)) if exact else (len(labels), 0, 0), np.int64)
+    for number, (row, own, subgroup) in enumerate(zip(labels, ends, comparison.subgroups, strict=True)):
         assert subgroup.group is not None
         shown = table.values[rows]
         for place, domain in zip(places, subgroup.group.domains, strict=True):
@@ -203,32 +234,80 @@ def _count_changes(
                     f'be shown with one; give "{names[place]}" groups of single values, for example groups = {{a = 25}}'
                 )
             shown[:, place] = domain.low
-        row[:] = _decide(model, shown, pool, progress, number * len(rows), labels.size)
+        if exact:
+            own[:] = _in_parts(_ends_of(model), model, shown, pool, progress, number * len(rows), total)
+        else:
+            row[:] = _decide(case, shown, rows, pool, progress, number * len(rows), total)
+    trials = np.full(2, len(rows), np.int64)
+    if exact:
+        outcome = comparison.outcomes[0] if comparison.outcomes else None
+        changing = int(words_that_change(ends, outcome).sum())
+        counts = SubgroupCounts(trials, np.array([[changing, 0]]), unit=WORDS)
+        possible = _possible(np.diff(ends, axis=2, prepend=0).reshape(-1, ends.shape[2]))
+        return RowCounts(counts, NO_LABELS, rows, total, possible)
     changes = comparison.fold(labels)
-    counts = SubgroupCounts(np.full(2, len(rows), np.int64), changes.sum(axis=1, dtype=np.int64)[None])
-    return RowCounts(counts, labels, rows, labels.size)
+    counts = SubgroupCounts(trials, changes.sum(axis=1, dtype=np.int64)[None])
+    return RowCounts(counts, labels, rows, labels.size, tuple(sorted(labels_in(labels))))
 
 
 def _decide(
+    case: Case,
+    values: NDArray[np.floating],
+    rows: NDArray[np.int64],
+    pool: ThreadPoolExecutor | None,
+    progress: Callable[[int, int], None] | None,
+    done: int,
+    total: int,
+) -> NDArray[np.integer]:
+    """Return the class of every row; `rows` are their numbers in the table, which decide where labels are drawn."""
+    model = case.model
+    assert model is not None
+    words = None
+    if model.drawn:
+        assert case.rows is not None
+        # Never a chosen seed: decisions about the rows of a sample must not be drawn until they suit.
+        seed = derive_seed(case.spec, model.sha256, case.data_sha256)
+        words = decision_words(seed, 0, len(case.rows.values))[rows]
+
+    def decide_part(part: NDArray[np.floating], start: int) -> NDArray[np.integer]:
+        own = None if words is None else words[start : start + ROWS_PER_CALL]
+        labels = decide(model, part, own)
+        check_alone(model, part, labels, start // ROWS_PER_CALL, ALONE_PER_CALL, own)
+        return labels
+
+    return _in_parts(decide_part, model, values, pool, progress, done, total)
+
+
+def _ends_of(model: Model) -> Callable[[NDArray[np.floating], int], NDArray[np.int64]]:
+    """Return the function that reads probabilities, some of them from rows evaluated alone too."""
+
+    def ends(part: NDArray[np.floating], start: int) -> NDArray[np.int64]:
+        found = model.ends(part)
+        check_alone(model, part, found, start // ROWS_PER_CALL, ALONE_PER_CALL)
+        return found
+
+    return ends
+
+
+def _in_parts(
+    evaluate: Callable[..., NDArray[Any]],
     model: Model,
     values: NDArray[np.floating],
     pool: ThreadPoolExecutor | None,
     progress: Callable[[int, int], None] | None,
     done: int,
     total: int,
-) -> NDArray[np.integer]:
-    """Return the class of every row, some thousands at a time; `done` of a `total` of evaluations came before."""
+) -> NDArray[Any]:
+    """Return what a function says of every row, some thousands at a time; `done` of a `total` came before."""
     starts = range(0, len(values), ROWS_PER_CALL)
 
-    def decide(start: int) -> NDArray[np.integer]:
+    def work(start: int) -> NDArray[Any]:
         part = values[start : start + ROWS_PER_CALL].astype(getattr(model, "dtype", values.dtype))
-        labels = model.predict(part)
-        check_alone(model, part, labels, start // ROWS_PER_CALL, ALONE_PER_CALL)
-        return labels
+        return evaluate(part, start)
 
-    labels = []
-    for start, found in zip(starts, (pool.map if pool else map)(decide, starts), strict=True):
-        labels.append(found)
+    parts = []
+    for start, found in zip(starts, (pool.map if pool else map)(work, starts), strict=True):
+        parts.append(found)
         if progress is not None:
             progress(done + min(start + ROWS_PER_CALL, len(values)), total)
-    return np.concatenate(labels) if labels else np.empty(0, np.int64)
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from fairchain.certificate_format import MOST_VALUES
 from fairchain.models import Model
+from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations import Population, Scratch
+from fairchain.populations.streams import decision_words
 from fairchain.spec import Comparison
 from fairchain.statistics.tally import Counts, write_together
 
@@ -120,19 +122,24 @@ class Sampler:
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """Return (groups, rounds): the class each group gets in each round of a chunk."""
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
+        words = decision_words(self._seed, chunk, count) if self._model.drawn else None
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:
-            return self._decide(draw(subgroups=groups).inputs(groups), chunk).reshape(len(groups), count)
+            # All groups of a round share its word.
+            every = None if words is None else np.tile(words, len(groups))
+            return self._decide(draw(subgroups=groups).inputs(groups), chunk, every).reshape(len(groups), count)
         rounds = draw(subgroups=groups) if self._coupled else None
         labels = np.empty((len(groups), count), np.uint16)
         for row, group in zip(labels, groups, strict=True):
             own = rounds or draw(copy=1 + group, subgroups=[group])
-            row[:] = self._decide(own.show(group), chunk)
+            if words is not None and not self._coupled:
+                words = decision_words(self._seed, chunk, count, copy=1 + group)
+            row[:] = self._decide(own.show(group), chunk, words)
         return labels
 
-    def _decide(self, values: NDArray[Any], chunk: int) -> NDArray[np.integer]:
+    def _decide(self, values: NDArray[Any], chunk: int, words: NDArray[np.uint32] | None = None) -> NDArray[np.integer]:
         """Return the class of each row, some of which are evaluated alone too."""
-        labels = self._model.predict(values)
-        check_alone(self._model, values, labels, chunk)
+        labels = decide(self._model, values, words)
+        check_alone(self._model, values, labels, chunk, words=words)
         return labels
 
     def _scratch(self) -> Scratch:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fairchain.certificate_format import Look, RowEvidence
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table

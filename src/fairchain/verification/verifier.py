@@ -13,7 +13,7 @@ from fairchain.errors import CertificateError, SpecError
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
 from fairchain.spec import Spec, Table
-from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE
+from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, NO_RANDOM_CERTIFICATE
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
 from fairchain.verification.answers import AnswerEngine, Report
@@ -100,6 +100,8 @@ def verify(
     if certify and question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
     case = gather(model, question, weights=weights, data=data, population=population, limits=limits)
+    if certify and not question.model.deterministic:
+        raise CertificateError(NO_RANDOM_CERTIFICATE)
     if certify and not case.certifiable:
         raise CertificateError(NO_CERTIFICATE)
     return verify_case(case, workers=workers, progress=progress)

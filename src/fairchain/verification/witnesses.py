@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.models.base import decide
+from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
 from fairchain.statistics import Rule
@@ -25,7 +27,13 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, 
     """
     spec, comparison, model = case.spec, case.comparison, case.model
     i, j, outcome = rule.widest()
-    if model is None or not record.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_input(spec):
+    if (
+        model is None
+        or not spec.model.deterministic
+        or not record.coupled
+        or not rule.tally.only[outcome, i, j]
+        or not _shows_one_input(spec)
+    ):
         return ()
     pair = tuple(comparison.asks((i, j)))
     if any(comparison.subgroups[subgroup].group is None for subgroup in pair):
@@ -35,7 +43,8 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, 
         if not set(pair) <= set(drawn):
             continue
         shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(pair)
-        labels = model.predict(shown).reshape(len(pair), rounds)
+        words = np.tile(decision_words(record.seed.value, first, rounds), len(pair)) if model.drawn else None
+        labels = decide(model, shown, words).reshape(len(pair), rounds)
         inputs = shown.reshape(len(pair), rounds, -1)
         found += _flips(spec, comparison, [comparison.subgroups[subgroup].name for subgroup in pair], labels, inputs)
         if len(found) >= WITNESSES:

@@ -29,7 +29,7 @@ from fairchain.models.base import (
     random_inputs,
 )
 from fairchain.models.frames import FrameModel, check_columns, make_frame
-from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
+from fairchain.models.onnx.decision import DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
@@ -38,6 +38,10 @@ from fairchain.tables.frames import has_masked
 from fairchain.text import lexicon_of
 
 Values = NDArray[Any]
+RANDOM = (
+    "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
+    "taken to be independent of each other, and a second run gives other counts."
+)
 
 
 class FunctionModel:
@@ -89,13 +93,28 @@ class FunctionModel:
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
         node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
         self._rule: DecisionRule = plan_decision(Path(name), spec.model, [node], {})
-        self.predict(inputs)
-        check_deterministic(name, spec.described, self.scores)
-        check_rows_apart(name, spec.described, self.scores, self.dtype)
+        (self.ends if self.drawn else self.predict)(inputs)
+        if spec.model.deterministic:
+            check_deterministic(name, spec.described, self.scores)
+            check_rows_apart(name, spec.described, self.scores, self.dtype)
+        else:
+            self.note = " ".join(filter(None, (note, RANDOM)))
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""
         must_fit(self.name, self._spec, spec)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its labels are drawn with the probabilities that it gives."""
+        return self._rule.drawn
+
+    def ends(self, values: Values) -> Ends:
+        """Return for each row where the words of each label end."""
+        if not len(values):
+            return np.empty((0, self._rule.classes), np.int64)
+        ends: Ends = self._read(self._rule.ends, values)
+        return ends
 
     def predict(self, values: Values) -> Labels:
         """Return the class number of each row of feature values.
@@ -107,8 +126,13 @@ class FunctionModel:
         """
         if not len(values):
             return np.empty(0, np.uint16)
+        labels: Labels = self._read(self._rule, values)
+        return labels
+
+    def _read(self, rule: Callable[[Answer, int], Any], values: Values) -> Any:
+        """Return what a rule reads from the answers."""
         try:
-            return self._rule(self.scores(values), len(values))
+            return rule(self.scores(values), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None
