@@ -23,6 +23,7 @@ from fairchain.certificate_format import (
     VERSION,
     BatchEvidence,
     Certificate,
+    EnumerationEvidence,
     RowEvidence,
     RunEvidence,
     Software,
@@ -55,7 +56,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
     del claims["witnesses"], claims["forecast"], claims["notes"]
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    certificate: Certificate[RunEvidence | RowEvidence] = Certificate(
+    certificate: Certificate[RunEvidence | RowEvidence | EnumerationEvidence] = Certificate(
         format=FORMAT,
         version=VERSION,
         software=Software(
@@ -109,8 +110,10 @@ def write_certificate(verdict: Verdict, path: str | Path) -> None:
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the certificate as JSON that a reader can scroll through: one line for each batch."""
-    return _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines)) + "\n"
+    """Return the certificate as JSON that a reader can scroll through: one line for each batch or segment."""
+    return (
+        _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines)) + "\n"
+    )
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:

@@ -30,7 +30,7 @@ from fairchain.spec import CategoryFeature, Domain, Feature, domain_of
 from fairchain.spec.schema import Piece
 
 if TYPE_CHECKING:
-    from fairchain.populations.finite import FiniteSpace
+    from fairchain.populations.finite import FiniteSpace, Weights
 
 # A list of so many entries stays in the processor's cache, where a look into it is the fastest way to draw; with more
 # entries it pays to search, unless there are too many values for that.
@@ -232,8 +232,8 @@ def uniform_over(domain: Domain) -> Ranges:
     return Ranges((Range(domain.low, domain.high, Fraction(1)),), domain.real)
 
 
-def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> tuple[Inputs, list[Fraction]] | None:
-    """Return the values of a distribution with their exact shares; None if they are too many, or real and not cut.
+def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> tuple[Inputs, Weights] | None:
+    """Return the values of a distribution with whole weights; None if they are too many, or real and not cut.
 
     Parameters
     ----------
@@ -243,10 +243,11 @@ def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> t
         Numbers at which a real range is divided into intervals, each of which is one value, its middle; None if the
         place inside an interval matters.
     """
-    mass = distribution.mass
+    from fairchain.populations.finite import whole_weights
+
     if isinstance(distribution, Counted):
         kept = distribution.counts > 0
-        return distribution.values[kept], [Fraction(count) / mass for count in distribution.counts[kept].tolist()]
+        return distribution.values[kept], whole_weights(map(Fraction, distribution.counts[kept].tolist()))
     parts = distribution.parts
     if distribution.real:
         if cuts is None:
@@ -254,23 +255,21 @@ def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> t
         low, high = min(part.low for part in parts), max(part.high for part in parts)
         edges = [low, *sorted(cut for cut in set(cuts) if low < cut < high), high]
         cells = [Domain(a, b, real=True) for a, b in pairwise(edges)]
-        found = [((cell.low + cell.high) / 2, distribution.within(cell).mass / mass) for cell in cells]
+        found = [((cell.low + cell.high) / 2, distribution.within(cell).mass) for cell in cells]
         found = [(middle, share) for middle, share in found if share]
-        return np.array([middle for middle, _ in found]), [share for _, share in found]
-    if sum(part.high - part.low + 1 for part in parts) > MOST_SPAN:
+        return np.array([middle for middle, _ in found]), whole_weights(share for _, share in found)
+    sizes = [int(part.high - part.low) + 1 for part in parts]
+    if sum(sizes) > MOST_SPAN:
         return None
-    shares: dict[float, Fraction] = {}
-    for part in parts:
-        count = int(part.high - part.low) + 1
-        for value in range(int(part.low), int(part.low) + count):
-            shares[value] = shares.get(value, Fraction(0)) + part.weight / mass / count
-    values = np.array(sorted(shares), np.float64)
-    return values, [shares[value] for value in values.tolist()]
+    # Ranges do not overlap, and inside one all values are equally likely.
+    values = np.concatenate([np.arange(part.low, part.high + 1, dtype=np.float64) for part in parts])
+    each = whole_weights(part.weight / size for part, size in zip(parts, sizes, strict=True))
+    return values, np.repeat(each, sizes)
 
 
 def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, Sequence[float]]) -> FiniteSpace | None:
     """Return the space of independent features; None if one of them cannot be enumerated."""
-    from fairchain.populations.finite import independent, whole_weights
+    from fairchain.populations.finite import independent
 
     values, weights = [], []
     for column, distribution in enumerate(distributions):
@@ -278,7 +277,7 @@ def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, 
         if found is None:
             return None
         values.append(found[0])
-        weights.append(whole_weights(found[1]))
+        weights.append(found[1])
     return independent(values, weights)
 
 

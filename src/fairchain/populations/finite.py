@@ -69,11 +69,30 @@ class FiniteSpace:
 
     def mass(self) -> tuple[int, ...]:
         """Return the sum of all weights, for each of `measures`."""
-        return tuple(total(factors, self.sizes) for factors in self.measures)
+        return tuple(int(self.marginal(factors, ()).item()) for factors in self.measures)
 
     def possible(self) -> int:
         """Return how many inputs have a weight that is not 0."""
-        return total([Factor(each.columns, _ones(each.weights > 0)) for each in self.measures[-1]], self.sizes)
+        ones = [Factor(each.columns, _ones(each.weights > 0)) for each in self.measures[-1]]
+        return int(self.marginal(ones, ()).item())
+
+    def marginal(self, factors: Sequence[Factor], columns: Sequence[int]) -> Weights:
+        """Return the sums of the product of factors over all other columns: an array with an axis for each of these.
+
+        The column whose product of factors is smallest is summed out next.
+        """
+        left = [Factor((column,), _ones(np.ones(len(self.values[column]), bool))) for column in columns]
+        left += factors
+        held = {column for factor in left for column in factor.columns}
+        unheld = prod(size for column, size in enumerate(self.sizes) if column not in held)
+        todo = held.difference(columns)
+        while todo:
+            column = min(sorted(todo), key=partial(_joint_cells, left, self.sizes))
+            todo.discard(column)
+            left = list(_merged(left, column, None, 1))
+        joint = product_of(left)
+        found: Weights = joint.weights.transpose([joint.columns.index(column) for column in columns]) * unheld
+        return found
 
     def where(self, columns: Sequence[int], holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> FiniteSpace:
         """Return the space in which all inputs have weight 0 for which a condition on these columns does not hold.
@@ -187,24 +206,6 @@ def product_of(factors: Sequence[Factor]) -> Factor:
 
     found = reduce(np.multiply, map(spread, factors), np.ones((1,) * len(columns), np.int64).astype(object))
     return Factor(columns, np.broadcast_to(found, tuple(sizes[column] for column in columns)))
-
-
-def total(factors: Sequence[Factor], sizes: Sequence[int]) -> int:
-    """Return the sum of the product of all factors over all combinations of the columns.
-
-    A column that no factor has multiplies the sum by its size. The column whose product is smallest is summed out next.
-    """
-    left = [factor for factor in factors if factor.columns]
-    whole = prod(int(factor.weights.item()) for factor in factors if not factor.columns)
-    held = {column for factor in left for column in factor.columns}
-    whole *= prod(size for column, size in enumerate(sizes) if column not in held)
-    while held:
-        column = min(sorted(held), key=partial(_joint_cells, left, sizes))
-        held.discard(column)
-        left = list(_merged(left, column, None, 1))
-        whole *= prod(int(factor.weights.item()) for factor in left if not factor.columns)
-        left = [factor for factor in left if factor.columns]
-    return whole
 
 
 def _joint_cells(factors: Sequence[Factor], sizes: Sequence[int], column: int) -> int:

@@ -7,7 +7,7 @@ come from the tails of the binomial distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -188,7 +188,7 @@ def _count_changes(
         given |= set(labels.tolist())
         seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
     if probable:
-        changed = sum(_changing_words(np.array(row), comparison.outcomes) for row in zip(*ends, strict=True))
+        changed = sum(changing_words(np.array(row), comparison.outcomes) for row in zip(*ends, strict=True))
     else:
         changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
     return RowCount(
@@ -208,7 +208,7 @@ def _counts_probabilities(spec: Spec, model: Model) -> bool:
     return model.drawn and isinstance(spec.population, Table) and spec.population.reading == "population"
 
 
-def _changing_words(ends: NDArray[np.int64], outcomes: tuple[int, ...]) -> int:
+def changing_words(ends: NDArray[np.int64], outcomes: Sequence[int]) -> int:
     """Return for how many of the 2**32 words one row is decided differently in two groups; `ends` is (groups, labels).
 
     Between two neighbouring ends nothing changes, so that one word of each piece says everything.
@@ -292,6 +292,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
         spec,
         decision,
         count.labels,
+        engine="counting",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,
         epsilon=None,

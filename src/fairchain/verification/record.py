@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from fairchain.number_format import bounded
+from fairchain.number_format import bounded, close_to
 from fairchain.records import Record
 from fairchain.statements import CONSTANT, constant_headline, headline
 
@@ -70,6 +70,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
     decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
     constant: str | None
+    engine: Literal["sampling", "counting", "enumeration"]
     kind: Literal["difference", "ratio", "individual"]
     inputs: Literal["individuals", "texts"]
     gap: Gap
@@ -115,7 +116,9 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             self.decision,
             kind=self.kind,
             inputs=self.inputs,
-            measured=bounded(self.gap, least=4),
+            measured=bounded(
+                self.gap, least=close_to(self.gap.estimate, self.threshold) if self.gap.low == self.gap.high else 4
+            ),
             threshold=self.threshold,
             at_threshold=self.delta == 0
             and self.decision == "FAIR"
