@@ -283,9 +283,9 @@ def _as_members(
     for place, group in enumerate(groups):
         if not any(place in shown.parts for shown in found):
             name = "the population" if group is None else f'group "{group.name}"'
+            where = "property.given: holds for" if given else "population: has"
             raise SpecError(
-                f"{'property.given' if given else 'population'}: no input belongs to {name}; weaken the condition, or "
-                "leave out the groups for which it cannot hold"
+                f"{where} no input of {name}; weaken the condition, or leave out the groups for which it cannot hold"
             )
     return tuple(found)
 

@@ -247,10 +247,10 @@ class Recount:
         seen = np.stack(decided)
         weights = [_weigh(factors, index, len(numbers)) for factors in space.measures]
         if self._model.drawn:
-            given = (np.diff(seen, axis=2, prepend=0) > 0).any(axis=0)
+            given = np.asarray((np.diff(seen, axis=2, prepend=0) > 0).any(axis=0))
             changed = [changing_words(seen[:, point], comparison.outcomes) for point in range(len(numbers))]
             return [((0,), len(seen), given, np.array(changed, object)[:, None], weights)]
-        given = (seen[..., None] == labels).any(axis=0)
+        given = np.asarray((seen[..., None] == labels).any(axis=0))
         compared = seen == comparison.outcomes[0] if comparison.outcomes else seen
         differ = (compared.max(axis=0) != compared.min(axis=0)).astype(np.int64)
         return [((0,), len(seen), given, differ[:, None], weights)]

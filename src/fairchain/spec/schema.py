@@ -232,7 +232,7 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
 
 
 class Node(_Strict, frozen=True, kw_only=True):
-    """A node of a Bayesian network: a table of probabilities, or a number that is normal given its parents."""
+    """A node of a Bayesian network: a table of probabilities, a normal number, or what follows from its parents."""
 
     name: Annotated[Text, doc("A feature's name, or one of its own for a node that is no feature.")]
     parents: Annotated[tuple[Text, ...], doc("Nodes that it depends on.")] = ()
@@ -251,6 +251,17 @@ class Node(_Strict, frozen=True, kw_only=True):
         doc("Standard deviation of a number; one for each combination of discrete parents."),
     ] = None
     slopes: Annotated[dict[str, float], doc("What each unit of a parent that is a number adds.")] = {}
+    switches: Annotated[
+        dict[str, Number | tuple[Number, ...]],
+        doc(
+            "Where the node switches with a parent that is a number: switches = {age = 40}; its entries are then keyed "
+            '"age < 40" and "age >= 40".'
+        ),
+    ] = {}
+    value: Annotated[
+        Text | None,
+        doc('A node that follows from its parents without randomness: value = "max(age, years + 16)".'),
+    ] = None
 
 
 class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):

@@ -90,7 +90,7 @@ class BayesPopulation(FeaturePopulation):
             """Draw nodes unless they were, and write those that are features into their columns."""
             for name in names:
                 if draw:
-                    plan.drawings[name](randoms[plan.rows[name]], states, states[name], buffers)
+                    plan.drawings[name](randoms[plan.rows.get(name, 0)], states, states[name], buffers)
                 if name in plan.columns:
                     column, listed = plan.columns[name]
                     values[:, column] = states[name] if listed is None else np.take(listed, states[name], mode="clip")
