@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -108,6 +109,18 @@ def least_gap(compared: NDArray[np.bool_], relative: bool) -> float | None:
     if all(bool(compared[o, j, i]) for o, i, j in np.argwhere(compared)):
         return None
     return 1 - LARGEST_RATIO if relative else -1.0
+
+
+def ratio_gap(more: Any, less: Any) -> Any:
+    """Return 1 - less/more; a rate above 0 over one of 0 counts as the largest ratio, 0 over 0 as 1."""
+    return 1 - ratio_of(more, less, cap=False)
+
+
+def ratio_of(more: Any, less: Any, *, cap: bool = True) -> Any:
+    """Return less/more, by default not above the largest ratio that is reported."""
+    if not more:
+        return Fraction(LARGEST_RATIO) if less else Fraction(1)
+    return min(less / more, LARGEST_RATIO) if cap else less / more
 
 
 def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:

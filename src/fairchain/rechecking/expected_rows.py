@@ -21,7 +21,15 @@ from fairchain.models import Model
 from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations.streams import decision_words
-from fairchain.rechecking.arithmetic import LARGEST_RATIO, Array, bounds_at, crossing, exact_bounds, least_gap
+from fairchain.rechecking.arithmetic import (
+    Array,
+    bounds_at,
+    crossing,
+    exact_bounds,
+    least_gap,
+    ratio_gap,
+    ratio_of,
+)
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
@@ -266,7 +274,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
     if kind == "ratio":
         outcome, more, less = pair
         rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
-        ratio = min(rates[0] / rates[1], LARGEST_RATIO) if rates[1] else 1.0
+        ratio = float(ratio_of(rates[1], rates[0]))
         gap = (ratio, 1 - gap[2], 1 - gap[1]) if delta else (ratio, ratio, ratio)
     phrase = rows_phrase(
         len(rows.values), population.path, exact=exact, given=spec.property.given, dropped=rows.dropped
@@ -337,7 +345,7 @@ class _Gaps:
                 return
             # The rates of all rows together have levels of their own: which groups are compared may be seen in them.
             shared = _overall_rates(count)
-            alone = count.bounds(delta / 4, delta / 8 / len(shared), shared)
+            alone = count.bounds(delta / 4, delta / 8 / max(len(shared), 1), shared)
             together = _together(count, delta / 2)
             self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
@@ -360,7 +368,7 @@ class _Gaps:
     def _gap(self, more: Any, less: Any) -> Any:
         if not self._relative:
             return more - less
-        return 1 - less / more if more else 0
+        return ratio_gap(more, less)
 
     def largest(self) -> tuple[float, float, float]:
         estimate = max(self._floor, float(max(self.exact.values())))

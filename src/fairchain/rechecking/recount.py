@@ -25,7 +25,7 @@ from fairchain.models.onnx.rounding import check_alone
 from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
-from fairchain.rechecking.arithmetic import LARGEST_RATIO, least_gap
+from fairchain.rechecking.arithmetic import least_gap, ratio_gap, ratio_of
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
 from fairchain.rechecking.expected_rows import changing_words
@@ -324,7 +324,7 @@ class _Rates:
         """Return how far one rate is behind another."""
         if self._comparison.measure == "difference":
             return more - less
-        return 1 - less / more if more else Fraction(0)
+        return ratio_gap(more, less)
 
     def largest(self) -> tuple[Bounds, tuple[int, int, int]]:
         """Return estimate and bounds of the largest gap, and the pair with the largest estimate."""
@@ -359,7 +359,7 @@ def expected_enumeration_claims(
     if kind == "ratio":
         outcome, i, j = pair
         more, less = rates.rates[outcome, i][0], rates.rates[outcome, j][0]
-        ratio = (min(float(less / more), LARGEST_RATIO) if more else 1.0) if low == high else 1 - gap[0]
+        ratio = float(ratio_of(more, less)) if low == high else 1 - gap[0]
         gap = (ratio, ratio, ratio) if low == high else (ratio, 1 - gap[2], 1 - gap[1])
     trials = [sum(each) for each in zip(*(segment.inputs for segment in evidence.segments), strict=True)]
     of_subgroups = [sum(trials[part] for part in mean) for mean in inputs.means]

@@ -180,7 +180,7 @@ class _Value:
             case ast.Name(id="p0" | "p1" as name):
                 return cls((Fraction(name == "p0"), Fraction(name == "p1")), Fraction(0))
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-                if abs(number) > 1e6:
+                if abs(number) > 1e15:
                     _fail(f"{number:g} is too large; probabilities and their ratios are compared with small numbers")
                 return cls((Fraction(0), Fraction(0)), Fraction(repr(number)))
             case ast.UnaryOp(op=ast.USub(), operand=inner):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairchain.statistics.intervals import Floats
 from fairchain.statistics.payoff import MOST_RATIO, payoff_of
+from fairchain.statistics.rate_counts import relative_gap, reported_ratio
 from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.tally import Counts
 
@@ -148,7 +149,7 @@ class EnumeratedRates:
         """Return the smaller rate of the widest pair over the larger; 1 where no input has the outcome."""
         i, j, outcome = self._widest
         more, less = self._rates[0][outcome][i], self._rates[0][outcome][j]
-        return min(float(less / more), MOST_RATIO) if more else 1.0
+        return reported_ratio(more, less)
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return lower and upper bounds of the rates, (outcomes, subgroups)."""
@@ -183,7 +184,7 @@ def _gap(more: Fraction, less: Fraction, measure: str) -> Fraction:
     """Return how far the second rate is behind the first; for a ratio nothing is behind a rate of 0."""
     if measure == "difference":
         return more - less
-    return 1 - less / more if more else Fraction(0)
+    return relative_gap(more, less)
 
 
 def _float_gaps(more: Fractions, less: Fractions, measure: str) -> Floats:
@@ -193,7 +194,7 @@ def _float_gaps(more: Fractions, less: Fractions, measure: str) -> Floats:
         return gaps
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = 1 - second[:, None, :] / first[:, :, None]
-    return np.where(first[:, :, None] > 0, relative, 0.0)
+    return np.where(first[:, :, None] > 0, relative, np.where(second[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
 
 
 def _outward(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:

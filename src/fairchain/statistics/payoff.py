@@ -78,6 +78,9 @@ class Payoff:
             return tally.gaps
         first = tally.both + tally.only
         gaps: Floats = (tally.only - tally.only.swapaxes(1, 2)) / np.maximum(first, 1)
+        if self.one_sided:
+            # A rate above 0 over one that is 0.
+            gaps = np.where((first == 0) & (gaps < 0), self.least, gaps)
         return gaps
 
     def errors(self, tally: Tally) -> Floats:
@@ -141,8 +144,10 @@ class Payoff:
         """Return the estimated gap of one pair (i, j, outcome)."""
         i, j, outcome = pair
         lead = int(tally.only[outcome, i, j] - tally.only[outcome, j, i])
-        base = tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.joint[i, j]
-        return lead / max(int(base), 1)
+        base = int(tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.joint[i, j])
+        if self.relative and self.one_sided and not base and lead < 0:
+            return self.least
+        return lead / max(base, 1)
 
 
 DIFFERENCE, RATIO = Payoff(), Payoff(relative=True)

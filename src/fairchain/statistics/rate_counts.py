@@ -92,14 +92,14 @@ def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
     """Return (outcomes, subgroups, subgroups): how far the second subgroup is behind the first.
 
     For a ratio the gap is 1 - less/more, so that in both measures 0 means equal rates and more is worse. No rate is
-    behind a rate of 0.
+    behind a rate of 0, and one above 0 is so many times as large as is ever reported.
     """
     if measure == "difference":
         gaps: Floats = more[:, :, None] - less[:, None, :]
         return gaps
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = 1 - less[:, None, :] / more[:, :, None]
-    return np.where(more[:, :, None] > 0, relative, 0.0)
+    return np.where(more[:, :, None] > 0, relative, np.where(less[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
 
 
 def gap_bounds(
@@ -235,9 +235,17 @@ def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int])
     """Return the gap of one pair (i, j, outcome) as a fraction."""
     i, j, outcome = pair
     more, less = (_exact_rate(counts, outcome, subgroup) for subgroup in (i, j))
-    if measure == "ratio":
-        return 1 - less / more if more else Fraction(0)
-    return more - less
+    return relative_gap(more, less) if measure == "ratio" else more - less
+
+
+def relative_gap(more: Fraction, less: Fraction) -> Fraction:
+    """Return 1 - less/more; 0 if both are 0, and that of the largest ratio if only the second is above 0."""
+    return 1 - less / more if more else Fraction(int(1 - MOST_RATIO) if less else 0)
+
+
+def reported_ratio(more: float | Fraction, less: float | Fraction) -> float:
+    """Return less/more as it is reported: at most `MOST_RATIO`, and 1 if both are 0."""
+    return min(float(less / more), MOST_RATIO) if more else MOST_RATIO if less else 1.0
 
 
 def _exact_rate(counts: SubgroupCounts, outcome: int, subgroup: int) -> Fraction:
@@ -389,10 +397,10 @@ class RowsAnswer:
         return self._gap
 
     def ratio(self) -> float:
-        """Return the second rate of the widest pair over the first; 1 where the first is 0."""
+        """Return the second rate of the widest pair over the first; 1 where both are 0."""
         i, j, outcome = self.widest()
         rates = self.counts.rates
-        return min(float(rates[outcome, j] / rates[outcome, i]), MOST_RATIO) if rates[outcome, i] else 1.0
+        return reported_ratio(float(rates[outcome, i]), float(rates[outcome, j]))
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Bounds of the rates, (outcomes, subgroups); of a sample all hold together with probability 1 - delta."""
