@@ -324,7 +324,7 @@ class _Rates:
         """Return how far one rate is behind another."""
         if self._comparison.measure == "difference":
             return more - less
-        return ratio_gap(more, less)
+        return Fraction(ratio_gap(more, less))
 
     def largest(self) -> tuple[Bounds, tuple[int, int, int]]:
         """Return estimate and bounds of the largest gap, and the pair with the largest estimate."""

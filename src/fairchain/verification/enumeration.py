@@ -327,7 +327,8 @@ class Enumerator:
             outcomes = self._case.comparison.outcomes
             ends = np.stack([self._ends(block, shown) for shown in self._inputs.shown])
             given = np.diff(ends, axis=2, prepend=0) > 0
-            seen.update(np.flatnonzero((given if vector.possible is None else given[:, vector.possible]).any((0, 1))))
+            possible = given if vector.possible is None else given[:, vector.possible]
+            seen.update(np.flatnonzero(possible.any(axis=(0, 1))).tolist())
             changing = words_that_change(ends, outcomes[0] if outcomes else None)[:, None]
         else:
             labels = np.stack([self.shown(block, shown)[0] for shown in self._inputs.shown])
