@@ -293,15 +293,15 @@ def _check_guarantee(spec: Spec) -> None:
             'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" means nothing; drop one'
         )
     kind = type(spec.population).__struct_config__.tag
-    if guarantee.engine == "enumeration" and not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
+    finite = isinstance(spec.population, Uniform | Marginals | BayesNetwork | Table)
+    if guarantee.engine == "enumeration" and not finite:
         raise SpecError(
             f'guarantee.engine: "enumeration" cannot list the inputs of population.kind = "{kind}"; leave engine out'
         )
-    if guarantee.engine == ("sampling" if is_table else "counting"):
-        done = "counted, not sampled" if is_table else "drawn or enumerated, not counted"
+    if guarantee.engine == "counting" and not is_table:
         raise SpecError(
-            f'guarantee.engine: the inputs of population.kind = "{kind}" are {done}; leave engine = '
-            f'"{guarantee.engine}" out'
+            f'guarantee.engine: "counting" is for the rows of a table, and population.kind = "{kind}" has none; leave '
+            "engine out"
         )
     rounds = guarantee.budget.rounds
     if not math.isfinite(rounds) or rounds != int(rounds):
