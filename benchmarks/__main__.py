@@ -42,6 +42,7 @@ PARTS = {
     "stakes": "Stakes of the bets",
     "limits": "Distance to the information bound",
     "speed": "Speed",
+    "enumeration": "Enumeration of finite input spaces",
     "texts": "Speed on texts",
     "scaling": "Scaling",
     "large_chains": "Large chains",

@@ -41,6 +41,11 @@ def number(name: str = "x", most: int = STEPS - 1) -> Plain:
     return {"name": name, "kind": "integer", "low": 0, "high": most}
 
 
+def formula(text: str) -> Plain:
+    """Return the property of a formula."""
+    return {"kind": "formula", "formula": text}
+
+
 def spec_of(
     features: Sequence[Plain],
     about: Plain,
@@ -48,16 +53,20 @@ def spec_of(
     *,
     delta: float = DELTA,
     labels: Sequence[str] = NO_YES,
+    model: Plain | None = None,
     **guarantee: Any,
 ) -> Spec:
-    """Return a spec about these features; the first one is protected unless `about` says otherwise."""
+    """Return a spec about these features; the first one is protected unless `about` says otherwise or is a formula."""
+    # A finite space would be enumerated, and here the rules for rounds are measured.
+    sampling = {} if population is not None and population["kind"] == "table" else {"engine": "sampling"}
+    plain = {} if "formula" in about else {"kind": "difference", "protected": [features[0]["name"]]}
     return parse_spec(
         {
-            "model": {"labels": list(labels), "decision": "label", "codes": list(range(len(labels)))},
+            "model": model or {"labels": list(labels), "decision": "label", "codes": list(range(len(labels)))},
             "feature": list(features),
-            "property": {"kind": "difference", "protected": [features[0]["name"]], **about},
+            "property": {**plain, **about},
             "population": population or {"kind": "uniform"},
-            "guarantee": {"delta": delta, "budget": {"rounds": 400, "seconds": 600}, **guarantee},
+            "guarantee": {**sampling, "delta": delta, "budget": {"rounds": 400, "seconds": 600}, **guarantee},
         }
     )
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.calibration.known_truth import (
     DELTA,
+    NO_YES,
     Labels,
     Plain,
     Truth,
@@ -21,6 +22,7 @@ from benchmarks.calibration.known_truth import (
     as_labels,
     below,
     category,
+    formula,
     mistakes,
     number,
     outside,
@@ -431,9 +433,87 @@ def survey_modes() -> list[Mode]:
     return modes
 
 
+def one_sided_modes() -> list[Mode]:
+    """Return reference groups and formulas: one direction of a pair is compared, and its gap equals the threshold."""
+    make = partial(mode_of, "uniform")
+    behind = {"outcome": "yes", "reference": "g0"}
+    four_fifths = {"kind": "ratio", "threshold": 0.8, **behind}
+    overlapping = formula("P(yes | g=g0) / P(yes) >= 0.8")
+    given = formula("P(yes | g=g0 and y <= 4 and x >= y) - P(yes | g=g1 and y <= 4 and x >= y) <= 0")
+
+    def asked(cutoffs: Sequence[int], about: Plain, gap: float) -> Drawing:
+        spec = spec_of([category("g", len(cutoffs)), number()], about)
+        return Drawing(spec, below(cutoffs), Truth(gap))
+
+    # 0.48 and 0.48 of the inputs with x >= y say yes, whatever y is: the model looks at x - y.
+    features = [category("g", 2), number(most=103), number("y", 9)]
+    selected = Drawing(spec_of(features, given), _beyond, Truth(0.0))
+    return [
+        make("difference to a reference group", asked((550, 450, 650), {"threshold": 0.1, **behind}, 0.1), PEEKING),
+        make("ratio to a reference group", asked((500, 400, 600), four_fifths, 0.8), PEEKING),
+        make("formula, difference", asked((550, 450), formula("P(yes | g=g0) - P(yes | g=g1) <= 0.1"), 0.1), PEEKING),
+        make("formula, ratio of overlapping groups", asked((400, 600), overlapping, 0.8), PEEKING),
+        make("formula, conditions (rejection)", selected, AGAIN),
+    ]
+
+
+def _beyond(values: Values) -> Labels:
+    """Say yes to the same half of the x from y on in one group, and to the other half in the other group."""
+    above = (values[:, 1] - values[:, 2]) % 2 == values[:, 0]
+    return as_labels(above & ((values[:, 1] - values[:, 2]) < 94))
+
+
+def random_modes() -> list[Mode]:
+    """Return decisions that are drawn with the model's probabilities, and models that are random by themselves."""
+    features, rates = [category("g", 2), number()], np.array([0.0, 0.1])
+    drawn = {"labels": list(NO_YES), "decision": "random"}
+    own = {"labels": list(NO_YES), "decision": "label", "codes": [0, 1], "deterministic": False}
+    truth = Truth(0.1, {("g=g0", "yes"): 0.0, ("g=g1", "yes"): 0.1})
+    generator = np.random.Generator(np.random.Philox(11))
+
+    def probability(values: Values) -> NDArray[np.float64]:
+        chosen: NDArray[np.float64] = rates[values[:, 0].astype(int)]
+        return chosen
+
+    def decide(values: Values) -> Labels:
+        return as_labels(generator.random(len(values)) < probability(values))
+
+    def asked(model: Plain, function: Any) -> Drawing:
+        return Drawing(spec_of(features, {"threshold": 0.1}, model=model), function, truth)
+
+    make = partial(mode_of, "uniform")
+    return [
+        make("difference, drawn decisions", asked(drawn, probability), AGAIN),
+        make("difference, model random by itself", asked(own, decide), PEEKING),
+    ]
+
+
+def switching_modes() -> list[Mode]:
+    """Return a Bayesian network whose table switches at a threshold of a normal number."""
+    nodes = [
+        {"name": "g", "probabilities": [0.3, 0.7]},
+        {"name": "w", "mean": 0.0, "std": 1.0},
+        {
+            "name": "z",
+            "parents": ["g", "w"],
+            "switches": {"w": 0},
+            "probabilities": {
+                "g0, w < 0": [0.9, 0.1], "g0, w >= 0": [0.7, 0.3], "g1, w < 0": [0.8, 0.2], "g1, w >= 0": [0.6, 0.4],
+            },
+        },
+    ]  # fmt: skip
+    population = {"kind": "network", "nodes": nodes}
+    spec = spec_of([category("g", 2), category("z", 2)], {"threshold": 0.1}, population)
+    known = Truth(0.1, {("g=g0", "yes"): 0.2, ("g=g1", "yes"): 0.3})
+    return [mode_of("Bayesian network", "difference, switching node", Drawing(spec, _second_column, known), AGAIN)]
+
+
 def drawn_modes() -> list[Mode]:
     """Return all modes of this module."""
     return [
+        *one_sided_modes(),
+        *random_modes(),
+        *switching_modes(),
         *uniform_modes(),
         *dependent_modes(),
         *function_modes(),

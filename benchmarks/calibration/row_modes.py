@@ -23,6 +23,7 @@ from benchmarks.calibration.known_truth import (
     as_labels,
     below,
     category,
+    formula,
     mistakes,
     number,
     outside,
@@ -121,6 +122,8 @@ def recorded_modes() -> list[Mode]:
         ("equal opportunity", recorded(_criterion("equal_opportunity", outcome="yes"), odds, 300, 0.2)),
         ("equalized odds", recorded(_criterion("equalized_odds", outcome="yes"), odds, 300, 0.2)),
         ("difference to overall", recorded({"threshold": 0.2, "compare": "overall"}, even, 300, 0.2)),
+        ("formula, ratio", recorded(formula("P(yes | g=g0) / P(yes | g=g1) >= 0.8"), _ratio(), 300, 0.8)),
+        ("formula, overlapping groups", recorded(formula("P(yes | g=g0) - P(yes) <= -0.2"), even, 300, -0.2)),
         ("average", recorded({"threshold": 0.2, "compare": "average"}, Source((0.1, 0.9), ((0.1, 0.6),)), 100, 0.2)),
     ]
     return [

@@ -16,7 +16,7 @@ from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import limit_of
 from fairchain.statistics import BettingRule, Decision, Tally
 from fairchain.statistics.e_values import log_wealth
-from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.payoff import Payoff, payoff_of
 from fairchain.statistics.rules import BatchPlan
 from fairchain.verification import sampling as rounds
 from fairchain.verification.sampler import Sampler
@@ -42,7 +42,7 @@ class _Exchanged(BettingRule):
     def __init__(self, spec: Spec, comparison: Comparison) -> None:
         self._delta, self._limit = spec.guarantee.delta, float(limit_of(spec))
         self._pairs = comparison.compared
-        self._bet: Payoff = RATIO if comparison.measure == "ratio" else DIFFERENCE
+        self._bet: Payoff = payoff_of(comparison.measure, comparison.compared)
         groups, outcomes = len(comparison.counted), len(comparison.rows)
         super().__init__(groups, outcomes, self._limit, self._delta, compared=self._pairs, payoff=self._bet)
 

@@ -23,6 +23,7 @@ from fairchain.certificate_format import (
     VERSION,
     BatchEvidence,
     Certificate,
+    EnumerationEvidence,
     RowEvidence,
     RunEvidence,
     Software,
@@ -64,7 +65,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     for name in ("witnesses", "forecast", "notes", "assumptions", "engine", "unseen"):
         del claims[name]
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    certificate: Certificate[RunEvidence | RowEvidence] = Certificate(
+    certificate: Certificate[RunEvidence | RowEvidence | EnumerationEvidence] = Certificate(
         format=FORMAT,
         version=VERSION,
         software=Software(
@@ -119,8 +120,10 @@ def write_certificate(verdict: Verdict, path: str | Path) -> None:
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the certificate as JSON that a reader can scroll through: one line for each batch."""
-    return _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines)) + "\n"
+    """Return the certificate as JSON that a reader can scroll through: one line for each batch or segment."""
+    return (
+        _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines)) + "\n"
+    )
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:

@@ -102,7 +102,7 @@ class Case:
     def certifiable(self) -> bool:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
         counted = isinstance(self.spec.population, Table)
-        return (
+        return self.spec.model.deterministic and (
             (self.model is None or bool(self.model.sha256))
             and self.function is None
             and (counted or self.spec.guarantee.rule != "paper")
@@ -370,13 +370,16 @@ def _concerned(rows: TableRows, spec: Spec, predicate: Any) -> Mask:
 
 
 def group_masks(spec: Spec, groups: Sequence[Group], values: NDArray[np.floating]) -> Mask:
-    """Return (groups, rows): whether a row belongs to a group."""
+    """Return (groups, rows): whether a row belongs to a group, and satisfies its own condition if it has one."""
     names = [feature.name for feature in spec.features]
     masks = np.ones((len(groups), len(values)), bool)
-    for place, protected in enumerate(spec.property.protected):
+    for place, protected in enumerate(spec.protected):
         column = values[:, names.index(protected)]
         inside = {domain: domain.holds(column) for domain in {group.domains[place] for group in groups}}
         masks &= [inside[group.domains[place]] for group in groups]
+    for place, group in enumerate(groups):
+        if group.condition is not None:
+            masks[place] &= group.condition.holds(values)
     return masks
 
 

@@ -160,8 +160,8 @@ def _question(**changes: Any) -> Callable[[Content], None]:
         content["spec"]["property"] |= changes
         asked = content["spec"]["property"] = {k: v for k, v in content["spec"]["property"].items() if v is not ...}
         if asked["kind"] == "individual":
-            asked.pop("criterion", None)
-            asked.pop("compare", None)
+            for key in ("criterion", "compare", "reference"):
+                asked.pop(key, None)
         content["claims"]["property"] = str(parse_spec(content["spec"]).property)
         content["claims"]["threshold"], content["claims"]["kind"] = asked["threshold"], asked["kind"]
 

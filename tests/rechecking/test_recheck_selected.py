@@ -44,6 +44,8 @@ def test_a_group_that_a_batch_leaves_out_is_not_waited_for(tmp_path: Path) -> No
     source = UniformPopulation(spec, comparison.subgroups, np.float64)
 
     class Model:
+        drawn = False
+
         def predict(self, values: Any) -> Any:
             return (values[:, 0] > 2).astype(np.uint8)
 

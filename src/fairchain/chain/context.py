@@ -150,7 +150,7 @@ def fitted(context: ChainContext, *, over_time: bool = False) -> tuple[StateUnit
 def every_unit(context: ChainContext) -> list[str]:
     """Return every feature that is not protected, and every unit of every layer."""
     spec = context.spec
-    features = [f.name for f in spec.features if f.name not in spec.property.protected and f.model_input]
+    features = [f.name for f in spec.features if f.name not in spec.protected and f.model_input]
     layers = layers_of(context.probe.model, spec)
     return features + [f"{layer.name}[{unit}]" for layer in layers for unit in range(layer.width)] + every_cell(context)
 

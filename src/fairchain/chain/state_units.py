@@ -66,7 +66,7 @@ def parse_requests(texts: Sequence[str], spec: Spec, *, together: bool = True) -
     requests = [parse_request(text, spec) for text in texts]
     seen: set[str] = set()
     for request in requests:
-        if request.name in spec.property.protected:
+        if request.name in spec.protected:
             raise ChainError(f"{request.text}: {request.name} already defines the groups; leave it out of the states")
         key = request.name if together else request.text
         if key in seen:

@@ -125,7 +125,7 @@ def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:
             continue
         for spec in map(load_spec, map(example, TEXT_SPECS)):
             for reading in TEXT_READINGS:
-                yield f"{spec.property.protected[0]}, {reading}", revise(spec, population__as=reading)
+                yield f"{spec.protected[0]}, {reading}", revise(spec, population__as=reading)
 
 
 def fetch_first(*, yes: bool, silent: bool) -> None:

@@ -91,7 +91,7 @@ def _show(draft: Draft, model: str, output: Path, *, as_json: bool, quiet: bool)
     if as_json:
         guesses = [{"key": guess.key, "text": guess.text, "warning": guess.loud} for guess in draft.guesses]
         question = draft.spec.property
-        found = {"protected": list(question.protected), "likely": list(draft.likely), "outcome": question.outcome}
+        found = {"protected": list(draft.spec.protected), "likely": list(draft.likely), "outcome": question.outcome}
         print(json.dumps({"spec": str(output), **found, "guesses": guesses, "next": shlex.join(command)}, indent=1))
         return
     if not quiet:

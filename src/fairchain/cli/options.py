@@ -28,7 +28,10 @@ RENAMED = {
 
 # Options that replace a key of the spec, in every command that has them; double underscores are dots.
 KEYS = {
-    "property": ("protected", "kind", "outcome", "given", "criterion", "compare", "min_size", "threshold"),
+    "property": (
+        *("protected", "kind", "outcome", "given", "criterion", "compare", "reference", "min_size", "threshold"),
+        "formula",
+    ),
     "guarantee": ("delta", "seed", "allow_constant"),
 }
 PATH = click.Path(path_type=Path)
@@ -150,6 +153,9 @@ def revised(spec: Spec, options: dict[str, Any], **changes: Any) -> Spec:
         given = {f"{table}__{name}": options.pop(name) for name in names if name in options}
         # A repeatable option that is not given is an empty tuple.
         changes |= {key: value for key, value in given.items() if value != ()}
+    if changes.get("property__formula") is not None:
+        # A formula takes the place of the whole property.
+        changes |= {"property__kind": "formula"}
     return revise(spec, **changes)
 
 

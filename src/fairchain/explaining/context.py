@@ -199,7 +199,7 @@ def _shown_as(values: Values, spec: Spec, group: Group, source: str) -> Values:
     """Return all rows with the protected features of a group."""
     names = [feature.name for feature in spec.features]
     shown = values.copy()
-    for protected, domain in zip(spec.property.protected, group.domains, strict=True):
+    for protected, domain in zip(spec.protected, group.domains, strict=True):
         if domain.size != 1:
             raise DataError(
                 f'{source}: group "{group.name}" has several values, and a row can be shown with one only; '

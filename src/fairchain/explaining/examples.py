@@ -49,7 +49,7 @@ def _as(context: EffectContext, values: Values, group: Group) -> Values:
     """Return all rows as a group: with their own protected values if these belong to it, else with its middle one."""
     names = [feature.name for feature in context.spec.features]
     shown = values.copy()
-    for protected, domain in zip(context.spec.property.protected, group.domains, strict=True):
+    for protected, domain in zip(context.spec.protected, group.domains, strict=True):
         column = shown[:, names.index(protected)]
         middle = (domain.low + domain.high) / 2 if domain.real else (domain.low + domain.high) // 2
         middle = domain.points[len(domain.points) // 2] if domain.points else middle
@@ -62,7 +62,7 @@ def _drawn(context: EffectContext, pair: ComparedPair, most: int) -> list[Exampl
     shown = [inputs.copy() for inputs in context.inputs(INPUTS, min(SEARCH, context.chunk))]
     inputs = np.stack([shown[pair.more], shown[pair.less]])
     spec, rows = context.spec, context.rows
-    columns = [place for place, each in enumerate(spec.features) if each.name not in spec.property.protected]
+    columns = [place for place, each in enumerate(spec.features) if each.name not in spec.protected]
     if spec.text is not None:
         # One text with the terms of each group in it, or two unrelated texts.
         same = np.full(inputs.shape[1], getattr(context.population, "swapped", False))

@@ -125,7 +125,7 @@ def _explainable(spec: Spec, feature: object) -> bool:
     """Return whether a feature can be held at a value and is not protected."""
     if not isinstance(feature, CategoryFeature | IntegerFeature | RealFeature) or not feature.model_input:
         return False
-    return feature.name not in spec.property.protected
+    return feature.name not in spec.protected
 
 
 def _single(request: StateRequest, layers: Sequence[HiddenLayer], context: EffectContext) -> list[StateRequest]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
-from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError
+from fairchain.models.onnx.decision import DecisionRule, Ends, Labels, NoDecisionError, labels_drawn
 from fairchain.models.onnx.text_inputs import padding_word
 from fairchain.spec import CategoryFeature, Feature, Spec, TextFeature, domain_of
 
@@ -71,17 +71,32 @@ class Model(Protocol):
     def to_network(self) -> OnnxModel:
         """Return the model as an ONNX network with the same labels, or raise a ModelError with the reason."""
 
+    @property
+    def drawn(self) -> bool:
+        """Whether its labels are drawn with the probabilities that it gives; then it has `ends`, and no `predict`."""
+
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless it was loaded for the same features and the same meaning of outputs."""
 
     def scores(self, values: NDArray[Any], /) -> Answer:
         """Return the answer of each row before the decision, (rows, ...): scores or, where it gives labels, those."""
 
+    def ends(self, values: NDArray[Any], /) -> Ends:
+        """Return for each row where the words of each label end (see `DecisionRule.ends`)."""
+
     def predict(self, values: NDArray[Any], /) -> Labels:
         """Return the class number of each row of feature values in the user's units, categories as their index.
 
         A row of a text is its word ids.
         """
+
+
+def decide(model: Model, values: NDArray[Any], words: NDArray[np.uint32] | None) -> Labels:
+    """Return the class number of each row; if decisions are drawn, the one to which the row's word belongs."""
+    if not model.drawn:
+        return model.predict(values)
+    assert words is not None
+    return labels_drawn(model.ends(values), words)
 
 
 def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
@@ -188,7 +203,7 @@ def check_deterministic(
             raise ModelError(
                 f"{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it "
                 "ready for inference: evaluation mode, no dropout, and no random numbers unless their seed follows "
-                "from the row alone"
+                "from the row alone. If it is random by design, say so: deterministic = false in [model]"
             )
         if clock() - start > 3 * SLOW:
             return

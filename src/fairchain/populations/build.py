@@ -58,10 +58,11 @@ def build_population(
         """Draw by kind, then restrict to what a subgroup accepts, then add means of groups."""
         plain = unmixed(subgroups)
         # A condition is decided on values as they were written, so candidates are drawn in double precision.
-        source = _by_kind(spec, plain, np.float64 if predicate is not None else dtype, rows, function)
+        conditioned = predicate is not None or any(each.group and each.group.condition for each in plain)
+        source = _by_kind(spec, plain, np.float64 if conditioned else dtype, rows, function)
         if not source.exact and source.dtype != np.float64:
             source = _by_kind(spec, plain, np.float64, rows, function)
-        if predicate is not None or not source.exact:
+        if conditioned or not source.exact:
             from fairchain.populations.rejection import RejectionPopulation
 
             source = RejectionPopulation(source, predicate, plain, dtype=dtype)

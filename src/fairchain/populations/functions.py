@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairchain.errors import DataError
+from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
 from fairchain.populations.streams import Address, unit_reals
-from fairchain.spec import CategoryFeature, Feature, Spec, domain_of
+from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, domain_of
 from fairchain.spec.subgroups import Subgroup
 from fairchain.system.user_code import user_code
 from fairchain.tables.frames import has_masked
@@ -127,6 +127,11 @@ class FunctionPopulation(FeaturePopulation):
         domains = [domain_of(feature) for feature in spec.features]
         self._rounding = np.array([ROUNDING * (d.high - d.low) if d.real else 0.0 for d in domains])
         self._by_group = _takes_group(self.name, self._function, coupled=self._uniforms is not None)
+        if self._by_group and isinstance(spec.property, ProbabilityFormula):
+            raise SpecError(
+                f"{self.name}: takes a group, and the conditions of a formula are not groups of a feature; write it as "
+                "f(rng, count) for the overall population, from which they select"
+            )
         # The caller's function need not be ready for several threads at once.
         self._one_at_a_time = threading.Lock()
         # For each number of `shows`, rows of `u` from the trial of a coupled function, and their values.

@@ -7,7 +7,7 @@ that all subgroups share: each subgroup has exactly its distribution, and two su
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
@@ -18,7 +18,15 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import Inputs, Rounds, Scratch, columns_of, shown_groups
-from fairchain.populations.distributions import Counted, Distribution, Ranges, Stated, stated_distribution, uniform_over
+from fairchain.populations.distributions import (
+    Counted,
+    Distribution,
+    Ranges,
+    Stated,
+    independent_space,
+    stated_distribution,
+    uniform_over,
+)
 from fairchain.populations.streams import Address, HalfWords
 from fairchain.populations.uniform import Draws, IndependentPopulation
 from fairchain.spec import Domain, Group, Spec, domain_of
@@ -26,6 +34,7 @@ from fairchain.spec.schema import Marginals
 from fairchain.spec.subgroups import Subgroup
 
 if TYPE_CHECKING:
+    from fairchain.populations.finite import FiniteSpace
     from fairchain.tables import TableRows
 
 # Features that a phrase names before it only counts them.
@@ -62,7 +71,7 @@ class MarginalPopulation(IndependentPopulation):
         self._shares = _shares(self._distributions, self.protected_columns, self.groups)
         for subgroup, shares in zip(self.subgroups, self._shares, strict=True):
             if 0 in shares:
-                raise _impossible(spec, rows, subgroup, spec.property.protected[shares.index(Fraction(0))])
+                raise _impossible(spec, rows, subgroup, spec.protected[shares.index(Fraction(0))])
         # Subgroups with the same values of a feature share a distribution and the substream of its redraws.
         domains = dict.fromkeys(both for group in self.groups for both in enumerate(group.domains))
         self._restricted = {
@@ -89,6 +98,10 @@ class MarginalPopulation(IndependentPopulation):
     def shares(self) -> tuple[float, ...]:
         """Return the probability of each subgroup."""
         return tuple(float(prod(parts)) for parts in self._shares)
+
+    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
+        """Return every input with its weight; None if a range is too large, or real and not cut."""
+        return independent_space(self._distributions, cuts)
 
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""

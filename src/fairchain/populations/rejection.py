@@ -37,7 +37,7 @@ class RejectionPopulation(DerivedPopulation):
         Draws the candidates. It should draw in double precision, so that a condition is decided on values as the
         caller wrote them and not on rounded ones.
     predicate
-        Must hold for an input as shown in the subgroup; None for no condition.
+        Must hold for an input as shown in the subgroup; None for no condition. A group of a formula has one of its own.
     subgroups
         The source's subgroups, in its order.
     most
@@ -63,7 +63,13 @@ class RejectionPopulation(DerivedPopulation):
 
     def shares(self) -> Sequence[float] | None:
         """Return the source's shares; None with a predicate, which changes them."""
-        return self.source.shares() if self.predicate is None else None
+        plain = all(self.condition_of(subgroup) is None for subgroup in range(len(self.subgroups)))
+        return self.source.shares() if plain else None
+
+    def condition_of(self, subgroup: int) -> Predicate | None:
+        """Return what must hold for the inputs of a subgroup, besides that they belong to it."""
+        group = self.subgroups[subgroup].group
+        return self.predicate if group is None or group.condition is None else group.condition
 
     def draw(self, address: Address, count: int, scratch: Scratch, subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address.
@@ -121,7 +127,8 @@ class _Search:
                 raise self._too_few(subgroup)
 
     def _accepted(self, subgroup: int, candidates: Inputs) -> NDArray[np.bool_]:
-        accepted, predicate = self._population.source.accepts(subgroup, candidates), self._population.predicate
+        accepted = self._population.source.accepts(subgroup, candidates)
+        predicate = self._population.condition_of(subgroup)
         accepted = np.ones(len(candidates), bool) if accepted is None else accepted
         members = np.flatnonzero(accepted)
         if predicate is not None and members.size == len(candidates):
@@ -134,11 +141,12 @@ class _Search:
 
     def _too_few(self, subgroup: int) -> SpecError | DataError:
         """Return the error: too few members of the subgroup, or too few members for which the predicate holds."""
-        name, predicate = self._population.subgroups[subgroup].name, self._population.predicate
+        name, predicate = self._population.subgroups[subgroup].name, self._population.condition_of(subgroup)
         tested, members, taken = (int(count) for count in self._seen[subgroup])
         if predicate is not None and members and taken * tested <= members * members:
+            key = "given" if predicate is self._population.predicate else "formula"
             return SpecError(
-                f'property.given: "{predicate}" holds for {taken:,} of {members:,} inputs of "{name}" that were '
+                f'property.{key}: "{predicate}" holds for {taken:,} of {members:,} inputs of "{name}" that were '
                 "drawn; weaken it, or leave out the groups for which it cannot hold"
             )
         return DataError(

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
+# The substream of the words that decide, where labels are drawn; no population takes words from it.
+DECISIONS = 2**63
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class Address:
         if again.any():
             index[again] = self.integers(size, int(again.sum()), substream)
         return index
+
+
+def decision_words(seed: int, chunk: int, count: int, copy: int = 0) -> HalfWords:
+    """Return the word of each round of a chunk from which all its drawn decisions follow, (count,)."""
+    return Address(seed, chunk, copy).halfwords(count, DECISIONS)
 
 
 def surplus(size: int) -> int:

@@ -178,7 +178,7 @@ class TextGroups:
         if not isinstance(population, Texts) or text is None:
             raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
         by_name = {feature.name: feature for feature in spec.features}
-        features = tuple(by_name[name] for name in spec.property.protected)
+        features = tuple(by_name[name] for name in spec.protected)
         described = tuple(feature for feature in features if isinstance(feature, CategoryFeature))
         # Before the corpus, since what is wrong with them is found at once.
         terms = tuple(terms_of(feature) for feature in described)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -19,6 +20,9 @@ Array = NDArray[np.float64]
 Triple = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 Side = Literal["above", "below"]
+
+# The largest ratio that is ever reported where one group is compared with another but not the other way round.
+LARGEST_RATIO = 1000.0
 
 FRACTIONS = [0.97 / 1.5**g for g in range(18)]
 SHARES = [1 / (g + 2) for g in range(18)]
@@ -81,10 +85,10 @@ def crossing(refuted: Callable[[float], bool], kept: float, gone: float) -> floa
 
 
 def largest_bound(
-    cells: Triple, bar: float, cleared: NDArray[np.bool_], threshold: float, relative: bool = False
+    cells: Triple, bar: float, cleared: NDArray[np.bool_], threshold: float, relative: bool = False, least: float = -1.0
 ) -> float:
     """Return the largest upper bound of a gap over pairs; a pair once cleared stays below the threshold."""
-    low, high = -1.0 + 1e-12, 1.0 - 1e-12
+    low, high = least + 1e-12, 1.0 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2
         beaten = (log_evidence(cells, middle, "above", relative) >= bar) | (cleared & (middle >= threshold))
@@ -95,6 +99,28 @@ def largest_bound(
         plus, zero, minus = cells
         cells, cleared = (plus[~beaten], zero[~beaten], minus[~beaten]), cleared[~beaten]
     return high
+
+
+def least_gap(compared: NDArray[np.bool_], relative: bool) -> float | None:
+    """Return the smallest gap that can be reported, if some pair is compared in one direction only; else None.
+
+    `compared` is (outcomes, i, j). With both directions the largest gap is never below 0.
+    """
+    if all(bool(compared[o, j, i]) for o, i, j in np.argwhere(compared)):
+        return None
+    return 1 - LARGEST_RATIO if relative else -1.0
+
+
+def ratio_gap(more: Any, less: Any) -> Any:
+    """Return 1 - less/more; a rate above 0 over one of 0 counts as the largest ratio, 0 over 0 as 1."""
+    return 1 - ratio_of(more, less, cap=False)
+
+
+def ratio_of(more: Any, less: Any, *, cap: bool = True) -> Any:
+    """Return less/more, by default not above the largest ratio that is reported."""
+    if not more:
+        return Fraction(LARGEST_RATIO) if less else Fraction(1)
+    return min(less / more, LARGEST_RATIO) if cap else less / more
 
 
 def any_time_bounds(successes: int, trials: int, alpha: float) -> tuple[float, float]:

@@ -47,6 +47,7 @@ def expected_claims(
         spec,
         decision,
         labels,
+        engine="sampling",
         gap=gap_claim(spec, comparison, gap, replay.widest()),
         delta=rule.delta,
         epsilon=rule.epsilon,
@@ -123,7 +124,7 @@ def group_claims(
     rates = [
         (words[outcome], subgroup, each)
         for (outcome, subgroup), each in (numbers if not comparison.individual else {(0, 0): gap}).items()
-        if comparison.compared[outcome, subgroup].any()
+        if comparison.compared[outcome, subgroup].any() or comparison.compared[outcome, :, subgroup].any()
     ]
     if not comparison.individual and len(labels) == 2 and spec.property.outcome is None and len(words) == 1:
         others = [(labels[0], subgroup, (1 - p, 1 - high, 1 - low)) for _, subgroup, (p, low, high) in rates]
@@ -217,10 +218,12 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     def refuted(c: float) -> bool:
         return bool((arithmetic.log_evidence(leaders, c, "below", question.relative) >= bar).any())
 
-    low = arithmetic.crossing(refuted, EDGE, -EDGE)
+    one_sided = arithmetic.least_gap(off, question.relative)
+    least, floor = (-1.0, 0.0) if one_sided is None else (one_sided, one_sided)
+    low = arithmetic.crossing(refuted, EDGE, least * EDGE)
     cleared = replay.cleared[off] & (not estimating)
-    high = arithmetic.largest_bound(counts, bar, cleared, question.threshold, question.relative)
-    return max(0.0, float(replay.gaps()[off].max())), max(0.0, low), high
+    high = arithmetic.largest_bound(counts, bar, cleared, question.threshold, question.relative, least)
+    return max(floor, float(replay.gaps()[off].max())), max(floor, low), high
 
 
 def _group_numbers(replay: Replay) -> dict[tuple[int, int], Numbers]:

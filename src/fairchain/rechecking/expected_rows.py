@@ -7,9 +7,10 @@ come from the tails of the binomial distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,23 @@ from numpy.typing import NDArray
 
 from fairchain.errors import CertificateError
 from fairchain.models import Model
+from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
-from fairchain.rechecking.arithmetic import Array, bounds_at, crossing, exact_bounds
+from fairchain.populations.streams import decision_words
+from fairchain.rechecking.arithmetic import (
+    Array,
+    bounds_at,
+    crossing,
+    exact_bounds,
+    least_gap,
+    ratio_gap,
+    ratio_of,
+)
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import kind_of, limit_of
+from fairchain.spec.seeds import derive_seed
 from fairchain.statements import exact_statement, rows_phrase, rows_scope, statement
 from fairchain.tables import TableRows
 
@@ -34,7 +46,8 @@ ROWS = 4096
 class RowCount:
     """The counts: for each column of rows its `trials` and, for each outcome, its `successes`.
 
-    `parts` are the columns of each subgroup, and `labels` all labels that were seen, counted or not.
+    `parts` are the columns of each subgroup, and `labels` all labels that were seen, counted or not. A success counts
+    as `unit`: where labels are drawn, a row of a whole population counts with its probability, in words of 32 bits.
     """
 
     comparison: Comparison
@@ -44,10 +57,13 @@ class RowCount:
     left_out: list[tuple[str, int]]
     evaluations: int
     labels: list[int]
+    unit: int = 1
 
     def rate(self, outcome: int, subgroup: int) -> Fraction:
         """Return the exact rate of a subgroup, a mean over its columns."""
-        rates = [Fraction(self.successes[outcome][part], self.trials[part]) for part in self.parts[subgroup]]
+        rates = [
+            Fraction(self.successes[outcome][part], self.trials[part] * self.unit) for part in self.parts[subgroup]
+        ]
         return sum(rates, start=Fraction(0)) / len(rates)
 
     def bounds(
@@ -96,12 +112,25 @@ def count_rows(
     if not all(mask.any() for mask in columns):
         raise CertificateError(f"{rows.source}: a group that the certificate is about has no rows")
     needed = np.logical_or.reduce(columns)
+    if model is not None and rows.recorded is None and _counts_probabilities(spec, model):
+        shares = np.zeros((len(rows.values), len(spec.model.labels)), np.int64)
+        shares[needed] = np.diff(_ends(model, rows.values[needed], progress), axis=1, prepend=0)
+        return RowCount(
+            comparison,
+            [int(mask.sum()) for mask in columns],
+            [[int(shares[mask, outcome].sum()) for mask in columns] for outcome in comparison.outcomes],
+            parts,
+            left_out,
+            int(needed.sum()),
+            np.flatnonzero(shares.any(axis=0)).tolist(),
+            2**32,
+        )
     if rows.recorded is not None:
         labels = rows.recorded.astype(np.int64)
     else:
         assert model is not None
         labels = np.full(len(rows.values), -1, np.int64)
-        labels[needed] = _evaluate(model, rows.values[needed], progress)
+        labels[needed] = _evaluate(model, rows, spec, rows.values[needed], needed, progress)
     return RowCount(
         comparison,
         [int(mask.sum()) for mask in columns],
@@ -116,10 +145,10 @@ def count_rows(
 def _in_group(rows: TableRows, spec: Spec, group: Group) -> NDArray[np.bool_]:
     names = [feature.name for feature in spec.features]
     inside = np.ones(len(rows.values), bool)
-    for protected, domain in zip(spec.property.protected, group.domains, strict=True):
+    for protected, domain in zip(spec.protected, group.domains, strict=True):
         values, place = np.unique(rows.values[:, names.index(protected)], return_inverse=True)
         inside &= np.array([domain.contains(value) for value in values.tolist()])[place]
-    return inside
+    return inside if group.condition is None else inside & group.condition.holds(rows.values)
 
 
 def _large_enough(
@@ -150,17 +179,26 @@ def _count_changes(
     names = [feature.name for feature in spec.features]
     values = rows.values[concerned]
     seen = []
+    ends = []
+    probable = _counts_probabilities(spec, model)
     given: set[int] = set()
     for subgroup in comparison.subgroups:
         shown = values.copy()
         if subgroup.group is None or any(domain.size != 1 for domain in subgroup.group.domains):
             raise CertificateError(f'{rows.source}: no row can be shown as "{subgroup.name}", which has several values')
-        for protected, domain in zip(spec.property.protected, subgroup.group.domains, strict=True):
+        for protected, domain in zip(spec.protected, subgroup.group.domains, strict=True):
             shown[:, names.index(protected)] = domain.low
-        labels = _evaluate(model, shown, progress)
+        if probable:
+            ends.append(_ends(model, shown, progress))
+            given |= set(np.flatnonzero(np.diff(ends[-1], axis=1, prepend=0).any(axis=0)).tolist())
+            continue
+        labels = _evaluate(model, rows, spec, shown, concerned, progress)
         given |= set(labels.tolist())
         seen.append(labels == comparison.outcomes[0] if comparison.outcomes else labels)
-    changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
+    if probable:
+        changed = sum(changing_words(np.array(row), comparison.outcomes) for row in zip(*ends, strict=True))
+    else:
+        changed = int((np.max(seen, axis=0) != np.min(seen, axis=0)).sum())
     return RowCount(
         comparison,
         [len(values), len(values)],
@@ -169,17 +207,57 @@ def _count_changes(
         left_out,
         len(values) * len(comparison.subgroups),
         sorted(given),
+        2**32 if probable else 1,
     )
 
 
-def _evaluate(
-    model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None
-) -> NDArray[np.integer]:
-    answers = []
+def _counts_probabilities(spec: Spec, model: Model) -> bool:
+    """Return whether rows count with the probabilities of their labels: a whole population, and labels are drawn."""
+    return model.drawn and isinstance(spec.population, Table) and spec.population.reading == "population"
+
+
+def changing_words(ends: NDArray[np.int64], outcomes: Sequence[int]) -> int:
+    """Return for how many of the 2**32 words one row is decided differently in two groups; `ends` is (groups, labels).
+
+    Between two neighbouring ends nothing changes, so that one word of each piece says everything.
+    """
+    edges = sorted({0, *ends.ravel().tolist()})
+    changing = 0
+    for low, high in pairwise(edges):
+        labels = {int(np.searchsorted(row, low, side="right")) for row in ends}
+        different = len({label == outcomes[0] for label in labels}) > 1 if outcomes else len(labels) > 1
+        changing += (high - low) * different
+    return changing
+
+
+def _ends(model: Model, values: NDArray[np.float64], progress: Callable[[int, int], None] | None) -> NDArray[np.int64]:
+    found = [np.empty((0, 0), np.int64)]
     for start in range(0, len(values), ROWS):
         part = values[start : start + ROWS].astype(model.dtype)
-        answers.append(model.predict(part).astype(np.int64))
-        check_alone(model, part, answers[-1], start // ROWS)
+        found.append(model.ends(part))
+        check_alone(model, part, found[-1], start // ROWS)
+        if progress is not None:
+            progress(min(start + ROWS, len(values)), len(values))
+    return np.concatenate(found[1:]) if len(values) else found[0]
+
+
+def _evaluate(
+    model: Model,
+    rows: TableRows,
+    spec: Spec,
+    values: NDArray[np.float64],
+    which: NDArray[np.bool_],
+    progress: Callable[[int, int], None] | None,
+) -> NDArray[np.integer]:
+    answers = []
+    words = None
+    if model.drawn:
+        words = decision_words(derive_seed(spec, model.sha256, rows.sha256), 0, len(rows.values))[which]
+    for start in range(0, len(values), ROWS):
+        part = values[start : start + ROWS].astype(model.dtype)
+        own = None if words is None else words[start : start + ROWS]
+        answers.append(decide(model, part, own).astype(np.int64))
+        check_alone(model, part, answers[-1], start // ROWS, words=own)
         if progress is not None:
             progress(min(start + ROWS, len(values)), len(values))
     return np.concatenate(answers) if answers else np.empty(0, np.int64)
@@ -196,7 +274,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
     if kind == "ratio":
         outcome, more, less = pair
         rates = float(count.rate(outcome, less)), float(count.rate(outcome, more))
-        ratio = rates[0] / rates[1] if rates[1] else 1.0
+        ratio = float(ratio_of(rates[1], rates[0]))
         gap = (ratio, 1 - gap[2], 1 - gap[1]) if delta else (ratio, ratio, ratio)
     phrase = rows_phrase(
         len(rows.values), population.path, exact=exact, given=spec.property.given, dropped=rows.dropped
@@ -222,6 +300,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
         spec,
         decision,
         count.labels,
+        engine="counting",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,
         epsilon=None,
@@ -249,6 +328,7 @@ class _Gaps:
     def __init__(self, count: RowCount, delta: float) -> None:
         self._pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(count.comparison.compared)]
         self._relative = count.comparison.measure == "ratio"
+        self._floor = least_gap(count.comparison.compared, self._relative) or 0.0
         self.exact = {(o, i, j): self._gap(count.rate(o, i), count.rate(o, j)) for o, i, j in self._pairs}
         self.delta = delta
         self.above: dict[tuple[int, int, int], float] = {}
@@ -265,7 +345,7 @@ class _Gaps:
                 return
             # The rates of all rows together have levels of their own: which groups are compared may be seen in them.
             shared = _overall_rates(count)
-            alone = count.bounds(delta / 4, delta / 8 / len(shared), shared)
+            alone = count.bounds(delta / 4, delta / 8 / max(len(shared), 1), shared)
             together = _together(count, delta / 2)
             self.above = {(o, i, j): self._gap(alone[o, i][1], alone[o, j][0]) for o, i, j in self._pairs}
             self.below = {(o, i, j): self._gap(together[o, i][0], together[o, j][1]) for o, i, j in self._pairs}
@@ -288,23 +368,23 @@ class _Gaps:
     def _gap(self, more: Any, less: Any) -> Any:
         if not self._relative:
             return more - less
-        return 1 - less / more if more else 0
+        return ratio_gap(more, less)
 
     def largest(self) -> tuple[float, float, float]:
-        estimate = max(0.0, float(max(self.exact.values())))
+        estimate = max(self._floor, float(max(self.exact.values())))
         if not self.delta:
             return estimate, estimate, estimate
-        low = max(0.0, min(max(self.below.values()), estimate))
-        return estimate, low, max(*self.above.values(), estimate)
+        low = max(self._floor, min(max(self.below.values()), estimate))
+        return estimate, low, max(estimate, *self.above.values())
 
     def decision(self, limit: Fraction) -> str:
         if not self.delta:
-            return "FAIR" if max(0, *self.exact.values()) <= limit else "UNFAIR"
+            return "FAIR" if max(self.exact.values()) <= limit else "UNFAIR"
         _, low, high = self.largest()
         return "FAIR" if high < limit else "UNFAIR" if low > limit else "UNDECIDED"
 
     def exact_largest(self) -> Fraction:
-        return max(Fraction(0), *(Fraction(gap) for gap in self.exact.values()))
+        return max(Fraction(self._floor), *(Fraction(gap) for gap in self.exact.values()))
 
     def widest(self) -> tuple[int, int, int]:
         return max(self._pairs, key=lambda pair: self.exact[pair])
@@ -325,11 +405,17 @@ def _levels(count: RowCount, alpha: float) -> dict[tuple[int, int], tuple[Array,
     }
 
 
+def _compared_rates(count: RowCount) -> list[tuple[int, int]]:
+    """Return (outcome, subgroup) of every rate that is compared with another."""
+    pairs = np.argwhere(count.comparison.compared).tolist()
+    return sorted({(outcome, subgroup) for outcome, *both in pairs for subgroup in both})
+
+
 def _overall_rates(count: RowCount) -> frozenset[tuple[int, int]]:
     """Return the compared rates, (outcome, subgroup), that are of all rows, not of a group or a mean of groups."""
     return frozenset(
         (int(outcome), int(subgroup))
-        for outcome, subgroup in np.argwhere(count.comparison.compared.any(axis=2))
+        for outcome, subgroup in _compared_rates(count)
         if count.comparison.subgroups[subgroup].group is None and not count.comparison.subgroups[subgroup].mixed
     )
 
@@ -341,6 +427,6 @@ def _together(count: RowCount, spend: float) -> Bounds:
     depends on how many of the other kind there are.
     """
     shared = _overall_rates(count)
-    own = int(count.comparison.compared.any(axis=2).sum()) - len(shared)
+    own = len(_compared_rates(count)) - len(shared)
     part = spend / 2 if shared else spend
     return count.bounds(part / 2 / own, part / 2 / max(len(shared), 1), shared)

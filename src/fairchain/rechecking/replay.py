@@ -108,6 +108,9 @@ class Replay:
         """Return estimated gaps of all ordered pairs."""
         plus, _, minus = self.cells()
         gaps: NDArray[np.float64] = (plus - minus) / np.maximum(self._base(), 1)
+        least = arithmetic.least_gap(self.question.compared, self.question.relative)
+        if self.question.relative and least is not None:
+            gaps[(self._base() == 0) & (minus > 0)] = least
         return gaps
 
     def _base(self) -> Table:

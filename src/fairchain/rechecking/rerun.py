@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, BatchEvidence, Look
 from fairchain.errors import ModelError
 from fairchain.models import Model
+from fairchain.models.base import decide
 from fairchain.models.onnx.rounding import check_alone
+from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
 from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.forgery import escape_probability
@@ -91,8 +93,9 @@ class Counter:
             rounds = population.rounds(self.seed, chunk, count, copy, subgroups=drawn)
             for subgroup in drawn:
                 values = rounds.inputs([subgroup])
-                found.append(self.model.predict(values))
-                check_alone(self.model, values, found[-1], chunk)
+                words = decision_words(self.seed, chunk, count, copy) if self.model.drawn else None
+                found.append(decide(self.model, values, words))
+                check_alone(self.model, values, found[-1], chunk, words=words)
         return np.stack(found).astype(np.int64)
 
     def tables(self, seen: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -40,7 +40,7 @@ class NamedUnit:
 def protected_units(spec: Spec, weights: Weights) -> list[NamedUnit]:
     """Return the protected features that the network reads and whose weights can be changed."""
     names = [feature.name for feature in spec.features]
-    units = [NamedUnit(WeightUnit("", names.index(name)), f"feature {name}", True) for name in spec.property.protected]
+    units = [NamedUnit(WeightUnit("", names.index(name)), f"feature {name}", True) for name in spec.protected]
     return [each for each in units if weights.outgoing(each.unit)]
 
 
@@ -52,7 +52,7 @@ def ranked_units(
     for influence in explanation.ranked(measure):
         if influence.tensor is None:
             name = spec.features[influence.place].name if influence.kind == "feature" else ""
-            unit = WeightUnit("", influence.place) if name and name not in spec.property.protected else None
+            unit = WeightUnit("", influence.place) if name and name not in spec.protected else None
             named = f"feature {name}"
         else:
             unit, named = weights.unit(influence.tensor, influence.place), influence.name

@@ -729,7 +729,7 @@ def _notes(
     """Return sentences that a reader should know besides."""
     notes = [] if best.verdict is None or best.verdict.certifiable else [NO_CERTIFICATE]
     if plan.groups:
-        notes.append(USES_GROUP.format(protected=", ".join(plan.spec.property.protected)))
+        notes.append(USES_GROUP.format(protected=", ".join(plan.spec.protected)))
     added = [new.name for old, new in zip(sides.searched.spec.features, plan.spec.features, strict=True) if old != new]
     if added:
         notes.append(f"The network has a further input, for {', '.join(added)}.")

@@ -26,7 +26,7 @@ from fairchain.models.edit.thresholds import (
     with_thresholds,
 )
 from fairchain.models.edit.weights import Array
-from fairchain.models.onnx.decision import DecisionRule, Labels
+from fairchain.models.onnx.decision import DecisionRule, Ends, Labels
 from fairchain.prepare import Case, group_masks
 from fairchain.repairing.parameters import Point
 from fairchain.repairing.result import Adjustment
@@ -276,7 +276,7 @@ class ThresholdModel:
         The groups with a threshold each; without groups one threshold for all rows.
     """
 
-    certifiable = False
+    certifiable = drawn = False
     sha256 = ""
 
     def __init__(self, reader: ScoreReader, spec: Spec, groups: Sequence[Group], thresholds: Sequence[float]) -> None:
@@ -303,6 +303,10 @@ class ThresholdModel:
         """Return by how much the score of each row is above its threshold, (rows,)."""
         each = np.append(self._thresholds, self._reader.cut)
         return np.asarray(self._reader(values) - each[self._decisions.places(values)])
+
+    def ends(self, values: NDArray[Any]) -> Ends:
+        """Raise a ModelError: the decisions follow from the scores."""
+        raise ModelError(f"{self.name}: {len(values)} decisions follow from scores, and are not drawn")
 
     def predict(self, values: NDArray[Any]) -> Labels:
         """Return the class number of each row of feature values."""

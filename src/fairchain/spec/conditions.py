@@ -1,11 +1,15 @@
-"""Conditions over feature names, as in `given`: a subset of Python's expressions, parsed and never executed.
+"""Conditions and expressions over names: a subset of Python's expressions, parsed and never executed.
 
     condition   comparisons joined with and, or, not and parentheses
     comparison  age >= 18,  17 <= age < 26,  hours > overtime,  sex == 'Female',  race not in ['White', 'Other']
+    expression  max(age, years + 16),  2 * hours,  60 if sex == 'Male' else hours - 5
 
 A feature's name may contain `-` and `.`; any other name that is not a Python identifier goes in backticks. Numbers are
-compared with numbers, a category with its values by ==, != and in; there is no arithmetic. A quote inside its own kind
-of quotes is written twice. A list after `in` is a set, never a range.
+compared with numbers, a category with its values by ==, != and in; arithmetic (+, -, *, min, max, abs, if-else) belongs
+to expressions only, which say how a node of a Bayesian network follows from its parents. A quote inside its own kind of
+quotes is written twice. A list after `in` is a set, never a range. The conditions of a formula are more lenient:
+`sex=Female` needs no second sign and no quotes, a group of a feature can be named, and a category with the values no
+and yes can be written alone.
 
 Names and quoted values are replaced by plain Python words first; `ast.parse` reads the rest, and every node that is
 not on a short list is refused.
@@ -18,20 +22,26 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import in_a_line, near
+from fairchain.spec.groups import group_domain
 from fairchain.spec.schema import CategoryFeature, Feature, Spec
 
 Values = NDArray[np.floating]
 Mask = NDArray[np.bool_]
 Holds = Callable[[Values], Mask]
+Computes = Callable[[Values], NDArray[np.float64]]
+# From how far each feature can be from 0 to how far an expression can be.
+Reach = Callable[[Sequence[float]], float]
+Language = Literal["given", "formula", "expression"]
 MOST_CHARACTERS = 10_000
 MOST_DEPTH = 100
 KEYWORDS = ("and", "or", "not", "in")
@@ -49,6 +59,18 @@ FOREIGN = {
     "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not",
 }  # fmt: skip
 NO_ARITHMETIC = "there is no arithmetic here: compare features with numbers or with each other"
+ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+}
+FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "min": (2, np.minimum),
+    "max": (2, np.maximum),
+    "abs": (1, np.abs),
+}
+# Values of a category that is a yes or no, so that its name alone is a condition of a formula.
+YES_OR_NO = (("no", "yes"), ("n", "y"), ("false", "true"), ("0", "1"))
 # Quotations, numbers, names, signs; whatever else is a character of its own.
 _WORDS = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<open>['"`])"""
@@ -69,11 +91,29 @@ class Predicate:
         The features it uses, in the order of the spec.
     text
         The canonical form.
+    conjuncts
+        The conditions that it joins by "and", if it is such a conjunction; else itself alone.
     """
 
     names: tuple[str, ...]
     text: str
     _holds: Holds
+    _parts: tuple[Predicate, ...] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Predicate]) -> Predicate:
+        """Return the condition that all of these hold."""
+        if len(parts) == 1:
+            return parts[0]
+        names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+        texts = [f"({part})" if re.search(r"\b(and|or)\b", str(part)) else str(part) for part in parts]
+        holds: Holds = lambda values: reduce(operator.and_, (part.holds(values) for part in parts))  # noqa: E731
+        return cls(names, " and ".join(texts), holds, tuple(parts))
+
+    @property
+    def conjuncts(self) -> tuple[Predicate, ...]:
+        """The conditions that it joins by "and"."""
+        return self._parts or (self,)
 
     def __str__(self) -> str:
         return self.text
@@ -88,8 +128,67 @@ class Predicate:
         return self._holds(values if values.dtype.kind == "f" else values.astype(np.float64))
 
 
-def parse_predicate(text: str, features: Sequence[Feature]) -> Predicate:
-    """Read a condition over these features.
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression over some names: how a number, or the value of a category, follows from others.
+
+    Parameters
+    ----------
+    names
+        The names it uses, in the order of the features.
+    text
+        The canonical form.
+    """
+
+    names: tuple[str, ...]
+    text: str
+    _computes: Computes
+    _reach: Reach
+
+    def __str__(self) -> str:
+        return self.text
+
+    def of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return its value for each row, (rows,) from (rows, features); of a category the index of its value."""
+        return np.broadcast_to(self._computes(values), len(values))
+
+    def reach(self, reaches: Sequence[float]) -> float:
+        """Return how far from 0 it can be, if each feature is at most so far."""
+        return self._reach(reaches)
+
+
+def parse_expression(
+    text: str, features: Sequence[Feature], category: CategoryFeature | None, where: str
+) -> Expression:
+    """Read an expression over these features; its values are numbers, or those of `category`.
+
+    >>> import numpy as np
+    >>> from fairchain.spec import IntegerFeature
+    >>> age, years = (IntegerFeature(name=name, low=0, high=90) for name in ("age", "years"))
+    >>> least = parse_expression("max(age, years+16)", [age, years], None, "node")
+    >>> print(least, least.of(np.array([[20.0, 10.0], [20.0, 2.0]])))
+    max(age, years + 16) [26. 20.]
+
+    Raises
+    ------
+    SpecError
+        Begins with `where`, and says the column in the text, what was found there and what to write.
+    """
+    with _messages(where, text):
+        source = _Source(text, features, "expression")
+        written, computes, reach = source.expression(source.tree(), category)
+        return Expression(source.names(), written, computes, reach)
+
+
+def parse_predicate(
+    text: str,
+    features: Sequence[Feature],
+    language: Language = "given",
+    *,
+    where: str = "property.given",
+    offset: int = 0,
+) -> Predicate:
+    """Read a condition over these features; `where` and `offset` say where messages place it.
 
     >>> import numpy as np
     >>> from fairchain.spec import CategoryFeature, IntegerFeature
@@ -106,11 +205,28 @@ def parse_predicate(text: str, features: Sequence[Feature]) -> Predicate:
     SpecError
         With the column in the text, what was found there and what to write.
     """
+    with _messages(where, text, offset):
+        source = _Source(text, features, language)
+        return source.predicate(source.tree())
+
+
+class _ConditionError(Exception):
+    """What is wrong at a column of the text."""
+
+    def __init__(self, column: int, message: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+@contextmanager
+def _messages(where: str, text: str, offset: int = 0) -> Iterator[None]:
+    """Turn a problem at a column into a message that says where the text is."""
     if len(text) > MOST_CHARACTERS:
-        raise SpecError(f"property.given: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
-    source = _Source(text, features)
-    written, holds = source.condition(source.tree())
-    return Predicate(tuple(feature.name for feature in features if feature.name in source.used), written, holds)
+        raise SpecError(f"{where}: {len(text)} characters are more than {MOST_CHARACTERS}; write it shorter")
+    try:
+        yield
+    except _ConditionError as problem:
+        raise SpecError(f"{where}: column {problem.column + offset}: {in_a_line(problem)}") from None
 
 
 @dataclass(frozen=True)
@@ -127,12 +243,12 @@ class _Word:
 class _Source:
     """The text of a condition, its words, and what its syntax tree means for the features."""
 
-    def __init__(self, text: str, features: Sequence[Feature]) -> None:
-        self._text = text
+    def __init__(self, text: str, features: Sequence[Feature], language: Language) -> None:
+        self._text, self._language = text, language
         self._columns: list[int] = []
         self._features = {feature.name: (index, feature) for index, feature in enumerate(features)}
         self._words = {word.code: word for word in self._read()}
-        self.used: set[str] = set()
+        self._used: set[str] = set()
 
     def _read(self) -> Iterator[_Word]:
         """Yield the words, and build the Python text with the column of each of its characters."""
@@ -152,7 +268,7 @@ class _Source:
                     yield word
                 after_operand = word.kind != "keyword"
             else:
-                code += _sign(found, column)
+                code += self._sign(found, column)
                 after_operand = False
             self._columns += [column] * (len(code) - len(self._columns))
             end = found.end()
@@ -169,7 +285,7 @@ class _Source:
                 _fail(column, f'"{_short(shown)}" is not a number; put a name that begins like one in backticks')
             return _Word("number", shown, code, column, shown)
         name = shown
-        if name in KEYWORDS:
+        if name in KEYWORDS or (self._language == "expression" and name in ("if", "else")):
             return _Word("keyword", name, name, column, name)
         if name.lower() in KEYWORDS and name not in self._features:
             _fail(column, f'found "{name}", write "{name.lower()}"')
@@ -185,9 +301,24 @@ class _Source:
             column = self._columns[min(offset, len(self._columns) - 1)]
             at = self._text[column - 1 :].split()
             found_here = f'cannot be read from "{_short(at[0])}" on' if at else "ends where more was expected"
+            if self._language == "expression":
+                _fail(column, f"the expression {found_here}; write for example max(age, years + 16)")
             _fail(column, f"the condition {found_here}; write comparisons such as age >= 18, joined with and, or, not")
         except (RecursionError, MemoryError, ValueError):
             _fail(1, "the condition is nested too deeply; write it flatter")
+
+    def names(self) -> tuple[str, ...]:
+        """Return the features that were used so far, in their order."""
+        return tuple(name for name in self._features if name in self._used)
+
+    def predicate(self, node: ast.expr) -> Predicate:
+        """Return a whole condition, and the conditions that it joins by "and"."""
+        parts: list[Predicate] = []
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+            parts = [self.predicate(value) for value in node.values]
+        self._used = set()
+        written, holds = self.condition(node)
+        return Predicate(self.names(), written, holds, tuple(part for each in parts for part in each.conjuncts))
 
     def condition(self, node: ast.expr, depth: int = 0) -> tuple[str, Holds]:
         """Return a node's canonical text, and the function from values to the rows for which it holds."""
@@ -208,6 +339,9 @@ class _Source:
             return self._comparison(node)
         if isinstance(node, ast.Name | ast.Constant):
             word = self._operand(node)
+            if self._language == "formula" and (yes := self._yes_of(word)) is not None:
+                index, value, text = yes
+                return text, lambda values: values[:, index] == _rounded(value, values)
             _fail(
                 word.column, f'{_short(word.shown)} alone is not a condition; compare it by "==", "<", "in" or the like'
             )
@@ -218,7 +352,13 @@ class _Source:
             if len(node.ops) > 1:
                 _fail(self._column(node.comparators[0]), 'found "in" after a comparison; join the two with "and"')
             return self._membership(node.left, node.comparators[0], negated=isinstance(node.ops[0], ast.NotIn))
+        if self._language == "expression" and any(
+            isinstance(each, ast.BinOp | ast.Call | ast.IfExp) for each in (node.left, *node.comparators)
+        ):
+            return self._number_comparison(node)
         sides = [self._operand(each) for each in (node.left, *node.comparators)]
+        if len(sides) == 2 and (named := self._named_group(sides[0], node.ops[0], sides[1])) is not None:
+            return named
         parts: list[Holds] = []
         text = ""
         for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
@@ -230,6 +370,115 @@ class _Source:
             parts.append(lambda v, c=compare, a=first, b=second: c(a(v), b(v)))  # type: ignore[misc]
             text = f"{text or one} {sign} {other}"
         return text, lambda values: reduce(operator.iand, (part(values) for part in parts))
+
+    def _number_comparison(self, node: ast.Compare) -> tuple[str, Holds]:
+        """Compare numbers that are computed."""
+        sides = [self.expression(each, None, 1)[:2] for each in (node.left, *node.comparators)]
+        parts: list[Holds] = []
+        text = sides[0][0]
+        for (_, first), op, (other, second) in zip(sides, node.ops, sides[1:], strict=False):
+            sign, compare = SIGNS[type(op)]
+            parts.append(lambda v, c=compare, a=first, b=second: np.broadcast_to(c(a(v), b(v)), len(v)))  # type: ignore[misc]
+            text += f" {sign} {other}"
+        return text, lambda values: reduce(operator.and_, (part(values) for part in parts))
+
+    def expression(
+        self, node: ast.expr, category: CategoryFeature | None, depth: int = 0
+    ) -> tuple[str, Computes, Reach]:
+        """Return a node's canonical text, the function from values to its value, and its bound."""
+        if depth > MOST_DEPTH:
+            _fail(self._column(node), f"nested deeper than {MOST_DEPTH}; write it flatter")
+        if isinstance(node, ast.IfExp):
+            test, holds = self.condition(node.test, depth + 1)
+            (yes, one, far), (no, other, away) = (
+                self.expression(each, category, depth + 1) for each in (node.body, node.orelse)
+            )
+            yes = f"({yes})" if isinstance(node.body, ast.IfExp) else yes
+            return (
+                f"{yes} if {test} else {no}",
+                lambda v: np.where(holds(v), one(v), other(v)),
+                lambda r: max(far(r), away(r)),
+            )
+        if category is not None:
+            word = self._operand(node)
+            if word.kind == "name":
+                example = f"for example {_written(category.values[0])}"
+                _fail(word.column, f'write a value of "{category.name}" in quotes here, {example}')
+            index, text = _constant(word, category)
+            return text, lambda v: np.full(len(v), index), lambda _: 0.0
+        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            return self._arithmetic(node, depth)
+        if isinstance(node, ast.Call):
+            return self._call(node, depth)
+        if isinstance(node, ast.UnaryOp) and not isinstance(node.operand, ast.Name):
+            text, inner, far = self.expression(node.operand, None, depth + 1)
+            if isinstance(node.op, ast.USub):
+                return f"-({text})", lambda v: -inner(v), far
+        word = self._operand(node)
+        if word.kind != "name":
+            if word.kind == "text":
+                _fail(word.column, f"found the text {_short(word.shown)}; write a number or a parent's name")
+            value = float(word.text)
+            if not math.isfinite(value):
+                _fail(word.column, f"{_short(word.text)} is too large; write a finite number")
+            return _written_number(value), lambda v: np.full(len(v), value), lambda _: abs(value)
+        place, feature = self._feature(word)
+        if isinstance(feature, CategoryFeature):
+            _fail(word.column, f'"{feature.name}" is a category; compare it with its values, {_example(feature)}')
+        return _written_name(word.text), lambda v: v[:, place], lambda r: r[place]
+
+    def _arithmetic(self, node: ast.BinOp, depth: int) -> tuple[str, Computes, Reach]:
+        sign, compute = ARITHMETIC[type(node.op)]
+        (left, one, far), (right, other, away) = (
+            self.expression(each, None, depth + 1) for each in (node.left, node.right)
+        )
+        sums = tuple(
+            isinstance(each, ast.BinOp) and not isinstance(each.op, ast.Mult) for each in (node.left, node.right)
+        )
+        if isinstance(node.left, ast.IfExp) or (sign == "*" and sums[0]):
+            left = f"({left})"
+        if isinstance(node.right, ast.IfExp) or (sign != "+" and sums[1]):
+            right = f"({right})"
+        bound: Reach = lambda r: far(r) * away(r) if sign == "*" else far(r) + away(r)  # noqa: E731
+        return f"{left} {sign} {right}", lambda v: compute(one(v), other(v)), bound
+
+    def _call(self, node: ast.Call, depth: int) -> tuple[str, Computes, Reach]:
+        name = self._words[node.func.id].text if isinstance(node.func, ast.Name) and node.func.id in self._words else ""
+        if name not in FUNCTIONS or node.keywords:
+            _fail(self._column(node), f"the functions are {', '.join(FUNCTIONS)}; use one of these")
+        least, function = FUNCTIONS[name]
+        if len(node.args) < least or (least == 1 and len(node.args) > 1):
+            _fail(self._column(node), f"{name} takes {'one number' if least == 1 else 'two numbers or more'}")
+        parts = [self.expression(each, None, depth + 1) for each in node.args]
+        return (
+            f"{name}({', '.join(text for text, _, _ in parts)})",
+            lambda v: reduce(function, (inner(v) for _, inner, _ in parts)) if least > 1 else function(parts[0][1](v)),
+            lambda r: max(far(r) for _, _, far in parts),
+        )
+
+    def _yes_of(self, word: _Word) -> tuple[int, float, str] | None:
+        """Return the column, the value and the text of a category that is a yes or no, if a word is one."""
+        if word.kind != "name":
+            return None
+        index, feature = self._feature(word)
+        values = [str(value).casefold() for value in feature.values] if isinstance(feature, CategoryFeature) else []
+        for no, yes in YES_OR_NO:
+            if sorted(values) == sorted([no, yes]) and isinstance(feature, CategoryFeature):
+                place = values.index(yes)
+                return index, float(place), f"{_written_name(word.text)} == {_written(feature.values[place])}"
+        return None
+
+    def _named_group(self, one: _Word, op: ast.cmpop, other: _Word) -> tuple[str, Holds] | None:
+        """Return the condition that a feature lies in one of its named groups; None if no group is named."""
+        if self._language != "formula" or one.kind != "name" or other.kind not in ("value", "text"):
+            return None
+        index, feature = self._feature(one)
+        own = isinstance(feature, CategoryFeature) and other.text in map(str, feature.values)
+        if own or other.text not in feature.groups or not isinstance(op, ast.Eq | ast.NotEq):
+            return None
+        domain, sign = group_domain(feature, other.text), SIGNS[type(op)][0]
+        text = f"{_written_name(one.text)} {sign} {_written(other.text)}"
+        return text, lambda values: domain.holds(values[:, index]) ^ (sign == "!=")
 
     def _membership(self, left: ast.expr, listed: ast.expr, *, negated: bool) -> tuple[str, Holds]:
         word = self._operand(left)
@@ -260,11 +509,13 @@ class _Source:
             self._refuse(node)
         word = self._words[node.id]
         if word.kind == "name" and word.text not in self._features:
+            if self._language == "formula":
+                return replace(word, kind="value")
             self._unknown_name(word)
         return word
 
     def _feature(self, word: _Word) -> tuple[int, Feature]:
-        self.used.add(word.text)
+        self._used.add(word.text)
         return self._features[word.text]
 
     def _side(self, word: _Word, other: _Word) -> tuple[str, Callable[[Values], Any]]:
@@ -278,13 +529,15 @@ class _Source:
     def _check_pair(self, one: _Word, sign: str, other: _Word) -> None:
         """Raise unless the sign can be between these two."""
         features = [self._feature(word)[1] for word in (one, other) if word.kind == "name"]
-        if not features:
+        if not features or (one.kind == "value" and not self._may_be_value(one, features)):
+            if unknown := next((word for word in (one, other) if word.kind == "value"), None):
+                self._unknown_name(unknown)
             pair = f"{_short(one.shown)} {sign} {_short(other.shown)}"
             _fail(one.column, f"{pair} compares two constants; name a feature in it")
         category = next((feature for feature in features if isinstance(feature, CategoryFeature)), None)
         if category is None:
             return
-        example = f"for example {_written_name(category.name)} == {_written(category.values[0])}"
+        example = _example(category)
         if len(features) == 2:
             _fail(one.column, f'"{category.name}" is a category, compared with its own values only, {example}')
         if sign not in ("==", "!="):
@@ -293,6 +546,10 @@ class _Source:
                 f'found "{sign}", but "{category.name}" is a category, whose values have no order; '
                 f"use ==, != or in, {example}",
             )
+
+    def _may_be_value(self, word: _Word, features: Sequence[Feature]) -> bool:
+        """Return whether an unquoted word before a sign is a value of the feature behind it."""
+        return any(isinstance(each, CategoryFeature) and word.text in map(str, each.values) for each in features)
 
     def _unknown_name(self, word: _Word) -> NoReturn:
         name, missing = word.text, f'there is no feature "{_short(word.text)}"'
@@ -313,23 +570,29 @@ class _Source:
             _fail(self._column(node), NO_ARITHMETIC)
         _fail(self._column(node), "expected a feature, a number or a value in quotes")
 
+    def _sign(self, found: re.Match[str], column: int) -> str:
+        """Return a sign as Python has it; refuse those of other languages and characters without a meaning."""
+        text = found[0]
+        if found["open"]:
+            _fail(column, f"found {text} without its end; close the quotes")
+        if text == "=" and self._language == "formula":
+            return "=="
+        if text in FOREIGN:
+            _fail(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
+        if text == "*" and self._language == "expression":
+            return text
+        if text in "*/%^":
+            _fail(column, f'found "{text}", but {self._no_arithmetic()}')
+        if not found["sign"] and text not in "()[],+-":
+            _fail(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
+        return text
 
-def _sign(found: re.Match[str], column: int) -> str:
-    """Return a sign as Python has it; refuse those of other languages and characters without a meaning."""
-    text = found[0]
-    if found["open"]:
-        _fail(column, f"found {text} without its end; close the quotes")
-    if text in FOREIGN:
-        _fail(column, f'found "{text}", write "{FOREIGN[text]}"' + (" to compare" if text == "=" else ""))
-    if text in "*/%^":
-        _fail(column, f'found "{text}", but {NO_ARITHMETIC}')
-    if not found["sign"] and text not in "()[],+-":
-        _fail(column, f'found "{text}", which has no meaning here; put a name with such characters in backticks')
-    return text
+    def _no_arithmetic(self) -> str:
+        return "the signs are +, - and *" if self._language == "expression" else NO_ARITHMETIC
 
 
 def _fail(column: int, message: str) -> NoReturn:
-    raise SpecError(f"property.given: column {column}: {in_a_line(message)}")
+    raise _ConditionError(column, message)
 
 
 def _constant(word: _Word, feature: Feature) -> tuple[float, str]:
@@ -340,17 +603,20 @@ def _constant(word: _Word, feature: Feature) -> tuple[float, str]:
         return _category_value(word, feature)
     if word.kind == "text":
         _fail(word.column, f'"{feature.name}" is a number, found the text {_short(word.shown)}; write a number')
+    if word.kind == "value":
+        groups = f"; its groups are {', '.join(feature.groups)}" if feature.groups else ""
+        _fail(word.column, f'"{feature.name}" is a number, found {_short(word.shown)}; write a number{groups}')
     value = float(word.text)
     if not math.isfinite(value):
         _fail(word.column, f"{_short(word.text)} is too large; write a finite number")
     # Adding 0.0 makes -0.0 an ordinary zero.
-    return value + 0.0, str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return value + 0.0, _written_number(value + 0.0)
 
 
 def _category_value(word: _Word, feature: CategoryFeature) -> tuple[float, str]:
     for index, value in enumerate(feature.values):
         is_number = word.kind == "number" and isinstance(value, int)
-        if value == float(word.text) if is_number else word.kind == "text" and str(value) == word.text:
+        if value == float(word.text) if is_number else word.kind in ("text", "value") and str(value) == word.text:
             return float(index), _written(value)
     if word.kind == "number" and not any(isinstance(value, int) for value in feature.values):
         _fail(
@@ -370,6 +636,14 @@ def _rounded(value: float, values: Values) -> np.floating:
     with np.errstate(over="ignore"):
         rounded: np.floating = values.dtype.type(value)
     return rounded
+
+
+def _written_number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _example(category: CategoryFeature) -> str:
+    return f"for example {_written_name(category.name)} == {_written(category.values[0])}"
 
 
 def _written(value: str | int) -> str:

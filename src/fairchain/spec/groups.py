@@ -11,14 +11,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import near
-from fairchain.spec.schema import CategoryFeature, Feature, GroupExpr, Members, RealFeature, Spec
+from fairchain.spec.schema import (
+    CategoryFeature,
+    Feature,
+    GroupExpr,
+    Members,
+    ProbabilityFormula,
+    RealFeature,
+    Spec,
+)
+
+if TYPE_CHECKING:
+    from fairchain.spec.conditions import Predicate
 
 MOST_GROUPS = 500
 EXAMPLE = "groups = {young = [17, 25], older = [26, 90]}"
@@ -71,10 +82,14 @@ class Domain:
 
 @dataclass(frozen=True)
 class Group:
-    """A group to compare: a name and, for each protected feature in the spec's order, its values."""
+    """A group to compare: a name and, for each protected feature in the spec's order, its values.
+
+    A group of a formula may have a `condition` besides, which its members must satisfy.
+    """
 
     name: str
     domains: tuple[Domain, ...]
+    condition: Predicate | None = None
 
 
 def domain_of(feature: Feature) -> Domain:
@@ -87,9 +102,13 @@ def domain_of(feature: Feature) -> Domain:
 def groups_of(spec: Spec) -> tuple[Group, ...]:
     """Return every combination of the protected features' groups, named like `sex=Female & race=White`.
 
-    Raises a SpecError if a protected feature is unknown, its groups are empty, overlap or leave its range, or only one
-    is left.
+    The groups of a formula are its two conditions. Raises a SpecError if a protected feature is unknown, its groups are
+    empty, overlap or leave its range, or only one is left.
     """
+    if isinstance(spec.property, ProbabilityFormula):
+        from fairchain.spec.formulas import formula_groups
+
+        return formula_groups(spec.property, spec.features, spec.model.labels).groups
     by_name = {feature.name: feature for feature in spec.features}
     parts = [_groups_of_feature(by_name[name]) for name in spec.property.protected]
     count = prod(map(len, parts))
@@ -109,10 +128,49 @@ def groups_of(spec: Spec) -> tuple[Group, ...]:
     )
 
 
+def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
+    """Return which of these groups the others are compared with; None if each is compared with every other.
+
+    Raises
+    ------
+    SpecError
+        If the stated reference is none of the groups.
+    """
+    reference = getattr(spec.property, "reference", None)
+    if reference is None:
+        return None
+    protected = spec.protected
+    if isinstance(reference, dict):
+        if sorted(reference) != sorted(protected):
+            raise SpecError(
+                f"property.reference: names {', '.join(reference) or 'nothing'}; name one group of each protected "
+                f"feature: {', '.join(protected)}"
+            )
+        reference = " & ".join(f"{name}={reference[name]}" for name in protected)
+    wanted = {part.strip() for part in reference.split("&")}
+    for place, group in enumerate(groups):
+        parts = group.name.split(" & ")
+        values = [part.removeprefix(f"{name}=") for name, part in zip(protected, parts, strict=True)]
+        if reference == group.name or (wanted in (set(parts), set(values)) and len(wanted) == len(parts)):
+            return place
+    names = [group.name for group in groups]
+    if reference in {group.name for group in groups_of(spec)}:
+        raise SpecError(
+            f'property.reference: "{reference}" is below property.min_size and is left out; choose another group'
+        )
+    raise SpecError(f'property.reference: "{reference}" is not one of the groups; {near(reference, names)}')
+
+
 def check_groups(feature: Feature) -> None:
     """Raise a SpecError if the stated groups of a feature are invalid, whether it is protected or not."""
     if feature.groups:
         _groups_of_feature(feature)
+
+
+def group_domain(feature: Feature, name: str) -> Domain:
+    """Return the values of one of a feature's named groups."""
+    domains = {stated: domain for stated, (_, domain) in zip(feature.groups, _groups_of_feature(feature), strict=True)}
+    return domains[name]
 
 
 def _groups_of_feature(feature: Feature) -> list[tuple[str, Domain]]:
@@ -209,12 +267,17 @@ def _range(where: str, whole: Domain, low: float, high: float) -> Domain:
 
 
 def _points(where: str, values: Sequence[float]) -> Domain:
-    """Return these points in order; consecutive ones become a range, which is drawn without a table."""
+    """Return these points in order as a domain."""
     if not values:
         raise SpecError(f"{where}: a group with no values; list at least one")
     points = tuple(sorted(values))
     if len(set(points)) != len(points):
         raise SpecError(f"{where}: a value occurs twice")
+    return points_domain(points)
+
+
+def points_domain(points: Sequence[float]) -> Domain:
+    """Return these ascending points as a domain; consecutive ones become a range, which is drawn without a table."""
     if points[-1] - points[0] == len(points) - 1:
         return Domain(points[0], points[-1])
-    return Domain(points[0], points[-1], points=points)
+    return Domain(points[0], points[-1], points=tuple(points))

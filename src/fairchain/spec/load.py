@@ -29,11 +29,12 @@ ADVICE = {
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
     "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
     "guarantee.seed": "write a whole number from 0 to 2**63 - 1, or leave it out",
+    "guarantee.engine": 'write "auto", "sampling", "enumeration" or "counting"',
     "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',
     "guarantee.budget.rounds": "write a number from 1 up, for example rounds = 1e8",
     "guarantee.budget.seconds": "write a positive number, for example seconds = 60",
     "model.labels": 'name every class in order, for example labels = ["no", "yes"]',
-    "model.decision": 'write "argmax", "logit", "probability", "score" or "label"',
+    "model.decision": 'write "argmax", "logit", "probability", "score", "label" or "random"',
     "population.kind": 'write "uniform", "marginals", "table", "network" or "text"',
     "population.as": 'of a table write "population" (these rows are all) or "sample" (of a larger '
     'population), of texts "observed" (those that mention a group) or "swapped" (one text with the term of each)',
@@ -41,7 +42,9 @@ ADVICE = {
     "population.synonyms": 'write "vectors" (the nearest words) or "wordnet" (words of the same synset)',
     "population.replace": "write how many words of a text may be replaced, from 0 to 100",
     "population.neighbours": "write among how many synonyms to draw, from 1 to 100",
-    "property.kind": 'write "difference", "ratio" or "individual"',
+    "property.kind": 'write "difference", "ratio", "individual" or "formula"',
+    "property.formula": "write a comparison: P(hired | sex=Female) / P(hired | sex=Male) >= 0.8",
+    "property.reference": 'name a group, for example reference = "Male"',
     "property.criterion": 'write "demographic_parity", "equal_opportunity" or "equalized_odds"',
     "property.compare": 'write "groups", "overall" or "average"',
     "property.min_size": "write a number of rows, or a share below 1, for example min_size = 30",
@@ -129,7 +132,17 @@ def parse_spec(data: Mapping[str, Any]) -> Spec:
     except UnicodeEncodeError:
         raise SpecError("spec: some text in it cannot be written as UTF-8; remove the lone surrogates") from None
     check(spec)
-    return spec
+    return _canonical(spec)
+
+
+def _canonical(spec: Spec) -> Spec:
+    """Return the spec with its formula in the canonical form, so that the way of writing it changes nothing."""
+    if not isinstance(spec.property, schema.ProbabilityFormula):
+        return spec
+    from fairchain.spec.formulas import formula_groups
+
+    text = formula_groups(spec.property, spec.features, spec.model.labels).text
+    return msgspec.structs.replace(spec, property=schema.ProbabilityFormula(formula=text))
 
 
 def revise(spec: Spec, **changes: Any) -> Spec:
@@ -144,6 +157,9 @@ def revise(spec: Spec, **changes: Any) -> Spec:
         known = {field.encode_name for field in msgspec.structs.fields(_by_kind(schema.Property, kind))}
         plain = {"criterion": "demographic_parity", "compare": "groups"}
         data["property"] = {k: v for k, v in data["property"].items() if k in known or v != plain.get(k)}
+        if kind == schema.ProbabilityFormula.__struct_config__.tag:
+            # A formula says everything by itself.
+            data["property"] = {}
     for key, value in changes.items():
         if value is not None:
             *tables, name = key.split("__")

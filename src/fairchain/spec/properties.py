@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from fairchain.spec.schema import Ratio, Spec
+from fairchain.spec.schema import ProbabilityFormula, Ratio, Spec
 from fairchain.spec.subgroups import Comparison
 
 
 def kind_of(spec: Spec) -> str:
-    """Return "difference", "ratio" or "individual"."""
+    """Return "difference", "ratio" or "individual"; a formula is one of the first two."""
+    if isinstance(spec.property, ProbabilityFormula):
+        return spec.property.measure
     return str(type(spec.property).__struct_config__.tag)
 
 
 def limit_of(spec: Spec) -> Fraction:
     """Return the largest fair gap, decimals exact: the threshold, or for a ratio 1 - threshold."""
+    if isinstance(spec.property, ProbabilityFormula):
+        from fairchain.spec.formulas import shape_of
+
+        return shape_of(spec.property.formula).limit
     threshold = Fraction(repr(spec.property.threshold))
     return 1 - threshold if isinstance(spec.property, Ratio) else threshold
 
@@ -32,7 +38,7 @@ def in_own_unit(spec: Spec, gap: tuple[float, float, float], ratio: float | None
         The estimate of a ratio where it is known without rounding: one counted rate over another.
     """
     estimate, low, high = gap
-    if not isinstance(spec.property, Ratio):
+    if kind_of(spec) != "ratio":
         return gap
     ratio = 1 - estimate if ratio is None else ratio
     return (ratio, ratio, ratio) if low == high else (ratio, 1 - high, 1 - low)

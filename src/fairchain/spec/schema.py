@@ -7,10 +7,13 @@ the groups of a spec are is in `groups`. The JSON Schema for editors is made fro
 from __future__ import annotations
 
 import builtins
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+
+if TYPE_CHECKING:
+    from fairchain.spec.formulas import Shape
 
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -153,7 +156,7 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
 
 # What has values of its own to draw; a text is drawn from a corpus.
 Feature = IntegerFeature | RealFeature | CategoryFeature
-Decision = Literal["argmax", "logit", "probability", "score", "label"]
+Decision = Literal["argmax", "logit", "probability", "score", "label", "random"]
 
 
 class ModelSpec(_Strict, frozen=True, kw_only=True):
@@ -168,10 +171,18 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
         Decision | None,
         doc(
             "argmax of several columns; one column as logit (positive is the second label), as "
-            "probability of the second label (of two columns the second), or as another score; or the class label "
-            "itself."
+            "probability of the second label (of two columns the second), or as another score; the class label "
+            "itself; or random: the label is drawn with the probabilities that the network gives, one column for the "
+            "second label or one for each."
         ),
     ] = None
+    deterministic: Annotated[
+        bool,
+        doc(
+            "false for a Python function that is random by itself: verdicts about drawn inputs, or about the "
+            "source of rows, include its randomness, and there is no certificate."
+        ),
+    ] = True
     decision_threshold: Annotated[
         float | None,
         doc("The second label is decided above this logit (default 0), probability (0.5) or score (no default)."),
@@ -230,7 +241,7 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
 
 
 class Node(_Strict, frozen=True, kw_only=True):
-    """A node of a Bayesian network: a table of probabilities, or a number that is normal given its parents."""
+    """A node of a Bayesian network: a table of probabilities, a normal number, or what follows from its parents."""
 
     name: Annotated[Text, doc("A feature's name, or its own name for a node that is not a feature.")]
     parents: Annotated[tuple[Text, ...], doc("Nodes that it depends on.")] = ()
@@ -249,6 +260,17 @@ class Node(_Strict, frozen=True, kw_only=True):
         doc("Standard deviation of a number; one for each combination of discrete parents."),
     ] = None
     slopes: Annotated[dict[str, float], doc("What each unit of a parent that is a number adds.")] = {}
+    switches: Annotated[
+        dict[str, Number | tuple[Number, ...]],
+        doc(
+            "Where the node switches with a parent that is a number: switches = {age = 40}; its entries are then keyed "
+            '"age < 40" and "age >= 40".'
+        ),
+    ] = {}
+    value: Annotated[
+        Text | None,
+        doc('A node that follows from its parents without randomness: value = "max(age, years + 16)".'),
+    ] = None
 
 
 class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):
@@ -312,6 +334,13 @@ class _Rates(_Property, frozen=True, kw_only=True):
         Literal["groups", "overall", "average"],
         doc("Groups with each other, each with the overall population, or the mean of all groups with it."),
     ] = "groups"
+    reference: Annotated[
+        Text | dict[str, Text | int] | None,
+        doc(
+            'The group that every other one is compared with, one-sided: none may be worse off than it. "Male", '
+            '"sex=Male & race=White", or {sex = "Male", race = "White"}; needs outcome, the favourable label.'
+        ),
+    ] = None
 
     def _formula(self, relation: str) -> str:
         group, label = " & ".join(self.protected), self.outcome or "l"
@@ -320,7 +349,12 @@ class _Rates(_Property, frozen=True, kw_only=True):
         overall = f"P(Y={label}{f' | {(truth + given)[2:]}' if truth or given else ''})"
         one, other = (f"P(Y={label} | {group}={each}{truth}{given})" for each in "ij")
         quantified = ["i", "j"]
-        if self.compare == "overall":
+        if self.reference is not None:
+            # A one-sided ratio has the reference below, a difference has it first.
+            named = reference_text(self.reference)
+            one = f"P(Y={label} | {named if '=' in named else f'{group}={named}'}{truth}{given})"
+            other, quantified = f"P(Y={label} | {group}=i{truth}{given})", ["i"]
+        elif self.compare == "overall":
             other, quantified = overall, ["i"]
         elif self.compare == "average":
             one, other, quantified = f"mean over i of {one}", overall, []
@@ -336,6 +370,8 @@ class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_onl
 
     def __str__(self) -> str:
         """Return the property as a formula."""
+        if self.reference is not None:
+            return self._formula(f"{{one}} - {{other}} <= {self.threshold:g}")
         return self._formula(f"|{{one}} - {{other}}| <= {self.threshold:g}")
 
 
@@ -346,6 +382,8 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """Return the property as a formula."""
+        if self.reference is not None:
+            return self._formula(f"{{other}} / {{one}} >= {self.threshold:g}")
         form = self._formula(f"{{one}} / {{other}} >= {self.threshold:g}")
         return form if self.compare == "groups" else f"{form}, and the inverse"
 
@@ -362,7 +400,51 @@ class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_
         return f"P({label} changes with {' & '.join(self.protected)} alone{given}) <= {self.threshold:g}"
 
 
-Property = Difference | Ratio | Individual
+class ProbabilityFormula(_Strict, tag_field="kind", tag="formula", frozen=True, kw_only=True):
+    """A comparison of two conditional probabilities, written as a formula (see `formulas`)."""
+
+    formula: Annotated[
+        Text,
+        doc('The comparison: formula = "P(hired | sex=F and qualified) / P(hired | sex=M and qualified) >= 0.8".'),
+    ]
+    # What other properties state in keys of their own.
+    given = None
+    min_size = None
+
+    @builtins.property
+    def outcome(self) -> str:
+        """The label whose probabilities are compared."""
+        return self._shape.first.label
+
+    @builtins.property
+    def threshold(self) -> float:
+        """The number of the canonical form: the largest fair difference, or the smallest fair ratio."""
+        return float(self._shape.threshold)
+
+    @builtins.property
+    def measure(self) -> Literal["difference", "ratio"]:
+        """Whether the two probabilities are compared by their difference or by their ratio."""
+        return self._shape.measure
+
+    @builtins.property
+    def _shape(self) -> Shape:
+        from fairchain.spec.formulas import shape_of
+
+        return shape_of(self.formula)
+
+    def __str__(self) -> str:
+        """Return the property as a formula."""
+        return self.formula
+
+
+Property = Difference | Ratio | Individual | ProbabilityFormula
+
+
+def reference_text(reference: str | dict[str, str | int]) -> str:
+    """Return the name of a reference group: `sex=Male & race=White` from a mapping, else as it is written."""
+    if isinstance(reference, str):
+        return reference
+    return " & ".join(f"{name}={value}" for name, value in reference.items())
 
 
 class Budget(_Strict, frozen=True, kw_only=True):
@@ -386,6 +468,13 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=1e-9, lt=0.5)] | None,
         doc("Estimate mode: go on until every probability and gap is known within epsilon."),
     ] = None
+    engine: Annotated[
+        Literal["auto", "sampling", "enumeration", "counting"],
+        doc(
+            "How inputs that are not rows are answered: sampling, or enumeration of all of them if they are finitely "
+            "many; auto takes what costs less. The rows of a table are always counted."
+        ),
+    ] = "auto"
     rule: Annotated[
         Literal["betting", "paper"], doc("betting is sound; paper is the literature's rule, which is not.")
     ] = "betting"
@@ -417,6 +506,15 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     def features(self) -> tuple[Feature, ...]:
         """The features that have values; of a text those that say who is mentioned, which are no columns."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
+
+    @builtins.property
+    def protected(self) -> tuple[str, ...]:
+        """The features whose values make a group; of a formula those of which it demands single values."""
+        if not isinstance(self.property, ProbabilityFormula):
+            return self.property.protected
+        from fairchain.spec.formulas import formula_groups
+
+        return formula_groups(self.property, self.features, self.model.labels).protected
 
     @builtins.property
     def text(self) -> TextFeature | None:

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.spec.groups import Group, groups_of
-from fairchain.spec.schema import Individual, Ratio, Spec
+from fairchain.spec.groups import Group, groups_of, reference_group
+from fairchain.spec.schema import Individual, ProbabilityFormula, Ratio, Spec
 
 Measure = Literal["difference", "ratio"]
 OVERALL = "overall"
@@ -52,6 +52,8 @@ class Comparison:
     individual
         Whether the same individual is compared as each subgroup. Then all that is counted is whether the decision
         changes (or the decision for the one outcome), against a second subgroup for which it never does.
+    overlapping
+        Whether two groups may have individuals in common, as those of a formula may.
     """
 
     subgroups: tuple[Subgroup, ...]
@@ -59,6 +61,7 @@ class Comparison:
     compared: NDArray[np.bool_]
     measure: Measure = "difference"
     individual: bool = False
+    overlapping: bool = False
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -68,7 +71,8 @@ class Comparison:
     @property
     def disjoint(self) -> bool:
         """Whether subgroups that are compared have no individual in common, so that they can be counted apart."""
-        return not self.individual and all(subgroup.group is not None for subgroup in self.subgroups)
+        apart = not self.individual and not self.overlapping
+        return apart and all(subgroup.group is not None for subgroup in self.subgroups)
 
     @property
     def overall(self) -> NDArray[np.bool_]:
@@ -99,6 +103,8 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
     """Return the comparison of a spec; `groups` are those that are large enough, if some are not."""
     groups = tuple(groups_of(spec) if groups is None else groups)
     prop, labels = spec.property, spec.model.labels
+    if isinstance(prop, ProbabilityFormula):
+        return _comparison_of_formula(spec, prop)
     outcome = None if prop.outcome is None else labels.index(prop.outcome)
     if isinstance(prop, Individual):
         counted = () if outcome is None else (outcome,)
@@ -117,15 +123,34 @@ def comparison_of(spec: Spec, groups: Sequence[Group] | None = None) -> Comparis
         outcomes = (1,)
     subgroups = tuple(subgroup for truth in truths for subgroup in _subgroups(groups, prop.compare, truth, labels))
     overall = [subgroup.group is None and not subgroup.mixed for subgroup in subgroups]
+    place = reference_group(spec, groups)
+    reference = None if place is None else groups[place]
     compared = np.zeros((len(outcomes), len(subgroups), len(subgroups)), bool)
     for i, one in enumerate(subgroups):
         for j, other in enumerate(subgroups):
             if i != j and one.truth == other.truth and (prop.compare == "groups" or overall[i] != overall[j]):
                 compared[:, i, j] = True
+        if reference is not None and one.group is not reference:
+            # No group may be behind the reference; whether it is ahead is not asked.
+            compared[:, i, :] = False
         if prop.criterion == "equal_opportunity":
             # Each label is looked at among those who truly have it.
             compared[[outcome != one.truth for outcome in outcomes], i, :] = False
     return Comparison(subgroups, outcomes, compared, measure)
+
+
+def _comparison_of_formula(spec: Spec, prop: ProbabilityFormula) -> Comparison:
+    """Return the one pair that a formula compares: of X - Y <= c it is (X, Y), of X / Y >= c it is (Y, X)."""
+    from fairchain.spec.formulas import formula_groups
+
+    found = formula_groups(prop, spec.features, spec.model.labels)
+    shape = found.shape
+    compared = np.zeros((1, 2, 2), bool)
+    compared[0, 0, 1] = shape.measure == "difference"
+    compared[0, 1, 0] = shape.measure == "ratio" or shape.absolute
+    outcomes = (spec.model.labels.index(prop.outcome),)
+    subgroups = subgroups_of_groups(found.groups)
+    return Comparison(subgroups, outcomes, compared, shape.measure, overlapping=not found.disjoint)
 
 
 def subgroups_of_groups(groups: Sequence[Group]) -> tuple[Subgroup, ...]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from fairchain.errors import SpecError
 from fairchain.messages import suggest
-from fairchain.spec.groups import check_groups, groups_of
+from fairchain.spec.groups import check_groups, groups_of, reference_group
 from fairchain.spec.schema import (
     BayesNetwork,
     CategoryFeature,
@@ -18,6 +18,7 @@ from fairchain.spec.schema import (
     IntegerFeature,
     Marginals,
     ModelSpec,
+    ProbabilityFormula,
     Ratio,
     RealFeature,
     Scale,
@@ -25,6 +26,7 @@ from fairchain.spec.schema import (
     Table,
     TextFeature,
     Texts,
+    Uniform,
 )
 
 # One 32-bit word per integer draw: see populations.streams.
@@ -52,7 +54,7 @@ def check(spec: Spec) -> None:
     _check_guarantee(spec)
     for feature in spec.features:
         check_groups(feature)
-    groups_of(spec)
+    reference_group(spec, groups_of(spec))
 
 
 def _unique(where: str, names: Sequence[object]) -> None:
@@ -83,6 +85,8 @@ def _check_model(model: ModelSpec) -> None:
     _unique("model.codes", model.codes or ())
     if any(isinstance(code, int) and not -(2**63) <= code < 2**63 for code in model.codes or ()):
         raise SpecError("model.codes: a label lies between -2**63 and 2**63 - 1; write what the network returns")
+    if model.decision == "random" and model.codes is not None:
+        raise SpecError('model.codes: decision = "random" reads probabilities, not labels; remove one of the two')
     threshold = model.decision_threshold
     if threshold is not None and model.decision not in ("logit", "probability", "score"):
         raise SpecError(
@@ -182,6 +186,12 @@ def _check_scale(where: str, scale: Scale) -> None:
 
 def _check_property(spec: Spec) -> None:
     names = [feature.name for feature in spec.features]
+    if isinstance(spec.property, ProbabilityFormula):
+        if spec.text is not None:
+            raise SpecError(
+                'property.kind: "formula" puts conditions on features, and a text has none; use another kind'
+            )
+        return
     _unique("property.protected", spec.property.protected)
     for name in spec.property.protected:
         if name not in names:
@@ -195,6 +205,17 @@ def _check_property(spec: Spec) -> None:
         from fairchain.spec.conditions import predicate_of
 
         predicate_of(spec)
+    if isinstance(spec.property, Difference | Ratio) and spec.property.reference is not None:
+        if spec.property.compare != "groups":
+            raise SpecError(
+                "property.reference: groups are compared with one group or with the overall population; remove "
+                f'reference, or compare = "{spec.property.compare}"'
+            )
+        if outcome is None:
+            raise SpecError(
+                "property.reference: no group may be worse off than the reference, so the favourable label must be "
+                f'known; name it: outcome = "{spec.model.labels[-1]}"'
+            )
 
 
 def _check_population(spec: Spec) -> None:
@@ -222,11 +243,26 @@ def _check_population(spec: Spec) -> None:
                 "rows must not choose the groups; remove min_size, and name the groups to compare in groups of the "
                 "[[feature]]"
             )
-    elif prop.criterion != "demographic_parity" and (table is None or table.label is None):
+    elif (
+        isinstance(prop, Difference | Ratio)
+        and prop.criterion != "demographic_parity"
+        and (table is None or table.label is None)
+    ):
         raise SpecError(
             f'property.criterion: "{prop.criterion}" needs the true labels; use [population] kind = "table" with '
             'label = "..."'
         )
+    if not spec.model.deterministic:
+        if isinstance(prop, Individual):
+            raise SpecError(
+                'model.deterministic: kind = "individual" has no meaning if decisions change without any cause; use '
+                '"difference" or "ratio", or decision = "random" with the probabilities'
+            )
+        if table is not None and table.reading == "population":
+            raise SpecError(
+                "model.deterministic: the rates of a random model are not known exactly from one decision for each "
+                'row; write as = "sample", or decision = "random" with the probabilities'
+            )
     size = prop.min_size
     if size is not None and size >= 1 and table is None:
         raise SpecError(
@@ -246,10 +282,31 @@ def _check_guarantee(spec: Spec) -> None:
             'guarantee.epsilon: estimate mode is about differences; leave it out for kind = "ratio", which comes '
             'with its interval, or use kind = "difference"'
         )
-    plain = isinstance(prop, Difference) and prop.compare == "groups" and prop.given is None
+    one_sided = isinstance(prop, ProbabilityFormula) or getattr(prop, "reference", None) is not None
+    if guarantee.epsilon is not None and one_sided:
+        raise SpecError(
+            "guarantee.epsilon: estimate mode compares groups with each other; leave it out for a formula or a "
+            "reference group, which come with their interval"
+        )
+    plain = isinstance(prop, Difference) and prop.compare == "groups" and prop.given is None and not one_sided
     if guarantee.rule == "paper" and (is_table or not plain):
         raise SpecError(
             'guarantee.rule: "paper" covers only differences between groups of drawn inputs; use rule = "betting"'
+        )
+    if guarantee.rule == "paper" and guarantee.engine == "enumeration":
+        raise SpecError(
+            'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" means nothing; drop one'
+        )
+    kind = type(spec.population).__struct_config__.tag
+    finite = isinstance(spec.population, Uniform | Marginals | BayesNetwork | Table)
+    if guarantee.engine == "enumeration" and not finite:
+        raise SpecError(
+            f'guarantee.engine: "enumeration" cannot list the inputs of population.kind = "{kind}"; leave engine out'
+        )
+    if guarantee.engine == "counting" and not is_table:
+        raise SpecError(
+            f'guarantee.engine: "counting" is for the rows of a table, and population.kind = "{kind}" has none; leave '
+            "engine out"
         )
     rounds = guarantee.budget.rounds
     if not math.isfinite(rounds) or rounds != int(rounds):
@@ -301,7 +358,7 @@ def _check_texts(spec: Spec) -> None:
             raise SpecError(
                 'property.kind: "individual" compares the same text as each group; write as = "swapped" in [population]'
             )
-    elif prop.criterion != "demographic_parity":
+    elif isinstance(prop, Difference | Ratio) and prop.criterion != "demographic_parity":
         raise SpecError(
             f'property.criterion: "{prop.criterion}" needs true labels, and texts are compared without them; '
             "keep only the texts of one true label in the corpus, and leave it out"

@@ -4,7 +4,7 @@ from fairchain.statistics.betting import BettingRule
 from fairchain.statistics.estimate import EstimateRule
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.paper import PaperRule
-from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff
+from fairchain.statistics.payoff import DIFFERENCE, RATIO, Payoff, payoff_of
 from fairchain.statistics.rules import BatchPlan, Decision, Inference, Rule
 from fairchain.statistics.tally import Tally, count_together
 
@@ -22,4 +22,5 @@ __all__ = [
     "Rule",
     "Tally",
     "count_together",
+    "payoff_of",
 ]

@@ -36,9 +36,9 @@ class BettingRule(TallyCounts):
     narrow
         Whether groups that no longer matter are left out. Estimates need all of them.
     compared
-        (outcomes, groups, groups): which ordered pairs must be alike; a pair both ways or not at all. By default all.
+        (outcomes, groups, groups): which ordered pairs must be alike. By default all.
     payoff
-        What a gap is: a difference, or a ratio.
+        What a gap is: a difference, or a ratio; one-sided if a pair is compared in one direction only.
     """
 
     sound = True
@@ -123,8 +123,9 @@ class BettingRule(TallyCounts):
     def gap(self) -> tuple[float, float, float]:
         """Return the largest gap: the bounds hold together, at all times, with probability 1 - delta."""
         if self._bounds is None:
-            estimate = max(0.0, self._payoff.gap(self.tally, self.widest()))
-            low = max(0.0, float(lower_bounds(self.lead, self._bar, self._payoff)))
+            floor = self._payoff.floor
+            estimate = max(floor, self._payoff.gap(self.tally, self.widest()))
+            low = max(floor, float(lower_bounds(self.lead, self._bar, self._payoff)))
             self._bounds = estimate, low, self._gap_above()
         return self._bounds
 

@@ -69,8 +69,8 @@ def bisect(refuted: Callable[[Floats], NDArray[np.bool_]], inside: ArrayLike, ou
     return far.reshape(shape)
 
 
-# Where a search for the largest bound begins: at -1 itself a bet has nothing to lose.
-FIRST = -1.0 + 2.0**-40
+# How far above a payoff's least gap the search for the largest bound begins: at -1 itself a bet has nothing to lose.
+FIRST = 2.0**-40
 
 
 def largest_above(
@@ -89,7 +89,9 @@ def largest_above(
     whose counts are not worse than those of the pair that gave the bound are passed over by comparing counts, so that
     wealth is computed for few, however many pairs there are.
     """
-    bound, worst = FIRST, None
+    bound, worst = payoff.least + FIRST, None
+    # One step of the bisection.
+    step = 2.0 ** (1 - STEPS) * (1 - payoff.least)
     if compared.any():
         widest = payoff.cells_of(tally, payoff.widest(tally, compared))
         above = float(upper_bounds(widest, log_bar, payoff))
@@ -118,14 +120,14 @@ def largest_above(
                 above = float(upper_bounds(cells[slowest], log_bar, payoff))
                 found = min(above, limit) if known[slowest] else above
                 # A bound that rounding would leave where it is goes up by one step of the bisection.
-                bound = found if found > bound else bound + 2.0 ** (2 - STEPS)
+                bound = found if found > bound else bound + step
                 worst = cells[slowest] if 0 <= above <= bound else worst
     return bound
 
 
 def largest_below(tally: Tally, compared: NDArray[np.bool_], log_bar: float, payoff: Payoff = DIFFERENCE) -> float:
     """Return the largest of the lower bounds of compared pairs: as far as some refute "my gap is at most this"."""
-    bound, test = -1.0, FIRST
+    bound, test = -1.0, -1.0 + FIRST
     for part, some in tally.parts():
         left = compared[part] & payoff.open_pairs(some, test, log_bar, at_least=False)
         cells = payoff.cells(some)[left]
@@ -152,7 +154,7 @@ def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
     def too_small(gap: Floats) -> NDArray[np.bool_]:
         return log_wealth(cells, payoff.against_at_most(gap)) >= log_bar
 
-    return bisect(too_small, np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], -1.0))
+    return bisect(too_small, np.ones(cells.shape[:-1]), np.full(cells.shape[:-1], payoff.least))
 
 
 def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
@@ -161,7 +163,7 @@ def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> 
     def too_large(gap: Floats) -> NDArray[np.bool_]:
         return log_wealth(cells, payoff.against_at_least(gap)) >= log_bar
 
-    return bisect(too_large, np.full(cells.shape[:-1], -1.0), np.ones(cells.shape[:-1]))
+    return bisect(too_large, np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1]))
 
 
 def probability_any_time(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> tuple[Floats, Floats]:

@@ -2,7 +2,8 @@
 
 Two subgroups i and j and a gap c. For a difference the payoff is X_i - X_j - c, whose mean is 0 where p_i - p_j = c;
 for a ratio it is (1 - c) X_i - X_j, whose mean is 0 where p_j / p_i = 1 - c. In both the gap is 0 when the subgroups
-are alike and more is worse, and three counts of a pair tally say everything.
+are alike and more is worse, and three counts of a pair tally say everything. Where only one of the two ways round is
+compared ("one-sided"), the largest gap may be negative: the second subgroup then has the higher rate.
 """
 
 from __future__ import annotations
@@ -17,13 +18,29 @@ from fairchain.statistics.tally import Counts, Tally
 
 # Up to so many pairs looking at each is quicker than passing some over.
 FEW_PAIRS = 2**12
+# One-sided ratios above this are reported as this: a rate over one that may be 0 has no upper bound.
+MOST_RATIO = 1000.0
 
 
 @dataclass(frozen=True)
 class Payoff:
-    """Counts of a tally and what each is worth at a gap c; `relative` for a ratio."""
+    """Counts of a tally and what each is worth at a gap c; `relative` for a ratio.
+
+    `one_sided` if some pair is compared in one direction only.
+    """
 
     relative: bool = False
+    one_sided: bool = False
+
+    @property
+    def least(self) -> float:
+        """Where the search for a gap's bounds begins."""
+        return 1 - MOST_RATIO if self.relative and self.one_sided else -1.0
+
+    @property
+    def floor(self) -> float:
+        """The smallest value of the largest gap: 0 where each pair is compared both ways round."""
+        return self.least if self.one_sided else 0.0
 
     def cells(self, tally: Tally) -> Counts:
         """Return rounds where only i has it, both (for a difference: or neither), only j: (outcomes, k, k, 3)."""
@@ -61,6 +78,9 @@ class Payoff:
             return tally.gaps
         first = tally.both + tally.only
         gaps: Floats = (tally.only - tally.only.swapaxes(1, 2)) / np.maximum(first, 1)
+        if self.one_sided:
+            # A rate above 0 over one that is 0.
+            gaps = np.where((first == 0) & (gaps < 0), self.least, gaps)
         return gaps
 
     def errors(self, tally: Tally) -> Floats:
@@ -124,8 +144,15 @@ class Payoff:
         """Return the estimated gap of one pair (i, j, outcome)."""
         i, j, outcome = pair
         lead = int(tally.only[outcome, i, j] - tally.only[outcome, j, i])
-        base = tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.joint[i, j]
-        return lead / max(int(base), 1)
+        base = int(tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.joint[i, j])
+        if self.relative and self.one_sided and not base and lead < 0:
+            return self.least
+        return lead / max(base, 1)
 
 
 DIFFERENCE, RATIO = Payoff(), Payoff(relative=True)
+
+
+def payoff_of(measure: str, compared: NDArray[np.bool_]) -> Payoff:
+    """Return the payoff of a measure, "difference" or "ratio", for these compared pairs, (outcomes, k, k)."""
+    return Payoff(measure == "ratio", one_sided=not np.array_equal(compared, compared.swapaxes(1, 2)))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairchain.statistics.intervals import Floats, clopper_pearson, probability_any_time
+from fairchain.statistics.payoff import MOST_RATIO, payoff_of
 from fairchain.statistics.rules import Decision, Leader
 from fairchain.statistics.tally import Counts
 from fairchain.statistics.two_sample import largest_bound, lower_beyond
@@ -55,19 +56,22 @@ class SubgroupCounts:
     weights
         (subgroups, columns): where a subgroup is a mean over several columns; None where subgroups and columns are
         the same.
+    unit
+        How many successes a whole one counts as: more than 1 where rows have the outcome with a probability.
     """
 
     trials: Counts
     successes: Counts
     weights: Floats | None = None
+    unit: int = 1
 
     def __add__(self, other: SubgroupCounts) -> SubgroupCounts:
-        return SubgroupCounts(self.trials + other.trials, self.successes + other.successes, self.weights)
+        return SubgroupCounts(self.trials + other.trials, self.successes + other.successes, self.weights, self.unit)
 
     @property
     def rates(self) -> Floats:
         """(outcomes, subgroups): the rate of each outcome; 0 where there are no rows."""
-        rates: Floats = self.successes / np.maximum(self.trials, 1)
+        rates: Floats = self.successes / (np.maximum(self.trials, 1) * self.unit)
         return rates if self.weights is None else rates @ self.weights.T
 
     def bounds(self, level: Level, method: Bounds) -> tuple[Floats, Floats]:
@@ -88,14 +92,14 @@ def gaps_of(more: Floats, less: Floats, measure: str) -> Floats:
     """Return (outcomes, subgroups, subgroups): how far the second subgroup is behind the first.
 
     For a ratio the gap is 1 - less/more, so that in both measures 0 means equal rates and more is worse. No rate is
-    behind a rate of 0.
+    behind a rate of 0, and one above 0 is so many times as large as is ever reported.
     """
     if measure == "difference":
         gaps: Floats = more[:, :, None] - less[:, None, :]
         return gaps
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = 1 - less[:, None, :] / more[:, :, None]
-    return np.where(more[:, :, None] > 0, relative, 0.0)
+    return np.where(more[:, :, None] > 0, relative, np.where(less[:, None, :] > 0, 1 - MOST_RATIO, 0.0))
 
 
 def gap_bounds(
@@ -113,16 +117,17 @@ def gap_bounds(
     `overall` (subgroups,) marks the subgroups that hold all rows and not those of a group. Subgroups that
     are `disjoint` share no row, so that a fixed sample of them can be judged pair by pair.
     """
-    estimate = _largest(gaps_of(counts.rates, counts.rates, measure), compared)
+    floor = payoff_of(measure, compared).floor
+    estimate = max(floor, _largest(gaps_of(counts.rates, counts.rates, measure), compared))
     if disjoint and method is fixed_sample:
         table, level = (counts.trials, counts.successes, compared, measure), delta / 2 / int(compared.sum())
         above, below = largest_bound(*table, delta / 2, upper=True), largest_bound(*table, level, upper=False)
-        return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+        return estimate, max(floor, min(below, estimate)), max(above, estimate)
     low, high = counts.bounds(_one_pair(compared, overall, delta / 2), method)
     above = _largest(gaps_of(high, low, measure), compared)
     low, high = simultaneous(counts, compared, delta / 2, method, overall)
     below = _largest(gaps_of(low, high, measure), compared)
-    return max(0.0, estimate), max(0.0, min(below, estimate)), max(above, estimate)
+    return estimate, max(floor, min(below, estimate)), max(above, estimate)
 
 
 def _one_pair(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None, spend: float) -> Floats:
@@ -153,9 +158,14 @@ def simultaneous(
     return counts.bounds(np.where(overall, half / 2 / max(shared, 1), half / 2 / max(own, 1)), method)
 
 
+def compared_rates(compared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return (outcomes, subgroups): which rates belong to a compared pair, on either side of it."""
+    return np.asarray(compared.any(axis=2) | compared.any(axis=1))
+
+
 def _numbers(compared: NDArray[np.bool_], overall: NDArray[np.bool_] | None) -> tuple[NDArray[np.bool_], int, int]:
     """Return which subgroups hold all rows, and the numbers of compared rates of these and of the others."""
-    used = np.asarray(compared.any(axis=2))
+    used = compared_rates(compared)
     overall = np.zeros(used.shape[1], bool) if overall is None else overall
     return overall, int(used[:, overall].sum()), int(used[:, ~overall].sum())
 
@@ -199,7 +209,8 @@ def widest_of(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str)
 def exact_gap(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> Fraction:
     """Return the largest gap as a fraction, for rows that are the whole population."""
     pairs = _near_largest(counts, compared, measure)
-    return max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
+    largest = max((exact_pair(counts, measure, pair) for pair in pairs), default=Fraction(0))
+    return max(largest, Fraction(payoff_of(measure, compared).floor))
 
 
 def _near_largest(counts: SubgroupCounts, compared: NDArray[np.bool_], measure: str) -> list[tuple[int, int, int]]:
@@ -230,14 +241,25 @@ def exact_pair(counts: SubgroupCounts, measure: str, pair: tuple[int, int, int])
     """Return the gap of one pair (i, j, outcome) as a fraction."""
     i, j, outcome = pair
     more, less = (_exact_rate(counts, outcome, subgroup) for subgroup in (i, j))
-    if measure == "ratio":
-        return 1 - less / more if more else Fraction(0)
-    return more - less
+    return relative_gap(more, less) if measure == "ratio" else more - less
+
+
+def relative_gap(more: Fraction, less: Fraction) -> Fraction:
+    """Return 1 - less/more; 0 if both are 0, and that of the largest ratio if only the second is above 0."""
+    return 1 - less / more if more else Fraction(int(1 - MOST_RATIO) if less else 0)
+
+
+def reported_ratio(more: float | Fraction, less: float | Fraction) -> float:
+    """Return less/more as it is reported: at most `MOST_RATIO`, and 1 if both are 0."""
+    return min(float(less / more), MOST_RATIO) if more else MOST_RATIO if less else 1.0
 
 
 def _exact_rate(counts: SubgroupCounts, outcome: int, subgroup: int) -> Fraction:
     columns = [subgroup] if counts.weights is None else [int(each) for each in np.flatnonzero(counts.weights[subgroup])]
-    rates = [Fraction(int(counts.successes[outcome, each]), max(int(counts.trials[each]), 1)) for each in columns]
+    rates = [
+        Fraction(int(counts.successes[outcome, each]), max(int(counts.trials[each]), 1) * counts.unit)
+        for each in columns
+    ]
     return sum(rates, start=Fraction(0)) / len(rates)
 
 
@@ -330,32 +352,33 @@ class RowsAnswer:
         single: bool = False,
     ) -> None:
         self.counts, self._disjoint, self._single = counts, disjoint, single
-        self._compared, self._measure, self._limit, self._delta = compared, measure, limit, delta
+        self._compared, self._measure, self._limit, self.delta = compared, measure, limit, delta
         self._overall = overall
         self._gap = self._bounds()
 
     def _bounds(self) -> tuple[float, float, float]:
-        if self._delta and self._single:
-            low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self._delta / 2)
+        if self.delta and self._single:
+            low, high = fixed_sample(self.counts.successes[0, 0], self.counts.trials[0], self.delta / 2)
             return float(self.counts.rates[0, 0]), float(low), float(high)
-        if self._delta:
+        if self.delta:
             return gap_bounds(
                 self.counts,
                 self._compared,
                 self._measure,
-                self._delta,
+                self.delta,
                 fixed_sample,
                 self._overall,
                 disjoint=self._disjoint,
             )
         rates = self.counts.rates
-        largest = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
+        floor = payoff_of(self._measure, self._compared).floor
+        largest = max(floor, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
         return largest, largest, largest
 
     @property
     def decision(self) -> Decision:
         """Exact for a whole population; for a sample where the whole interval lies on one side of the limit."""
-        if not self._delta:
+        if not self.delta:
             return Decision.FAIR if self.exact_gap <= self._limit else Decision.UNFAIR
         _, low, high = self._gap
         if high < self._limit:
@@ -380,16 +403,16 @@ class RowsAnswer:
         return self._gap
 
     def ratio(self) -> float:
-        """Return the smaller rate of the widest pair over the larger; 1 where no row has the outcome."""
+        """Return the second rate of the widest pair over the first; 1 where both are 0."""
         i, j, outcome = self.widest()
         rates = self.counts.rates
-        return float(rates[outcome, j] / rates[outcome, i]) if rates[outcome, i] else 1.0
+        return reported_ratio(float(rates[outcome, i]), float(rates[outcome, j]))
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Return bounds of the rates, (outcomes, subgroups); for a sample, all hold with probability 1 - delta."""
-        if not self._delta:
+        if not self.delta:
             return self.counts.rates, self.counts.rates
-        return simultaneous(self.counts, self._compared, self._delta, fixed_sample, self._overall)
+        return simultaneous(self.counts, self._compared, self.delta, fixed_sample, self._overall)
 
     def rates(self) -> Floats:
         """Return the rates as counted, (outcomes, subgroups)."""
@@ -401,12 +424,12 @@ class RowsAnswer:
 
     def violators(self) -> list[Leader]:
         """Return pairs that are above the limit: for sure, or for a sample all together at delta."""
-        if self._delta and self._single:
+        if self.delta and self._single:
             return [(0, 1, 0)] if self._gap[1] > self._limit else []
         counts, compared, measure = self.counts, self._compared, self._measure
-        if self._delta:
+        if self.delta:
             return pairs_beyond(
-                counts, compared, measure, self._delta, self._limit, self._overall, disjoint=self._disjoint
+                counts, compared, measure, self.delta, self._limit, self._overall, disjoint=self._disjoint
             )
         gaps = np.where(compared, gaps_of(counts.rates, counts.rates, measure), -np.inf)
         above = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(gaps > float(self._limit) - NEAR)]
@@ -416,7 +439,7 @@ class RowsAnswer:
         """Forecast how many times as many rows would decide it; None if that cannot be said."""
         limit = float(self._limit)
         if self._single:
-            return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self._delta)
+            return proportion_needed(int(self.counts.successes[0, 0]), int(self.counts.trials[0]), limit, self.delta)
         return rows_needed(
-            self.counts, self._compared, self._measure, limit, self._delta, self._overall, disjoint=self._disjoint
+            self.counts, self._compared, self._measure, limit, self.delta, self._overall, disjoint=self._disjoint
         )

@@ -68,17 +68,17 @@ class UnseenRowsAnswer(RowsAnswer):
             return any_time
 
         def bounds(successes: ArrayLike, trials: ArrayLike, level: Level) -> tuple[Floats, Floats]:
-            return share_bounds(successes, trials, totals, level if self._delta else 0.0)
+            return share_bounds(successes, trials, totals, level if self.delta else 0.0)
 
         return bounds
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Bounds of the rates, (outcomes, subgroups), all together with probability 1 - delta."""
         if self._single:
-            low, high = self._method()(self.counts.successes, self.counts.trials[None], self._delta / 2)
+            low, high = self._method()(self.counts.successes, self.counts.trials[None], self.delta / 2)
             # The second subgroup of a share of changed decisions is there to compare with: its rate is 0.
             return low * [1.0, 0.0], high * [1.0, 0.0]
-        return simultaneous(self.counts, self._compared, self._delta, self._method(), self._overall)
+        return simultaneous(self.counts, self._compared, self.delta, self._method(), self._overall)
 
     def _bounds(self) -> tuple[float, float, float]:
         low, high = self.probabilities()

@@ -124,7 +124,7 @@ def _given_to_the_model(spec: Spec) -> set[str]:
     """Return the features whose missing values are given to the model: inputs that define no group and no condition."""
     if not isinstance(spec.population, Table) or not spec.population.keep_missing:
         return set()
-    used = set(spec.property.protected)
+    used = set(spec.protected)
     if spec.property.given is not None:
         from fairchain.spec.conditions import parse_predicate
 

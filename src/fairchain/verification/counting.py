@@ -1,7 +1,9 @@
 """Counting engine: every row of a table is evaluated once, and the decisions are counted by subgroup.
 
-The decisions come from the model or, for recorded ones, from a column. A run that is stopped, or whose budget of
-evaluations is spent, has seen the first rows of a random order, and its answer says what they allow.
+The decisions come from the model or, for recorded ones, from a column. Nothing here is random, except the decisions of
+a model that draws them: those of a sample are drawn, a whole population is counted with their probabilities. A run that
+is stopped, or whose budget of evaluations is spent, has seen the first rows of a random order, and its answer says what
+they allow.
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ from fairchain.certificate_format import RowEvidence
 from fairchain.errors import DataError
 from fairchain.models import Model, OnnxModel
 from fairchain.models.adapters.from_function import FunctionModel
+from fairchain.models.base import decide
+from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.onnx.rounding import check_alone
+from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Group, Subgroup, Table
 from fairchain.spec.properties import limit_of
+from fairchain.spec.seeds import derive_seed
 from fairchain.statistics import Decision
 from fairchain.statistics.rate_counts import RowsAnswer, SubgroupCounts
 from fairchain.statistics.unseen_rows import UnseenRowsAnswer
@@ -40,6 +46,7 @@ ALONE_PER_CALL = 256
 # Python code is called with as many rows as take about this long, so that progress and Ctrl-C need not wait for more.
 SECONDS_PER_CALL = 0.5
 MOST_PER_CALL = 32768
+NO_LABELS: NDArray[np.integer] = np.empty((1, 0), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +55,8 @@ class RowCounts:
 
     `labels` has one row for each subgroup of an individual comparison, else a single one; `rows` are the numbers of the
     rows in `case.rows.values` that were evaluated. `totals` are the rows of each column of `counts`, evaluated or not,
-    and `unseen` rows that the question is about were not evaluated.
+    and `unseen` rows that the question is about were not evaluated. `seen` are all labels that were given, or can be.
+    Where rows have labels with a probability only, `labels` is empty.
     """
 
     counts: SubgroupCounts
@@ -56,6 +64,7 @@ class RowCounts:
     labels: NDArray[np.integer]
     rows: NDArray[np.int64]
     evaluations: int
+    seen: tuple[int, ...]
     unseen: int = 0
 
 
@@ -86,16 +95,17 @@ class CountingEngine:
             list(comparison.rows),
             found.counts.trials.tolist(),
             found.counts.successes.tolist(),
-            sorted(labels_in(found.labels)),
+            list(found.seen),
         )
         return answer_from(
             case,
             inference,
             record,
             engine="counting",
+            delta=inference.delta,
             rounds=0,
             evaluations=found.evaluations,
-            tried=found.labels.size,
+            tried=found.evaluations or found.labels.size,
             stopped=stopped or ("rows" if inference.decision is Decision.UNDECIDED else "decided"),
             seen=len(found.rows),
             unseen=found.unseen,
@@ -163,7 +173,15 @@ def count_rows(
             "the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
         )
     needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
-    known = rows.recorded if decisions is None else decisions
+    known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)
+    totals = np.array([np.count_nonzero(mask) for _, mask in columns], np.int64)
+    if known is None and evaluation.with_probabilities:
+        _, ends = evaluation(needed, lambda part: rows.values[part])
+        shares = np.zeros((len(rows.values), classes), np.int64)
+        shares[needed] = np.diff(ends[0], axis=1, prepend=0)
+        successes = np.array([shares[mask].sum(axis=0) for _, mask in columns]).T[list(comparison.outcomes)]
+        counts = SubgroupCounts(totals, successes, weights, WORDS)
+        return RowCounts(counts, totals, NO_LABELS, needed, len(needed), _possible(shares))
     labels = np.full(len(rows.values), -1, np.int64)
     if known is not None:
         labels[:] = known
@@ -174,17 +192,23 @@ def count_rows(
     evaluated = np.zeros(len(labels), bool)
     evaluated[seen] = True
     masks = [mask if len(seen) == len(needed) else mask & evaluated for _, mask in columns]
-    counted = [np.bincount(labels[mask], minlength=len(case.spec.model.labels)) for mask in masks]
-    successes = np.array(counted).T[list(comparison.outcomes)]
-    totals, trials = (np.array([np.count_nonzero(mask) for mask in each]) for each in ([m for _, m in columns], masks))
+    counted = [np.bincount(labels[mask], minlength=classes) for mask in masks]
+    successes = np.array(counted).T[list(comparison.outcomes)].astype(np.int64)
+    trials = np.array([np.count_nonzero(mask) for mask in masks], np.int64)
     return RowCounts(
-        counts=SubgroupCounts(trials.astype(np.int64), successes.astype(np.int64), weights),
+        counts=SubgroupCounts(trials, successes, weights),
         totals=totals,
         labels=labels[None, seen],
         rows=seen,
         evaluations=0 if known is not None else len(seen),
+        seen=tuple(sorted(labels_in(labels[seen]))),
         unseen=len(needed) - len(seen),
     )
+
+
+def _possible(shares: NDArray[np.int64]) -> tuple[int, ...]:
+    """Return the labels with a probability above 0 for some row, from (rows, classes)."""
+    return tuple(np.flatnonzero(shares.any(axis=0)).tolist())
 
 
 def _columns(
@@ -223,7 +247,7 @@ def _count_changes(case: Case, table: TableRows, concerned: Mask, evaluation: _E
     """Evaluate every row as each group, with only the protected features changed."""
     spec, comparison = case.spec, case.comparison
     names = [feature.name for feature in spec.features]
-    places = [names.index(name) for name in spec.property.protected]
+    places = [names.index(name) for name in spec.protected]
     for subgroup in comparison.subgroups:
         assert subgroup.group is not None
         for place, domain in zip(places, subgroup.group.domains, strict=True):
@@ -240,14 +264,22 @@ def _count_changes(case: Case, table: TableRows, concerned: Mask, evaluation: _E
         return shown
 
     needed = np.flatnonzero(concerned)
-    rows, labels = evaluation(needed, as_each_group, len(members))
-    changes = comparison.fold(labels).sum(axis=1, dtype=np.int64)
+    rows, answers = evaluation(needed, as_each_group, len(members))
+    totals, trials = (np.full(2, len(each), np.int64) for each in (needed, rows))
+    if evaluation.with_probabilities:
+        outcome = comparison.outcomes[0] if comparison.outcomes else None
+        changing = int(words_that_change(answers.astype(np.int64), outcome).sum())
+        counts = SubgroupCounts(trials, np.array([[changing, 0]]), unit=WORDS)
+        possible = _possible(np.diff(answers, axis=2, prepend=0).reshape(-1, answers.shape[2]))
+        return RowCounts(counts, totals, NO_LABELS, rows, len(members) * len(rows), possible)
+    changes = comparison.fold(answers).sum(axis=1, dtype=np.int64)
     return RowCounts(
-        counts=SubgroupCounts(np.full(2, len(rows), np.int64), changes[None]),
-        totals=np.full(2, len(needed), np.int64),
-        labels=labels,
+        counts=SubgroupCounts(trials, changes[None]),
+        totals=totals,
+        labels=answers,
         rows=rows,
-        evaluations=labels.size,
+        evaluations=answers.size,
+        seen=tuple(sorted(labels_in(answers))),
         unseen=len(needed) - len(rows),
     )
 
@@ -261,12 +293,18 @@ class _Evaluation:
     progress: Callable[[int, int], None] | None
     cancel: Event | None
 
+    @property
+    def with_probabilities(self) -> bool:
+        """Whether rows have labels with probabilities: those of a whole population, if decisions are drawn."""
+        return _exact(self.case) and self.case.model is not None and self.case.model.drawn
+
     def __call__(
         self, rows: NDArray[np.int64], show: Callable[[NDArray[np.int64]], NDArray[np.floating]], times: int = 1
     ) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
         """Return the rows that were evaluated, and their labels, (times, rows).
 
-        `show` makes of some rows the values that the model gets: all rows one time, then all of them the next time.
+        For probabilities, return the ends of labels, (times, rows, classes), in place of the labels. `show` makes of
+        some rows the values that the model gets: all rows one time, then all of them the next time.
         """
         model = self.case.model
         assert model is not None
@@ -277,11 +315,17 @@ class _Evaluation:
                 f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for one row, which is evaluated as "
                 f"each of {times} groups; allow more"
             )
+        if most < len(rows) and self.with_probabilities:
+            raise DataError(
+                f"guarantee.budget.evaluations: {int(budget or 0):,} are not enough for {len(rows) * times:,} "
+                "evaluations, and a population whose decisions are drawn must be counted whole; allow more"
+            )
         network = isinstance(model, OnnxModel)
         if most < len(rows) or not network:
             # A part of the rows is a random part, whatever the order of the table.
             words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
             rows = rows[np.argsort(words, kind="stable")]
+        evaluate = self._reading(model, times)
         size = ROWS_PER_CALL
         together = 4 if self.pool is not None and (network or getattr(model, "thread_safe", False)) else 1
         found: list[NDArray[np.integer]] = []
@@ -292,16 +336,35 @@ class _Evaluation:
             starts = range(done, min(most, done + size * together), size)
             parts = [(rows[start : min(start + size, most)], start // ROWS_PER_CALL) for start in starts]
             run = self.pool.map if self.pool is not None and len(parts) > 1 else map
-            found += run(lambda part: _decided(model, show(part[0]), part[1]).reshape(times, -1), parts)
+            found += run(lambda part: evaluate(part[0], show(part[0]), part[1]), parts)
             done = min(most, starts[-1] + size)
             if self.progress is not None:
                 self.progress(done * times, len(rows) * times)
+        if self.with_probabilities and done < most:
+            raise KeyboardInterrupt
         return rows[:done], np.concatenate(found, axis=1) if found else np.empty((times, 0), np.int64)
 
+    def _reading(self, model: Model, times: int) -> Callable[..., NDArray[np.integer]]:
+        """Return the function that evaluates some rows: of their numbers, values and the number of the batch.
 
-def _decided(model: Model, values: NDArray[np.floating], batch: int) -> NDArray[np.integer]:
-    """Return the class of each row; some rows are evaluated alone too where rounding may depend on the batch."""
-    part = values.astype(getattr(model, "dtype", values.dtype))
-    labels = model.predict(part)
-    check_alone(model, part, labels, batch, ALONE_PER_CALL)
-    return labels
+        Some rows are evaluated alone too where rounding may depend on the batch.
+        """
+        words: NDArray[np.uint32] | None = None
+        if model.drawn and not self.with_probabilities:
+            assert self.case.rows is not None
+            # Never a chosen seed: decisions about the rows of a sample must not be drawn until they suit.
+            seed = derive_seed(self.case.spec, model.sha256, self.case.data_sha256)
+            words = decision_words(seed, 0, len(self.case.rows.values))
+
+        def read(rows: NDArray[np.int64], values: NDArray[np.floating], batch: int) -> NDArray[np.integer]:
+            part = values.astype(getattr(model, "dtype", values.dtype))
+            if self.with_probabilities:
+                ends = model.ends(part)
+                check_alone(model, part, ends, batch, ALONE_PER_CALL)
+                return ends.reshape(times, len(rows), -1)
+            own = None if words is None else np.tile(words[rows], times)
+            labels = decide(model, part, own)
+            check_alone(model, part, labels, batch, ALONE_PER_CALL, own)
+            return labels.reshape(times, -1)
+
+        return read

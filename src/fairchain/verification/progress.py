@@ -18,7 +18,8 @@ PATIENCE = 1.0
 class Progress:
     """How far a run is: rounds and evaluations so far, seconds, the gap with its bounds, evaluations in all.
 
-    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round.
+    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round. For
+    an enumeration both are known.
     """
 
     rounds: int
@@ -34,6 +35,8 @@ class Progress:
             return ""
         if self.gap is None:
             done = f"{self.evaluations:,} of {self.total:,} rows evaluated"
+        elif self.total is not None:
+            done = f"{self.evaluations:,} of {self.total:,} inputs evaluated, {self.gap} so far"
         else:
             done = f"{self.rounds:,} rounds, {self.evaluations:,} evaluations, {self.gap} so far"
         return f"{done}  (Ctrl-C: stop with what is known)"

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from fairchain.number_format import bounded
+from fairchain.number_format import bounded, close_to
 from fairchain.records import Record
 from fairchain.statements import CONSTANT, constant_headline, headline
 
@@ -15,7 +15,10 @@ MOST_GROUPS = 40
 
 
 class Pair(Record, frozen=True):
-    """Two groups and the outcome on which they differ; the first gets it more often."""
+    """Two groups and the outcome on which they differ; the first gets it more often, unless only it was asked about.
+
+    With a reference group, `more` is the reference; of a formula X - Y <= c it is X, of X / Y >= c it is Y.
+    """
 
     more: str
     less: str
@@ -84,6 +87,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
     decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
     constant: str | None
+    engine: Literal["sampling", "counting", "enumeration"]
     kind: Literal["difference", "ratio", "individual"]
     inputs: Literal["individuals", "texts"]
     gap: Gap
@@ -112,7 +116,6 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     scope: str
     notes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
-    engine: str = ""
     unseen: int = 0
 
     @property
@@ -132,7 +135,9 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             self.decision,
             kind=self.kind,
             inputs=self.inputs,
-            measured=bounded(self.gap, least=4),
+            measured=bounded(
+                self.gap, least=close_to(self.gap.estimate, self.threshold) if self.gap.low == self.gap.high else 4
+            ),
             threshold=self.threshold,
             at_threshold=self.delta == 0
             and self.decision == "FAIR"
@@ -172,4 +177,6 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         if self.kind == "individual" or self.gap.estimate == (1.0 if self.kind == "ratio" else 0.0):
             return ""
         seen = "" if self.rule == "exact" else " seen"
-        return f"Widest pair{seen}: {self.gap.more} gets {self.gap.outcome} more often than {self.gap.less}."
+        # Of a one-sided comparison the largest gap may be negative.
+        relation = "less" if self.gap.estimate < 0 or (self.kind == "ratio" and self.gap.estimate > 1) else "more"
+        return f"Widest pair{seen}: {self.gap.more} gets {self.gap.outcome} {relation} often than {self.gap.less}."

@@ -9,10 +9,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fairchain.certificate_format import Look, RowEvidence
-from fairchain.number_format import bounded
+from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
+from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
@@ -20,6 +18,8 @@ from fairchain.spec.seeds import Seed
 from fairchain.statements import (
     conclusion,
     constant_note,
+    enumeration_scope,
+    enumeration_statement,
     exact_statement,
     rows_scope,
     scope,
@@ -27,6 +27,7 @@ from fairchain.statements import (
     unseen_statement,
 )
 from fairchain.statistics import Decision, Interval
+from fairchain.statistics.rate_counts import compared_rates
 from fairchain.statistics.rules import BatchPlan
 from fairchain.verification.record import (
     MOST_GROUPS,
@@ -82,6 +83,10 @@ class RunRecord:
         return all(len(batch.parts) == batch.chunks for _, batch in self.entries)
 
 
+# What an answer rests on, which certificates contain.
+Evidence = RunRecord | RowEvidence | EnumerationEvidence
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The result of `verify`. `bool(verdict)` is refused: UNDECIDED is neither.
@@ -91,6 +96,8 @@ class Verdict:
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
     `assumptions` are what was assumed about model and data without being stated, and `notes` what a reader should know.
     `unseen` rows of a table were not evaluated, since the run was stopped or its budget was spent.
+    `engine` says how it was found, `delta` the probability that it is wrong, at most, and `exact` whether the whole
+    population was counted, so that every number is what it is and nothing is random.
     """
 
     decision: Decision
@@ -113,12 +120,14 @@ class Verdict:
     left_out: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
-    engine: str = ""
     unseen: int = 0
     certifiable: bool = True
     constant: str | None = None
+    engine: str
+    delta: float
+    exact: bool
     spec: Spec = field(repr=False)
-    evidence: RunRecord | RowEvidence = field(repr=False)
+    evidence: Evidence = field(repr=False)
 
     def __str__(self) -> str:
         return self.record.text()
@@ -145,26 +154,14 @@ class Verdict:
         return self.conclusion == Decision.FAIR.name
 
     @property
-    def exact(self) -> bool:
-        """Whether the whole population was counted, so that nothing is random."""
-        return self._whole_population and not self.unseen
-
-    @property
-    def _whole_population(self) -> bool:
-        return isinstance(self.spec.population, Table) and self.spec.population.reading == "population"
-
-    @property
-    def delta(self) -> float:
-        """The probability of a wrong verdict, at most."""
-        return 0.0 if self.rule in ("exact", "worst case") else self.spec.guarantee.delta
-
-    @property
     def rule(self) -> str:
         """The rule that gave the answer."""
-        if not isinstance(self.spec.population, Table):
+        if self.engine == "sampling":
             return self.spec.guarantee.rule
+        if self.engine != "counting":
+            return "exact" if self.delta == 0 else "stratified"
         interrupted = self.stopped == "interrupted"
-        if self._whole_population:
+        if isinstance(self.spec.population, Table) and self.spec.population.reading == "population":
             return "exact" if not self.unseen else "worst case" if interrupted else "random part"
         return "any time" if interrupted else "fixed sample"
 
@@ -176,12 +173,13 @@ class Verdict:
             verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
             decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
             constant=self.constant,
+            engine=self.engine,  # type: ignore[arg-type]  # the name of an engine
             kind=kind_of(self.spec),  # type: ignore[arg-type]  # the tag of the property
             inputs=self.spec.inputs,  # type: ignore[arg-type]  # individuals or texts
             gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
             threshold=self.spec.property.threshold,
             delta=self.delta,
-            epsilon=self.spec.guarantee.epsilon,
+            epsilon=self.spec.guarantee.epsilon if self.engine == "sampling" else None,
             question=str(self.spec.property),
             groups=tuple(
                 EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
@@ -208,7 +206,6 @@ class Verdict:
             scope=self.scope,
             notes=self.notes,
             assumptions=self.assumptions,
-            engine=self.engine,
             unseen=self.unseen,
         )
 
@@ -274,15 +271,17 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         assumptions=case.assumptions,
-        engine=answer.engine,
         unseen=answer.unseen,
         notes=case.notes
         + _unseen_note(answer)
         + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
         certifiable=case.certifiable
         and not answer.unseen
-        and (isinstance(answer.record, RowEvidence) or answer.record.whole),
+        and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
+        engine=answer.engine,
+        delta=answer.delta,
+        exact=answer.exact_gap is not None,
         spec=spec,
         evidence=answer.record,
     )
@@ -305,8 +304,19 @@ def _unseen_note(answer: Answer) -> tuple[str, ...]:
 
 def _statement(case: Case, answer: Answer) -> str:
     spec, kind = case.spec, kind_of(case.spec)
-    population = case.described_population
+    record, population = answer.record, case.described_population
     whole = isinstance(spec.population, Table) and spec.population.reading == "population"
+    if isinstance(record, EnumerationEvidence):
+        return enumeration_statement(
+            answer.decision.name,
+            kind=kind,
+            measured=bounded(answer.gap, least=close_to(answer.gap.estimate, spec.property.threshold)),
+            threshold=spec.property.threshold,
+            population=population,
+            evaluations=answer.evaluations,
+            done=(record.done, int(record.points)),
+            left_out=len(case.left_out),
+        )
     if answer.unseen:
         population += f" ({answer.seen:,} of them were evaluated, chosen at random)"
     if whole and answer.unseen and answer.stopped == "interrupted":
@@ -344,8 +354,10 @@ def _statement(case: Case, answer: Answer) -> str:
     )
 
 
-def _scope(case: Case, record: RunRecord | RowEvidence) -> str:
+def _scope(case: Case, record: Evidence) -> str:
     population = case.spec.population
+    if isinstance(record, EnumerationEvidence):
+        return enumeration_scope(case.model_sha256)
     if isinstance(record, RunRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
     assert isinstance(population, Table)
@@ -362,7 +374,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
     if comparison.individual:
         return (GroupProbability(names[0], outcomes[0], answer.gap, int(answer.trials[0])),)
-    used = np.asarray(comparison.compared.any(axis=2))
+    used = compared_rates(comparison.compared)
     rates, low, high = (side.tolist() for side in (answer.rates, answer.low, answer.high))
     trials = answer.trials.tolist()
     found = [

@@ -13,14 +13,13 @@ from fairchain.errors import CertificateError, SpecError
 from fairchain.messages import near
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
-from fairchain.spec import Spec, Table
-from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE
+from fairchain.spec import Spec
+from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, NO_RANDOM_CERTIFICATE
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
-from fairchain.verification.answers import AnswerEngine
+from fairchain.verification.choosing import engine_for
 from fairchain.verification.progress import Report, reporting
 from fairchain.verification.sampler import default_workers
-from fairchain.verification.sampling import SamplingEngine
 from fairchain.verification.verdict import Verdict, assemble
 
 # Keyword arguments of `verify` that replace a key of the spec; double underscores are dots.
@@ -129,6 +128,8 @@ def verify(
     if certify and question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
+    if certify and not question.model.deterministic:
+        raise CertificateError(NO_RANDOM_CERTIFICATE)
     case = gather(model, question, **sources, network=certify)
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
@@ -162,12 +163,3 @@ def verify_case(case: Case, *, workers: int | None = None, progress: Report | No
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)
         return assemble(case, answer, start)
-
-
-def engine_for(case: Case) -> AnswerEngine:
-    """Return the engine that answers a case: counting for the rows of a table, else sampling."""
-    if isinstance(case.spec.population, Table):
-        from fairchain.verification.counting import CountingEngine
-
-        return CountingEngine()
-    return SamplingEngine()

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.models.base import decide
+from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Comparison, Feature, Spec, TextFeature, Texts
 from fairchain.statistics import Rule
@@ -25,7 +27,13 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, 
     """
     spec, comparison, model = case.spec, case.comparison, case.model
     i, j, outcome = rule.widest()
-    if model is None or not record.coupled or not rule.tally.only[outcome, i, j] or not _shows_one_input(spec):
+    if (
+        model is None
+        or not spec.model.deterministic
+        or not record.coupled
+        or not rule.tally.only[outcome, i, j]
+        or not _shows_one_input(spec)
+    ):
         return ()
     pair = tuple(comparison.asks((i, j)))
     if any(comparison.subgroups[subgroup].group is None for subgroup in pair):
@@ -35,7 +43,8 @@ def find_witnesses(case: Case, rule: Rule, record: RunRecord) -> tuple[Witness, 
         if not set(pair) <= set(drawn):
             continue
         shown = case.population.rounds(record.seed.value, first, rounds, subgroups=drawn).inputs(pair)
-        labels = model.predict(shown).reshape(len(pair), rounds)
+        words = np.tile(decision_words(record.seed.value, first, rounds), len(pair)) if model.drawn else None
+        labels = decide(model, shown, words).reshape(len(pair), rounds)
         inputs = shown.reshape(len(pair), rounds, -1)
         found += _flips(spec, comparison, [comparison.subgroups[subgroup].name for subgroup in pair], labels, inputs)
         if len(found) >= WITNESSES:
@@ -63,6 +72,13 @@ def changed_rows(
     return tuple(_flips(spec, comparison, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
 
 
+def changed_points(
+    case: Case, names: Sequence[str], labels: NDArray[np.integer], inputs: NDArray[np.floating]
+) -> list[Witness]:
+    """Return the first points whose decision changes, from (groups, points) labels and the inputs that were shown."""
+    return _flips(case.spec, case.comparison, names, labels, inputs)
+
+
 def _flips(
     spec: Spec,
     comparison: Comparison,
@@ -74,7 +90,7 @@ def _flips(
 
     Where features depend on each other two subgroups may show different inputs; these are not witnesses.
     """
-    columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.property.protected]
+    columns = [place for place, feature in enumerate(spec.features) if feature.name not in spec.protected]
     found = []
     seen = labels == comparison.outcomes[0] if comparison.individual and comparison.outcomes else labels
     for row in np.flatnonzero((seen != seen[0]).any(axis=0)):
@@ -108,7 +124,7 @@ def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]
     return {
         feature.name: _in_words(feature, float(value))
         for feature, value in zip(spec.features, row, strict=True)
-        if feature.name not in spec.property.protected
+        if feature.name not in spec.protected
     }
 
 

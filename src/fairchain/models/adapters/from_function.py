@@ -33,7 +33,7 @@ from fairchain.models.base import (
     same_answers,
 )
 from fairchain.models.frames import FrameModel, OwnFrame, check_columns, column_name, fits_own_frame, make_frame
-from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Labels, NoDecisionError, plan_decision
+from fairchain.models.onnx.decision import ONE_COLUMN, DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.inputs import plan_feed
 from fairchain.models.onnx.runtime import TensorInfo
 from fairchain.spec import Spec, TextFeature
@@ -157,6 +157,12 @@ def _hashes(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return hashes
 
 
+RANDOM = (
+    "The model is declared random (deterministic = false): probabilities include its own randomness, decisions are "
+    "taken to be independent of each other, and a second run gives other counts."
+)
+
+
 class FunctionModel:
     """A Python function that decides about rows of feature values.
 
@@ -208,7 +214,9 @@ class FunctionModel:
         rows: Values | None = None,
     ) -> None:
         self.name, self.note = name, note
-        self._memo = AnswerMemo() if rows is not None and spec.text is None else None
+        # A random model is asked anew each time.
+        kept = rows is not None and spec.text is None and spec.model.deterministic
+        self._memo = AnswerMemo() if kept else None
         # Where the features of `show` are in the values, if the spec has others too.
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
@@ -228,11 +236,12 @@ class FunctionModel:
         self._node = TensorInfo(output, types[kind], ("N", *first.shape[1:]))
         self._makers = {output: maker if first.size == len(first) else ""}
         self.decision: DecisionRule = plan_decision(Path(name), spec.model, [self._node], self._makers)
-        self.predict(inputs)
-        if self._memo is not None:
-            return
-        check_deterministic(name, spec.described, self.scores)
-        check_rows_apart(name, spec.described, self.scores, self.dtype)
+        (self.ends if self.drawn else self.predict)(inputs)
+        if not spec.model.deterministic:
+            self.note = " ".join(filter(None, (note, RANDOM)))
+        elif self._memo is None:
+            check_deterministic(name, spec.described, self.scores)
+            check_rows_apart(name, spec.described, self.scores, self.dtype)
 
     @property
     def certifiable(self) -> bool:
@@ -293,6 +302,18 @@ class FunctionModel:
         other.decision = plan_decision(Path(self.name), spec.model, [self._node], self._makers)
         return other
 
+    @property
+    def drawn(self) -> bool:
+        """Whether its labels are drawn with the probabilities that it gives."""
+        return self.decision.drawn
+
+    def ends(self, values: Values) -> Ends:
+        """Return for each row where the words of each label end."""
+        if not len(values):
+            return np.empty((0, self.decision.classes), np.int64)
+        ends: Ends = self._read(self.decision.ends, values)
+        return ends
+
     def predict(self, values: Values) -> Labels:
         """Return the class number of each row of feature values.
 
@@ -303,8 +324,13 @@ class FunctionModel:
         """
         if not len(values):
             return np.empty(0, np.uint16)
+        labels: Labels = self._read(self.decision, values)
+        return labels
+
+    def _read(self, rule: Callable[[Answer, int], Any], values: Values) -> Any:
+        """Return what a rule reads from the answers."""
         try:
-            return self.decision(self.scores(values), len(values))
+            return rule(self.scores(values), len(values))
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[problem.row])
             raise UnansweredError(f"{self.name}: {problem}; the input was {shown}", shown) from None

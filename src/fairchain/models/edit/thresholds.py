@@ -83,7 +83,7 @@ def showing_scores(model: OnnxModel, spec: Spec, tensor: str) -> OnnxModel:
 
 def reading_groups(spec: Spec) -> Spec:
     """Return the spec of a network that reads the protected features, also where the original one does not."""
-    protected = spec.property.protected
+    protected = spec.protected
     described = tuple(
         replace(each, model_input=True) if each.name in protected and not each.model_input else each  # type: ignore[union-attr]
         for each in spec.described
@@ -250,12 +250,12 @@ class _ThresholdGraph:
                 'for all: change = "threshold"'
             )
         wanted, named = reading_groups(spec), {each.name: each for each in spec.features}
-        missing = [name for name in spec.property.protected if not named[name].model_input]
+        missing = [name for name in spec.protected if not named[name].model_input]
         if len(feed.slots) == 1 and len(feed.slots[0].features) == sum(each.model_input for each in spec.features):
             return self._flat_columns(spec, wanted, feed.slots[0], extended=bool(missing))
         slots = {place: slot for slot in feed.slots for place in slot.features}
         found: list[tuple[Feature, str, InputSlot | None]] = []
-        for name in spec.property.protected:
+        for name in spec.protected:
             place = [each.name for each in spec.features].index(name)
             feature = wanted.features[place]
             if place in slots:
@@ -299,7 +299,7 @@ class _ThresholdGraph:
             given.type.tensor_type.shape.dim.add().dim_value = int(starts[-1])
         names = [feature.name for feature in spec.features]
         found: list[tuple[Feature, str, InputSlot | None]] = []
-        for name in spec.property.protected:
+        for name in spec.protected:
             place = names.index(name)
             columns = self._constant(list(range(starts[place], starts[place + 1])), np.int64)
             found.append((wanted.features[place], self._node("Gather", slot.name, columns, axis=1), slot))

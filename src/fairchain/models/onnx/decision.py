@@ -18,6 +18,12 @@ from fairchain.errors import ModelError
 from fairchain.spec import ModelSpec
 
 Labels = NDArray[np.unsignedinteger]
+# Ends of the intervals of each label: a 32-bit word belongs to the label whose interval holds it.
+Ends = NDArray[np.int64]
+# A drawn decision has as many possible words; the probability of a label is a whole number of them.
+WORDS = 2**32
+# How far the sum of a network's probabilities may be from 1, for rounding.
+TOLERANCE = 1e-3
 
 
 _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
@@ -38,8 +44,9 @@ class NoDecisionError(Exception):
 class DecisionRule:
     """How one output tensor becomes class numbers.
 
-    kind is argmax, threshold or label; `cut` belongs to threshold, `codes` to label. A threshold is on the last of
-    `columns`: a score alone, or the second of two probabilities.
+    kind is argmax, threshold, label or random; `cut` belongs to threshold, `codes` to label. A threshold or a random
+    rule reads `width` numbers for each row. The threshold is on the last of them: a score alone, or the second of two
+    probabilities. The random rule reads probabilities, and the label is drawn.
     """
 
     output: str
@@ -47,15 +54,25 @@ class DecisionRule:
     classes: int
     cut: float = 0.0
     codes: tuple[int | str, ...] | None = None
-    pair: bool = False
+    width: int = 1
 
     @property
     def columns(self) -> int:
         """How many numbers the output must have for each row."""
-        return self.classes if self.kind == "argmax" or self.pair else 1
+        return self.classes if self.kind == "argmax" else self.width
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the label is drawn with the probabilities that the network gives."""
+        return self.kind == "random"
 
     def __call__(self, answer: NDArray[Any], rows: int) -> Labels:
         """Return the class of each row; raise a NoDecisionError for NaN, infinity or a label that the spec lacks."""
+        if self.drawn:
+            raise ModelError(
+                'model.decision: "random" decisions do not follow from the input alone, and this needs decisions that '
+                'do; ask for a verdict only, or use decision = "probability" or "argmax"'
+            )
         answer = answer.reshape(rows, -1)
         if self.kind == "label":
             return self._from_labels(answer[:, 0])
@@ -72,6 +89,28 @@ class DecisionRule:
             return above.view(np.uint8)
         largest: NDArray[np.intp] = answer.argmax(axis=1)
         return largest.astype(np.uint16)
+
+    def ends(self, answer: NDArray[Any], rows: int) -> Ends:
+        """Return (rows, classes): where the words of each label end, from 0 on; the last is `WORDS`.
+
+        The probability of a label is the length of its interval over `WORDS`: the network's own, rounded to 2**-32.
+        Raises NoDecisionError for numbers that are not probabilities.
+        """
+        shares = answer.reshape(rows, -1).astype(np.float64)
+        if self.width == 1:
+            shares = np.concatenate([1 - shares, shares], axis=1)
+        total = shares.sum(axis=1)
+        wrong = ~((shares >= -TOLERANCE) & (shares <= 1 + TOLERANCE)).all(axis=1) | ~(abs(total - 1) <= TOLERANCE)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise NoDecisionError(
+                row,
+                f'output "{self.output}" is {_shown(answer.reshape(rows, -1)[row])}, which are not probabilities that '
+                "sum to 1; end the network with a sigmoid or softmax, or use another decision in [model]",
+            )
+        sums = np.cumsum(np.clip(shares, 0, 1), axis=1)
+        ends: Ends = np.rint(sums / sums[:, -1:] * WORDS).astype(np.int64)
+        return ends
 
     def _must_be_finite(self, tested: NDArray[Any], answer: NDArray[Any]) -> None:
         if np.isfinite(tested).all():
@@ -156,6 +195,8 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
     decision = spec.decision
     if not isinstance(columns, int):
         columns = 1 if decision in ONE_COLUMN else count
+    if decision == "random" and columns in (count, 1) and (columns > 1 or count == 2):
+        return DecisionRule(node.name, "random", count, width=columns)
     if columns == 1:
         decision = decision or ("probability" if maker == "Sigmoid" else None)
         if decision is None or decision == "argmax":
@@ -173,7 +214,7 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
             "name one label for each column"
         )
     if decision == "probability" and columns == 2:
-        return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision), pair=True)
+        return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision), width=2)
     if decision in ONE_COLUMN or (decision is None and maker == "Sigmoid"):
         raise ModelError(
             f'{path}: output "{node.name}" has {columns} columns; say decision = "argmax" in [model] '
@@ -187,6 +228,37 @@ def _cut(spec: ModelSpec, decision: str) -> float:
     if spec.decision_threshold is not None:
         return spec.decision_threshold
     return {"logit": 0.0, "probability": 0.5}[decision]
+
+
+def labels_drawn(ends: Ends, words: NDArray[np.uint32]) -> Labels:
+    """Return the label to which each row's word belongs, (rows,) from (rows, classes)."""
+    labels: Labels = (words[:, None] >= ends[:, :-1]).sum(axis=1).astype(np.uint16)
+    return labels
+
+
+def words_that_change(ends: NDArray[np.int64], outcome: int | None) -> NDArray[np.int64]:
+    """Return for how many words the decision about a row is not the same in every group, (rows,).
+
+    Parameters
+    ----------
+    ends
+        (groups, rows, classes): the ends of each label's words.
+    outcome
+        The only label that is looked at; None for all labels.
+    """
+    starts = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=2)
+    # The words that give a label in every group lie between its last start and its first end.
+    shared = np.maximum(ends.min(axis=0) - starts.max(axis=0), 0)
+    if outcome is None:
+        changing: NDArray[np.int64] = WORDS - shared.sum(axis=1)
+        return changing
+    order = np.argsort(starts[..., outcome], axis=0)
+    begin, end = (np.take_along_axis(side[..., outcome], order, axis=0) for side in (starts, ends))
+    # The union of the groups' words: each interval adds what lies beyond all earlier ones.
+    before = np.concatenate([begin[:1], np.maximum.accumulate(end, axis=0)[:-1]])
+    union: NDArray[np.int64] = np.maximum(end - np.maximum(begin, before), 0).sum(axis=0)
+    union -= shared[:, outcome]
+    return union
 
 
 def _shown(values: NDArray[Any]) -> str:

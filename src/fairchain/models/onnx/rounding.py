@@ -46,18 +46,29 @@ def rounding_may_vary(network: Network) -> bool:
 
 
 def check_alone(
-    model: Model, values: NDArray[Any], labels: NDArray[np.integer], batch: int, count: int = ALONE
+    model: Model,
+    values: NDArray[Any],
+    found: NDArray[np.integer],
+    batch: int,
+    count: int = ALONE,
+    words: NDArray[np.uint32] | None = None,
 ) -> None:
     """Raise a ModelError if one of some inputs gets another decision alone than in its batch.
 
     They are chosen by the hash of the network and the number of the batch, so that the network is fixed before they
-    are. A network whose operators all round alike everywhere is not tried.
+    are. A network whose operators all round alike everywhere is not tried. `found` are labels or, (rows, classes), the
+    ends of drawn ones.
     """
     if not getattr(model, "rounding_may_vary", False):
         return
-    words = np.random.Generator(np.random.Philox(int(model.sha256[:16], 16) + batch))
-    for row in words.permutation(len(values))[: count if batch < BATCHES else 1]:
-        if model.predict(values[row : row + 1])[0] != labels[row]:
+    from fairchain.models.base import decide
+
+    random = np.random.Generator(np.random.Philox(int(model.sha256[:16], 16) + batch))
+    for row in random.permutation(len(values))[: count if batch < BATCHES else 1]:
+        word = None if words is None else words[row : row + 1]
+        one = values[row : row + 1]
+        alone = model.ends(one) if found.ndim == 2 else decide(model, one, word)
+        if not np.array_equal(alone[0], found[row]):
             raise ModelError(
                 f"{model.name}: decides an input differently alone than in a batch of {len(values):,}, because it "
                 "magnifies rounding; remove operations that do so, such as differences of nearly equal numbers"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +22,7 @@ from fairchain.models.base import (
     must_fit,
     random_inputs,
 )
-from fairchain.models.onnx.decision import DecisionRule, Labels, NoDecisionError, plan_decision
+from fairchain.models.onnx.decision import DecisionRule, Ends, Labels, NoDecisionError, plan_decision
 from fairchain.models.onnx.file_checks import Limits, Network, check_bytes, read_network
 from fairchain.models.onnx.inputs import Feed, plan_feed
 from fairchain.models.onnx.rounding import rounding_may_vary
@@ -81,6 +81,11 @@ class OnnxModel:
         self.network, self.limits, self.note = network, limits, note
         self.path, self.sha256 = network.path, network.sha256
         self._spec = spec
+        if not spec.model.deterministic:
+            raise MisfitError(
+                f"{self.path}: model.deterministic: a network is deterministic, only a Python function can be random "
+                'by itself; remove it, or write decision = "random" if the label is to be drawn'
+            )
         at_work_on(self.name)
         operators = {name: node.op_type for name, node in network.makers.items()}
         self._has_rnn = "RNN" in operators.values()
@@ -176,6 +181,20 @@ class OnnxModel:
         """Raise a ModelError unless this network was loaded for the same features and the same meaning of outputs."""
         must_fit(self.name, self._spec, spec)
 
+    @property
+    def drawn(self) -> bool:
+        """Whether its labels are drawn with the probabilities that it gives."""
+        return self.decision.drawn
+
+    def ends(self, values: NDArray[Any]) -> Ends:
+        """Return for each row where the words of each label end."""
+        if not len(values):
+            return np.empty((0, self.decision.classes), np.int64)
+        ends = np.empty((len(values), self.decision.classes), np.int64)
+        for part in self.inputs.parts(values):
+            ends[part] = self._read(self.decision.ends, values[part])
+        return ends
+
     def predict(self, values: NDArray[Any]) -> Labels:
         """Return the class number of each row of feature values.
 
@@ -191,12 +210,25 @@ class OnnxModel:
             labels[part] = self._decided(values[part])
         return labels
 
+    def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
+        """Return the class number of each row, from the network's inputs for these rows, as `inputs` makes them."""
+        if len(values) == 1:
+            return self.predict(values)
+        answer = self._runtime.run(inputs, [self.decision.output])[0]
+        check_shape(self.name, self.decision, answer, len(values))
+        return self._decided(values, answer)
+
     def _decided(self, values: NDArray[Any], answer: Answer | None = None) -> Labels:
         """Return the class numbers of one part, which for a fixed batch is filled up with its own last row."""
+        labels: Labels = self._read(self.decision, values, answer)
+        return labels
+
+    def _read(self, rule: Callable[[Answer, int], Any], values: NDArray[Any], answer: Answer | None = None) -> Any:
+        """Return what a rule reads from the output for one part, filled up like a fixed batch."""
         if answer is None:
             answer = self._filled(values)
         try:
-            return self.decision(answer, len(answer))[: len(values)]
+            return rule(answer, len(answer))[: len(values)]
         except NoDecisionError as problem:
             shown = describe_input(self._spec.described, values[min(problem.row, len(values) - 1)])
             raise UnansweredError(f"{self.path}: {problem}; the input was {shown}", shown) from None

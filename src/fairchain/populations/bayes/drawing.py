@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from fairchain.populations.base import Scratch
 from fairchain.populations.bayes.graph import BayesGraph, Joint, Numbers
-from fairchain.populations.bayes.nodes import Choice, Normal, Reals, cumulative
+from fairchain.populations.bayes.nodes import (
+    BayesNode,
+    Choice,
+    Computed,
+    Normal,
+    Reals,
+    cumulative,
+    number_of,
+    values_of,
+)
 
 # Up to so many values, comparing with every edge is faster than bisection.
 FEW = 6
@@ -41,8 +50,8 @@ class Buffers:
 Steps = tuple[tuple[str, int], ...]
 
 
-def _steps(parents: Sequence[str], nodes: Mapping[str, Choice | Normal], width: int) -> Steps:
-    sizes = [len(node.values) for node in (nodes[name] for name in parents) if isinstance(node, Choice)]
+def _steps(parents: Sequence[str], nodes: Mapping[str, BayesNode], width: int) -> Steps:
+    sizes = [len(values_of(nodes[name]) or ()) for name in parents]
     return tuple((name, width * prod(sizes[place + 1 :])) for place, name in enumerate(parents))
 
 
@@ -146,14 +155,31 @@ class DrawNormal:
         np.add(np.clip(out, node.low, node.high, out=out), 0.0, out=out)
 
 
-Drawing = DrawChoice | DrawLongChoice | DrawNormal
+@dataclass(frozen=True, eq=False)
+class DrawComputed:
+    """Computes a node from its parents; of those with values, what each value counts as."""
+
+    node: Computed
+    numbers: tuple[tuple[str, Reals | None], ...]
+
+    def __call__(self, _: Reals, states: States, out: NDArray[Any], buffers: Buffers) -> None:  # noqa: ARG002
+        """Fill in the numbers, or the numbers of the values."""
+        inputs = np.empty((len(out), len(self.numbers)))
+        for column, (name, numbers) in enumerate(self.numbers):
+            inputs[:, column] = states[name] if numbers is None else np.take(numbers, states[name], mode="clip")
+        np.copyto(out, self.node.of(inputs), casting="unsafe")
 
 
-def drawing(node: Choice | Normal, nodes: Mapping[str, Choice | Normal]) -> Drawing:
+Drawing = DrawChoice | DrawLongChoice | DrawNormal | DrawComputed
+
+
+def drawing(node: BayesNode, nodes: Mapping[str, BayesNode]) -> Drawing:
     """Return how to draw this node once its parents are."""
+    if isinstance(node, Computed):
+        return DrawComputed(node, tuple((name, number_of(nodes[name])) for name in node.parents))
     if isinstance(node, Normal):
         parents = [(name, slope, nodes[name]) for name, slope in node.slopes]
-        slopes = ((name, slope, p.numbers if isinstance(p, Choice) else None) for name, slope, p in parents)
+        slopes = ((name, slope, number_of(parent)) for name, slope, parent in parents)
         return DrawNormal(node, _steps(node.choices, nodes, 1), tuple(slopes))
     edges = cumulative(node.table)
     if len(node.values) <= FEW:
@@ -224,8 +250,10 @@ def make_plan(graph: BayesGraph, features: Sequence[str], together: Collection[s
     dependent = tuple(graph.descendants(together))
     later = {*together, *dependent}
     common = tuple(name for name in nodes if name not in later)
-    rows = {name: 1 + i for i, name in enumerate((*common, *dependent))}
-    seen = {*features, *(parent for name in rows for parent in nodes[name].parents)}
+    drawn = (*common, *dependent)
+    # What follows from its parents needs no random number.
+    rows = {name: 1 + i for i, name in enumerate(n for n in drawn if not isinstance(nodes[n], Computed))}
+    seen = {*features, *(parent for name in drawn for parent in nodes[name].parents)}
     kept = tuple(name for name in together if name in seen)
     return DrawPlan(
         common=common,
@@ -233,14 +261,14 @@ def make_plan(graph: BayesGraph, features: Sequence[str], together: Collection[s
         kept=kept,
         rows=rows,
         normal_rows=tuple(row for name, row in rows.items() if isinstance(nodes[name], Normal)),
-        drawings={name: drawing(nodes[name], nodes) for name in rows},
+        drawings={name: drawing(nodes[name], nodes) for name in drawn},
         columns={name: (column, _other_values(nodes[name])) for column, name in enumerate(features)},
-        kinds={name: np.float64 if isinstance(nodes[name], Normal) else np.intp for name in (*kept, *rows)},
+        kinds={name: np.float64 if values_of(nodes[name]) is None else np.intp for name in (*kept, *drawn)},
     )
 
 
-def _other_values(node: Choice | Normal) -> Reals | None:
+def _other_values(node: BayesNode) -> Reals | None:
     """Return what a column holds for each number of a value, unless it is that number."""
-    if isinstance(node, Normal) or np.array_equal(node.shown, np.arange(len(node.shown))):
+    if not isinstance(node, Choice) or np.array_equal(node.shown, np.arange(len(node.shown))):
         return None
     return node.shown

@@ -10,8 +10,11 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,12 +23,18 @@ from fairchain.messages import doubled, near
 from fairchain.populations.bayes.nodes import (
     MOST_CELLS,
     MOST_NODES,
+    MOST_NUMBER,
+    BayesNode,
     Choice,
     Normal,
     Reals,
     Site,
     make_node,
+    make_switch,
+    number_of,
+    values_of,
 )
+from fairchain.populations.finite import Factor, FiniteSpace, TooManyCellsError, whole_weights, without
 from fairchain.spec.schema import Feature, Node
 
 
@@ -33,7 +42,7 @@ from fairchain.spec.schema import Feature, Node
 class BayesGraph:
     """Nodes by name, parents before children. `stated` is how many there were before those not needed were left out."""
 
-    nodes: Mapping[str, Choice | Normal]
+    nodes: Mapping[str, BayesNode]
     stated: int
 
     def ancestors(self, names: Iterable[str]) -> list[str]:
@@ -75,15 +84,47 @@ def build_graph(features: Sequence[Feature], nodes: Sequence[Node], source: str)
     """
     by_name = _named(features, nodes, source)
     by_feature = {feature.name: feature for feature in features}
-    made: dict[str, Choice | Normal] = {}
+    made: dict[str, BayesNode] = {}
     cells = 0
     for name in _in_order(by_name, source):
-        made[name] = node = make_node(Site(source, name), by_name[name], by_feature.get(name), made)
-        cells += node.table.size if isinstance(node, Choice) else node.mean.size
+        stated = _switched(Site(source, name), by_name[name], made)
+        made[name] = node = make_node(Site(source, name), stated, by_feature.get(name), made)
+        cells += _cells(node)
         if cells > MOST_CELLS:
             raise SpecError(f"{source}: the tables have more than {MOST_CELLS} numbers; use fewer parents or values")
-    graph = BayesGraph(made, len(made))
-    return BayesGraph({name: made[name] for name in graph.ancestors(by_feature)}, len(made))
+    graph = BayesGraph(made, len(nodes))
+    return BayesGraph({name: made[name] for name in graph.ancestors(by_feature)}, len(nodes))
+
+
+def _cells(node: BayesNode) -> int:
+    """Return how many numbers a node has."""
+    return node.table.size if isinstance(node, Choice) else node.mean.size if isinstance(node, Normal) else 1
+
+
+def _switched(site: Site, node: Node, made: dict[str, BayesNode]) -> Node:
+    """Return the node with the parents at whose thresholds it switches replaced by nodes that say where they lie.
+
+    These nodes are added to `made`; nodes with the same thresholds share them.
+    """
+    parents = list(node.parents)
+    for parent, stated in node.switches.items():
+        if parent not in parents:
+            there = near(parent, node.parents) if node.parents else "it has none"
+            raise site.error("switches", f'"{parent}" is not one of its parents; {there}')
+        if values_of(made[parent]) is not None and number_of(made[parent]) is None:
+            raise site.error("switches", f'the values of "{parent}" are names, not numbers; remove its threshold')
+        thresholds = [float(each) for each in (stated if isinstance(stated, tuple) else (stated,))]
+        if not thresholds or not all(abs(each) <= MOST_NUMBER for each in thresholds):
+            raise site.error(f"switches.{parent}", f"found {stated}; write one finite number or more, as in [30, 50]")
+        if any(one >= other for one, other in pairwise(thresholds)):
+            raise site.error(f"switches.{parent}", f"found {stated}; write every number once, the smallest first")
+        # No stated node has a name with a line end, so that none is taken twice.
+        name = "\n".join([parent, *map(repr, thresholds)])
+        if name not in made:
+            made[name] = make_switch(name, made[parent], parent, thresholds)
+        place = parents.index(parent)
+        parents[place : place + 1] = [name, parent] if parent in node.slopes else [name]
+    return msgspec.structs.replace(node, parents=tuple(parents))
 
 
 def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> dict[str, Node]:
@@ -101,6 +142,8 @@ def _named(features: Sequence[Feature], nodes: Sequence[Node], source: str) -> d
                 f"{near(feature.name, list(by_name))}"
             )
     for node in nodes:
+        if "\n" in node.name:
+            raise Site(source, node.name).error("name", "has a line end; rename it")
         twice = doubled(node.parents)
         if twice is not None:
             raise Site(source, node.name).error("parents", f'"{twice}" occurs twice; name each parent once')
@@ -133,8 +176,9 @@ def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
     return order
 
 
-# Combinations that are enumerated at most.
+# Combinations that are enumerated at most, and probabilities that are read as fractions.
 MOST_COMBINATIONS = 200_000
+MOST_FRACTIONS = 200_000
 
 Numbers = NDArray[np.intp]
 
@@ -189,3 +233,47 @@ def joint_of(graph: BayesGraph, names: Iterable[str]) -> Joint | None:
             probabilities *= node.table[row, numbers[node.name]]
     possible = probabilities > 0
     return Joint({name: each[possible] for name, each in numbers.items()}, probabilities[possible])
+
+
+def space_of(graph: BayesGraph, features: Sequence[str], cuts: Mapping[int, Sequence[float]]) -> FiniteSpace | None:
+    """Return every input of a network of tables with its exact weight; None if there is another kind of node.
+
+    Stated probabilities are read as decimals, and a row of a table is divided by its sum, so every probability is a
+    fraction. Nodes that are no feature are summed out. A real feature that nothing depends on is left out if it may be:
+    it is one interval in `cuts`.
+    """
+    left_out = {
+        name
+        for column, name in enumerate(features)
+        if isinstance(graph.nodes[name], Normal) and len(cuts.get(column, [0.0])) == 0 and not graph.descendants([name])
+    }
+    wanted = graph.ancestors(name for name in features if name not in left_out)
+    nodes = [node for node in (graph.nodes[name] for name in wanted) if isinstance(node, Choice)]
+    if len(nodes) < len(wanted) or sum(node.table.size for node in nodes) > MOST_FRACTIONS:
+        return None
+    # Latent nodes are further columns after those of the features.
+    place = {name: column for column, name in enumerate(features)}
+    place |= {name: len(features) + number for number, name in enumerate(n for n in wanted if n not in place)}
+    by_name = {node.name: node for node in nodes}
+    values: list[Reals] = [np.zeros(1)] * len(place)
+    for name, node in by_name.items():
+        values[place[name]] = node.shown
+    factors = [_factor(node, by_name, place) for node in nodes]
+    factors += [Factor((place[name],), np.ones(1, np.int64).astype(object)) for name in left_out]
+    space = FiniteSpace(tuple(values), tuple(factors))
+    try:
+        for column in range(len(features), len(place)):
+            space = space.merged(column)
+    except TooManyCellsError:
+        return None
+    # Each latent column has one value left, which is dropped from the factors too.
+    latent = range(len(features), len(place))
+    return FiniteSpace(space.values[: len(features)], tuple(without(factor, latent) for factor in space.factors))
+
+
+def _factor(node: Choice, nodes: Mapping[str, Choice], place: Mapping[str, int]) -> Factor:
+    """Return a node's table as whole numbers, (values of each parent, values of the node)."""
+    rows = [[Fraction(repr(share)) for share in row] for row in node.stated.tolist()]
+    weights = whole_weights(share / sum(row) for row in rows for share in row)
+    shape = [len(nodes[parent].values) for parent in node.choices] + [len(node.values)]
+    return Factor((*(place[parent] for parent in node.choices), place[node.name]), weights.reshape(shape))

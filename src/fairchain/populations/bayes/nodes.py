@@ -4,16 +4,18 @@ A `Choice` has a table with a row for each combination of its parents' values, f
 ", " in the order of the parents. Keys are made from the values and compared, never taken apart, so a value may contain
 ", " itself. A `Normal` is a number: a mean, what its numeric parents add, and a normal deviation. If it is a feature it
 is clipped to the feature's low and high, and rounded if the feature is an integer; its children see that value.
+A `Computed` node follows from its parents by an expression, or says between which thresholds a parent lies. Where all
+its parents have tables, it becomes a table of zeros and ones, so that all that holds for tables holds for it.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import product
+from itertools import pairwise, product
 from typing import TypeVar
 
 import numpy as np
@@ -21,7 +23,8 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import doubled, near
-from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, Node
+from fairchain.spec.conditions import parse_expression
+from fairchain.spec.schema import CategoryFeature, Feature, IntegerFeature, Node, RealFeature
 
 # What a network may have at most; more is refused before memory is allocated.
 MOST_NODES = 10_000
@@ -73,6 +76,8 @@ MOST_NUMBER = 1e300
 MOST_DEVIATIONS = 9.0
 # The largest whole number up to which doubles hold every one.
 MOST_EXACT = 2**53
+# Cells of the table that a node becomes which follows from others; a larger one is computed when it is drawn.
+MOST_TABULATED = 200_000
 # Keys among which a near one is looked for.
 MOST_LOOKED_AT = 1000
 
@@ -85,7 +90,7 @@ class Choice:
     """One of several values, drawn as its number: `table` is (combinations of `choices`, values).
 
     `shown` is what a feature's column holds for each value; `numbers` is what each counts as in a sum, if they all are
-    whole numbers.
+    whole numbers. `stated` is the table before its rows were divided by their sums.
     """
 
     name: str
@@ -94,6 +99,7 @@ class Choice:
     table: Reals
     shown: Reals
     numbers: Reals | None
+    stated: Reals
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -126,7 +132,43 @@ class Normal:
         return self.choices + tuple(name for name, _ in self.slopes)
 
 
-Made = Mapping[str, Choice | Normal]
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """What follows from other nodes: a number between low and high, or one of `values`, as its number.
+
+    `compute` takes (rows, inputs): of each parent its number, or the number of its value if the values are names.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    compute: Callable[[Reals], Reals]
+    values: tuple[Value, ...] | None
+    low: float
+    high: float
+    whole: bool
+    reach: float
+
+    def of(self, inputs: Reals) -> Reals:
+        """Return the value of each row, held in its range and rounded if it is to be whole."""
+        found = np.array(self.compute(inputs), np.float64)
+        if self.whole:
+            np.rint(found, out=found)
+        # Adding 0 makes a rounded -0.0 an ordinary 0.
+        return np.clip(found, self.low, self.high) + 0.0
+
+
+BayesNode = Choice | Normal | Computed
+Made = Mapping[str, BayesNode]
+
+
+def values_of(node: BayesNode) -> tuple[Value, ...] | None:
+    """Return the values of a node that has few; None for a number."""
+    return None if isinstance(node, Normal) else node.values
+
+
+def number_of(node: BayesNode) -> Reals | None:
+    """Return what each value of a node counts as in a sum; None if it is a number itself, or its values are names."""
+    return node.numbers if isinstance(node, Choice) else None
 
 
 @dataclass(frozen=True)
@@ -141,11 +183,14 @@ class Site:
         return SpecError(f'{self.source}: node "{self.node}"{f".{key}" if key else ""}: {problem}')
 
 
-def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> Choice | Normal:
+def make_node(site: Site, node: Node, feature: Feature | None, made: Made) -> BayesNode:
     """Return the node as arrays; `made` has its parents. Raises a SpecError that names it."""
+    if node.value is not None:
+        return _computed(site, node, feature, {name: made[name] for name in node.parents})
     if (node.probabilities is None) == (node.mean is None):
         found = "neither probabilities nor mean" if node.mean is None else "both probabilities and mean"
-        raise site.error("", f"has {found}; give the probabilities of its values, or mean and std of a number")
+        remedy = "give the probabilities of its values, mean and std of a number, or the value that follows"
+        raise site.error("", f"has {found}; {remedy}")
     parents = {name: made[name] for name in node.parents}
     if node.mean is None:
         if node.std is not None or node.slopes:
@@ -211,33 +256,33 @@ def _whole_numbers(site: Site, stated: tuple[Value, ...] | None, feature: Intege
 
 def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> Choice:
     values = _values(site, node.values, feature)
-    choices = {name: parent for name, parent in parents.items() if isinstance(parent, Choice)}
+    choices = _with_values(parents)
     for name in parents:
         if name not in choices:
             raise site.error(
                 "parents",
-                f'"{name}" is a number, and probabilities that depend on a number are not supported; give that parent '
-                "values and probabilities, or this node mean, std and slopes",
+                f'"{name}" is a number; say where the probabilities switch, switches = {{{name} = 40}}, give that '
+                "parent values and probabilities, or this node mean, std and slopes",
             )
     stated = node.values or values
     rows = _rows(site, node, stated, choices)
     place = {str(value): i for i, value in enumerate(stated)}
-    table = np.array(rows, np.float64)[:, [place[str(value)] for value in values]]
-    table /= np.array([math.fsum(row) for row in rows])[:, None]
+    in_order = np.array(rows, np.float64)[:, [place[str(value)] for value in values]]
+    table = in_order / np.array([math.fsum(row) for row in rows])[:, None]
     whole = all(isinstance(value, int) and abs(value) <= MOST_EXACT for value in values)
     numbers = np.array(values, np.float64) if whole else None
     shown = np.arange(len(values), dtype=np.float64)
     if isinstance(feature, IntegerFeature) and numbers is not None:
         shown = numbers
-    return Choice(node.name, tuple(choices), values, table, shown, numbers)
+    return Choice(node.name, tuple(choices), values, table, shown, numbers, in_order)
 
 
 def _rows(
-    site: Site, node: Node, values: Sequence[Value], choices: Mapping[str, Choice]
+    site: Site, node: Node, values: Sequence[Value], choices: Mapping[str, tuple[Value, ...]]
 ) -> Sequence[tuple[float, ...]]:
     """Return a checked row for each combination of the parents."""
     given = node.probabilities
-    known = [parent.values for parent in choices.values()]
+    known = list(choices.values())
     if isinstance(given, Mapping):
         if not known:
             raise site.error("probabilities", "it has no parents; write one list: probabilities = [...]")
@@ -261,17 +306,17 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
         if parent is None:
             there = near(name, node.parents) if node.parents else "it has none"
             raise site.error("slopes", f'"{name}" is not one of its parents; {there}')
-        if isinstance(parent, Choice) and parent.numbers is None:
+        if values_of(parent) is not None and number_of(parent) is None:
             raise site.error("slopes", f'the values of "{name}" are names, not numbers; remove its slope')
         _check_number(site, f"slopes.{name}", slope)
-    choices: dict[str, Choice] = {}
+    choices = {name: values for name, values in _with_values(parents).items() if name not in node.slopes}
     for name, parent in parents.items():
-        if name not in node.slopes and isinstance(parent, Normal):
+        if name not in node.slopes and values_of(parent) is None:
             raise site.error(
-                "slopes", f'"{name}" is a number; say what each unit of it adds: slopes = {{{name} = ...}}'
+                "slopes",
+                f'"{name}" is a number; say what each unit of it adds, slopes = {{{name} = ...}}, or where the node '
+                f"switches, switches = {{{name} = 40}}",
             )
-        if name not in node.slopes and isinstance(parent, Choice):
-            choices[name] = parent
     mean = _entries(site, "mean", node.mean, choices)
     std = _entries(site, "std", node.std, choices)
     if len(mean) == len(std) == 1:
@@ -298,7 +343,14 @@ def _normal(site: Site, node: Node, feature: Feature | None, parents: Made) -> N
     )
 
 
-def _entries(site: Site, key: str, given: float | Mapping[str, float] | None, choices: Mapping[str, Choice]) -> Reals:
+def _with_values(parents: Made) -> dict[str, tuple[Value, ...]]:
+    """Return the parents that have few values, with these values."""
+    return {name: values for name, node in parents.items() if (values := values_of(node)) is not None}
+
+
+def _entries(
+    site: Site, key: str, given: float | Mapping[str, float] | None, choices: Mapping[str, tuple[Value, ...]]
+) -> Reals:
     """Return the mean or std of each combination, or a single one that holds for all."""
     if isinstance(given, Mapping):
         if not choices:
@@ -313,14 +365,102 @@ def _entries(site: Site, key: str, given: float | Mapping[str, float] | None, ch
     return np.array(entries, np.float64)
 
 
+def _computed(site: Site, node: Node, feature: Feature | None, parents: Made) -> Choice | Computed:
+    """Return a node that follows from its parents by an expression."""
+    for key in ("probabilities", "mean", "std", "slopes", "switches"):
+        if getattr(node, key):
+            raise site.error(key, "the node has a value that follows from its parents; remove one of the two")
+    where = f'{site.source}: node "{site.node}".value'
+    category = None
+    if node.values is not None and feature is not None and not isinstance(feature, CategoryFeature):
+        raise site.error("values", "a number that follows from its parents has no list of values; remove it")
+    if isinstance(feature, CategoryFeature) or node.values is not None:
+        values = _values(site, node.values, feature)
+        category = CategoryFeature(name=node.name, values=values)
+    expression = parse_expression(
+        str(node.value), [_as_feature(name, parent) for name, parent in parents.items()], category, where
+    )
+    if unused := next((name for name in parents if name not in expression.names), None):
+        raise site.error("parents", f'"{unused}" is not used in value = "{expression}"; remove it there, or use it')
+    reach = expression.reach([parent.reach for parent in parents.values()])
+    if not reach <= MOST_NUMBER:
+        raise site.error("value", f"it could become as large as {reach:g}; choose other units")
+    low, high = -math.inf, math.inf
+    if feature is not None and not isinstance(feature, CategoryFeature):
+        low, high = float(feature.low), float(feature.high)
+    computed = Computed(
+        name=node.name,
+        parents=tuple(parents),
+        compute=expression.of,
+        values=None if category is None else category.values,
+        low=low,
+        high=high,
+        whole=isinstance(feature, IntegerFeature),
+        reach=min(reach, max(abs(low), abs(high))),
+    )
+    return _tabulated(computed, feature, parents) or computed
+
+
+def _as_feature(name: str, node: BayesNode) -> Feature:
+    """Return a parent as expressions see it: a number, or a category if its values are names."""
+    values = values_of(node)
+    if values is None or number_of(node) is not None:
+        return RealFeature(name=name, low=-MOST_NUMBER, high=MOST_NUMBER)
+    return CategoryFeature(name=name, values=values)
+
+
+def make_switch(name: str, parent: BayesNode, source: str, thresholds: Sequence[float]) -> Choice | Computed:
+    """Return the node that says between which thresholds a numeric parent, called `source`, lies."""
+    edges = np.array(thresholds, np.float64)
+    shown = [str(int(edge)) if edge == int(edge) else repr(float(edge)) for edge in thresholds]
+    between = tuple(f"{low} <= {source} < {high}" for low, high in pairwise(shown))
+    values = (f"{source} < {shown[0]}", *between, f"{source} >= {shown[-1]}")
+
+    def compute(inputs: Reals) -> Reals:
+        return np.searchsorted(edges, inputs[:, 0], side="right").astype(np.float64)
+
+    computed = Computed(name, (source,), compute, values, 0.0, float(len(thresholds)), False, 0.0)
+    return _tabulated(computed, None, {source: parent}) or computed
+
+
+def _tabulated(node: Computed, feature: Feature | None, parents: Made) -> Choice | None:
+    """Return a computed node as a table of zeros and ones; None if a parent is a number, or the table too large."""
+    choices = [parent for parent in parents.values() if isinstance(parent, Choice)]
+    count = math.prod(len(parent.values) for parent in choices)
+    if len(choices) < len(parents) or count > MOST_TABULATED:
+        return None
+    numbers = np.indices([len(parent.values) for parent in choices]).reshape(len(choices), -1)
+    inputs = np.zeros((count, len(choices)))
+    for column, (parent, index) in enumerate(zip(choices, numbers, strict=True)):
+        inputs[:, column] = index if parent.numbers is None else parent.numbers[index]
+    found = node.of(inputs)
+    known: Reals
+    if node.values is not None:
+        values, known, place = node.values, np.arange(len(node.values), dtype=np.float64), found.astype(np.intp)
+    else:
+        known, place = np.unique(found, return_inverse=True)
+        place = place.reshape(-1)
+        whole = all(number == int(number) and abs(number) <= MOST_EXACT for number in known.tolist())
+        values = tuple(int(number) if whole else repr(number) for number in known.tolist())
+    if count * len(values) > MOST_TABULATED:
+        return None
+    table = np.zeros((count, len(values)))
+    table[np.arange(count), place] = 1.0
+    numeric = None if node.values is not None else known
+    shown = known if feature is not None or numeric is None else np.arange(len(values), dtype=np.float64)
+    return Choice(node.name, tuple(parents), values, table, shown, numeric, table)
+
+
 def _check_number(site: Site, key: str, number: float) -> None:
     if not abs(number) <= MOST_NUMBER:
         raise site.error(key, f"found {number:g}; write a finite number")
 
 
-def _by_key(site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[str, Choice], width: int) -> list[Entry]:
+def _by_key(
+    site: Site, key: str, given: Mapping[str, Entry], choices: Mapping[str, tuple[Value, ...]], width: int
+) -> list[Entry]:
     """Return the entries in the order of the combinations, each found by its key."""
-    known = [parent.values for parent in choices.values()]
+    known = list(choices.values())
     count = math.prod(map(len, known))
     if count * width > MOST_CELLS:
         raise site.error("parents", f"{count} combinations of its parents' values are too many; use fewer")

@@ -8,7 +8,7 @@ Otherwise the overall population is shown, and `accepts` selects the members of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import SpecError
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
 from fairchain.populations.bayes.drawing import Buffers, DrawJoint, DrawPlan, deviates, drawing_joint, make_plan
-from fairchain.populations.bayes.graph import Joint, build_graph, joint_of
+from fairchain.populations.bayes.graph import Joint, build_graph, joint_of, space_of
 from fairchain.populations.bayes.nodes import Choice
 from fairchain.populations.bayes.reading import read_nodes, source_of
+from fairchain.populations.finite import FiniteSpace
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec.groups import Group
 from fairchain.spec.schema import BayesNetwork, Spec
@@ -51,7 +52,7 @@ class BayesPopulation(FeaturePopulation):
         if not isinstance(network, BayesNetwork):
             raise SpecError('population.kind: is not a Bayesian network; write kind = "network" with path or nodes')
         self._names = [feature.name for feature in spec.features]
-        self._protected = spec.property.protected
+        self._protected = spec.protected
         self._source = source_of(network)
         self._called = network.name or ("stated in the spec" if network.path is None else Path(network.path).name)
         self._graph = build_graph(spec.features, read_nodes(network), self._source)
@@ -89,7 +90,7 @@ class BayesPopulation(FeaturePopulation):
             """Draw nodes unless they were, and write those that are features into their columns."""
             for name in names:
                 if draw:
-                    plan.drawings[name](randoms[plan.rows[name]], states, states[name], buffers)
+                    plan.drawings[name](randoms[plan.rows.get(name, 0)], states, states[name], buffers)
                 if name in plan.columns:
                     column, listed = plan.columns[name]
                     values[:, column] = states[name] if listed is None else np.take(listed, states[name], mode="clip")
@@ -106,6 +107,10 @@ class BayesPopulation(FeaturePopulation):
 
         fill(plan.common, draw=True)
         return Rounds(show)
+
+    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
+        """Return every input with its weight, if all nodes are tables."""
+        return space_of(self._graph, self._names, cuts)
 
     @property
     def exact(self) -> bool:

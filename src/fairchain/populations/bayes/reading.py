@@ -79,7 +79,8 @@ def _explain(problem: str, data: Any) -> str:
     node = data["nodes"][int(number[1])]
     name = node.get("name") if isinstance(node, dict) else None
     called = f'"{name}"' if isinstance(name, str) else f"number {int(number[1]) + 1}"
-    return f"node {called}{number[2]}: {what}; a node has name, parents, values, probabilities, mean, std, slopes"
+    keys = "name, parents, values, probabilities, mean, std, slopes, switches, value"
+    return f"node {called}{number[2]}: {what}; a node has {keys}"
 
 
 # The length of a name is bounded, as a pattern that repeats a group without end takes memory without end.
