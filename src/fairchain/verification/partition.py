@@ -1,0 +1,374 @@
+"""Branch and bound: a partition of all inputs into boxes, and the labels that a network can give in each.
+
+A box is *settled* once the question needs to know no more about it: every member has one decision there. Open boxes
+are halved where the bounds gain most; a box with few inputs is evaluated point by point instead. The sums of settled
+probabilities give lower and upper bounds that only get narrower (docs/mathematics.md, "Bounds by branch and bound").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.inspect.linear_bounds import FunctionBounds, InputBoxes, LinearBounds
+from fairchain.models.inspect.relu_layers import ReluNetwork, relu_network
+from fairchain.models.onnx.decision import DecisionRule
+from fairchain.spec import Comparison
+from fairchain.verification.boxes import BoxSpace, Floats
+
+Masks = NDArray[np.uint32]
+# Labels that a network may have here: a bit for each fits into a mask, and each pair of labels is a function.
+MOST_LABELS = 16
+# A finite box with at most so many inputs is evaluated point by point: that costs no more than its bounds.
+FEW_POINTS = 32
+# Open boxes that are kept; with more, memory rather than time would end the run.
+MOST_BOXES = 2**19
+# How far a sigmoid or softmax of the runtime may be from the exact one, and the lead of scores that settles their order.
+END_ERROR, END_LEAD = 1e-6, 1e-5
+
+
+class LabelBounds:
+    """The labels that are possible in each box.
+
+    Parameters
+    ----------
+    network, decision
+        The layers, and how their output becomes a label.
+    rounding
+        As for `LinearBounds`.
+    """
+
+    def __init__(self, network: ReluNetwork, decision: DecisionRule, *, rounding: bool = True) -> None:
+        self._network, self._decision = network, decision
+        labels = decision.classes
+        if decision.kind == "threshold":
+            functions = np.ones((1, 1))
+            self._pairs: list[tuple[int, int]] = [(0, 1)]
+        else:
+            self._pairs = [(i, j) for i in range(labels) for j in range(i + 1, labels)]
+            functions = np.zeros((len(self._pairs), labels))
+            for row, (i, j) in zip(functions, self._pairs, strict=True):
+                row[i], row[j] = -1.0, 1.0
+        self.linear = LinearBounds(network, functions, rounding=rounding)
+
+    def __call__(self, boxes: InputBoxes) -> tuple[Masks, Floats]:
+        """Return the possible labels of each box as bits, and (rows, inputs): what the bounds depend on most."""
+        bounds = self.linear(boxes)
+        second, first = self._settled(bounds)
+        possible = np.full(len(boxes), (1 << self._decision.classes) - 1, np.uint32)
+        for column, (i, j) in enumerate(self._pairs):
+            possible[second[:, column]] &= ~np.uint32(1 << i)
+            possible[first[:, column]] &= ~np.uint32(1 << j)
+        # A function that is already decided needs no smaller box.
+        open_functions = ~(first | second)
+        weights = (bounds.weights * open_functions[:, :, None]).sum(axis=1)
+        return possible, weights
+
+    def _settled(self, bounds: FunctionBounds) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return (rows, functions): where the second label beats the first for sure, and where it does not for sure."""
+        end, rule = self._network.end, self._decision
+        if rule.kind == "threshold":
+            # The comparison may be done in the precision of the scores.
+            cuts = (rule.cut, float(np.float32(rule.cut)))
+            low, high = bounds.low, bounds.high
+            if end == "sigmoid":
+                low, high = _sigmoid(low) - END_ERROR, _sigmoid(high) + END_ERROR
+            return low > max(cuts), high <= min(cuts)
+        lead = END_LEAD if end == "softmax" else 0.0
+        return bounds.low > lead, (bounds.high < -lead) if lead else (bounds.high <= 0)
+
+
+def _sigmoid(values: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-values)))
+
+
+def label_bounds(model: Any, *, rounding: bool = True) -> LabelBounds:
+    """Return the label bounds of a loaded network.
+
+    Raises
+    ------
+    ModelError
+        If it is not a feed-forward ReLU network, or its output is not a score.
+    """
+    network = relu_network(model)
+    decision = model.decision
+    if decision.kind not in ("threshold", "argmax") or (decision.kind, network.end) in (
+        ("argmax", "sigmoid"),
+        ("threshold", "softmax"),
+    ):
+        raise ModelError(
+            f'{model.name}: bounds need the scores behind a decision; choose them: output = "..." in [model]'
+        )
+    if decision.classes > MOST_LABELS:
+        raise ModelError(f"{model.name}: has {decision.classes} labels, and bounds are computed for {MOST_LABELS} at most")
+    return LabelBounds(network, decision, rounding=rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenBoxes:
+    """Boxes about which the question is still open: ends, probability, possible labels of each member, next cut."""
+
+    low: Floats
+    high: Floats
+    mass: Floats
+    possible: Masks
+    axis: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def take(self, rows: NDArray[Any]) -> OpenBoxes:
+        """Return some of the boxes."""
+        return OpenBoxes(self.low[rows], self.high[rows], self.mass[rows], self.possible[rows], self.axis[rows])
+
+    @staticmethod
+    def joined(parts: Iterable[OpenBoxes]) -> OpenBoxes:
+        """Return all boxes of several."""
+        parts = list(parts)
+        names = ("low", "high", "mass", "possible", "axis")
+        return OpenBoxes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+class Partition:
+    """A partition of all inputs into settled and open boxes.
+
+    Parameters
+    ----------
+    space
+        The boxes, their members and probabilities.
+    bounds
+        The labels that are possible in a box.
+    predict
+        The network's own labels of rows of feature values.
+    comparison
+        What is counted: outcomes of subgroups, or whether a decision changes.
+    apply
+        As `map`, for parts of the work on several threads.
+
+    Attributes
+    ----------
+    boxes, evaluations
+        Boxes bounded so far (one for each member), and evaluations of the network.
+    free
+        The settled boxes in which no decision changes between members, if `listed`: lower and upper ends.
+    """
+
+    def __init__(
+        self,
+        space: BoxSpace,
+        bounds: LabelBounds,
+        predict: Callable[[NDArray[Any]], NDArray[Any]],
+        comparison: Comparison,
+        apply: Callable[..., Iterable[Any]] = map,
+    ) -> None:
+        self.space, self._bounds, self._predict, self._apply = space, bounds, predict, apply
+        self._comparison = comparison
+        self.boxes = self.evaluations = self._sums = 0
+        # What bits of the possible labels mean for the question: for each outcome its bit and those of all others.
+        self._outcomes = [np.uint32(1 << outcome) for outcome in comparison.outcomes]
+        members, tables = len(space.members), len(comparison.rows)
+        self._certain = np.zeros((tables, members))
+        self._changed = self._stays = 0.0
+        self.relevant = np.ones(members, bool)
+        self.free: list[tuple[Floats, Floats]] = []
+        self.labels = np.uint32(0)
+        low, high = space.whole
+        whole = np.full((1, members), (1 << bounds._decision.classes) - 1, np.uint32)
+        self.open = OpenBoxes(low[:0], high[:0], np.zeros(0), whole[:0], np.zeros(0, np.intp))
+        self._take_in(low, high, space.masses(low, high), whole)
+
+    # -- What is known -----------------------------------------------------------------------------------------------
+
+    @property
+    def open_mass(self) -> float:
+        """The probability of all open boxes, rounded up."""
+        return min(1.0, float(self.open.mass.sum()) * (1 + self.error))
+
+    @property
+    def error(self) -> float:
+        """A bound on the relative error of every sum of probabilities."""
+        return self.space.relative_error + (self._sums + 64) * 2.0**-52
+
+    def member_bounds(self) -> tuple[Floats, Floats]:
+        """Return bounds of P(outcome | member), (outcomes, members) each, rounded outward."""
+        must, may = self._tables(self.open.possible)
+        mass = self.open.mass
+        low = self._certain + np.einsum("b,obm->om", mass, must)
+        never = self._excluded() + np.einsum("b,obm->om", mass, ~may)
+        return self._outward(low, never)
+
+    def rate_bounds(self) -> tuple[Floats, Floats]:
+        """Return bounds of what is counted, (tables, counted) each, rounded outward.
+
+        Of individual discrimination that is the share of changes, and 0 for the second, which never changes.
+        """
+        if self._comparison.individual:
+            changes, stays = self._fates(self.open.possible)
+            low = self._changed + float(self.open.mass @ changes)
+            never = self._stays + float(self.open.mass @ stays)
+            lows, highs = self._outward(np.array([[low]]), np.array([[never]]))
+            return np.pad(lows, ((0, 0), (0, 1))), np.pad(highs, ((0, 0), (0, 1)))
+        low, high = self.member_bounds()
+        weights = self.space.weights.T
+        slack = 1 + (len(weights) + 8) * 2.0**-52
+        return np.clip(low @ weights / slack, 0, 1), np.clip(high @ weights * slack, 0, 1)
+
+    def settled(self) -> Floats:
+        """Return (tables, counted): the probability of the outcome in the settled boxes alone."""
+        if self._comparison.individual:
+            return np.array([[self._changed, 0.0]])
+        return self._certain @ self.space.weights.T
+
+    def _outward(self, low: Floats, never: Floats) -> tuple[Floats, Floats]:
+        lows = np.maximum(low * (1 - self.error), 0.0)
+        highs = np.minimum(1 - never * (1 - self.error) + 2.0**-52, 1.0)
+        return lows, np.maximum(highs, lows)
+
+    def _excluded(self) -> Floats:
+        return np.maximum(self._closed - self._certain, 0.0)
+
+    # -- Refining ----------------------------------------------------------------------------------------------------
+
+    def refine(self, most: int) -> int:
+        """Halve the open boxes that matter most, at most so many; return how many were halved."""
+        weight = self.open.mass * self._unsettled(self.open.possible).sum(axis=1)
+        weight[self.open.axis < 0] = 0.0
+        if not (weight > 0).any() or len(self.open) > MOST_BOXES:
+            return 0
+        count = min(most, int((weight > 0).sum()))
+        chosen = np.argpartition(weight, len(weight) - count)[len(weight) - count :]
+        chosen.sort()
+        kept = np.ones(len(weight), bool)
+        kept[chosen] = False
+        split = self.open.take(chosen)
+        self.open = self.open.take(kept)
+        low, high = self.space.halves(split.low, split.high, split.axis)
+        low, high = low.reshape(-1, low.shape[2]), high.reshape(-1, high.shape[2])
+        mass = self.space.masses(low, high)
+        possible = np.concatenate([split.possible, split.possible])
+        there = mass > 0
+        self._take_in(low[there], high[there], mass[there], possible[there])
+        return count
+
+    def _take_in(self, low: Floats, high: Floats, mass: Floats, possible: Masks) -> None:
+        """Bound new boxes, settle what can be settled, and keep the others."""
+        few = self.space.points(low, high) <= FEW_POINTS
+        if few.any():
+            self._evaluate(low[few], high[few], possible[few])
+            low, high, mass, possible = low[~few], high[~few], mass[~few], possible[~few]
+        if not len(low):
+            return
+        possible, axis = self._bounded(low, high, possible)
+        done = ~self._unsettled(possible).any(axis=1)
+        self._close(low[done], high[done], mass[done], possible[done])
+        rest = ~done
+        kept = OpenBoxes(low[rest], high[rest], mass[rest], possible[rest], axis[rest])
+        self.open = OpenBoxes.joined([self.open, kept])
+
+    def _bounded(self, low: Floats, high: Floats, possible: Masks) -> tuple[Masks, NDArray[np.intp]]:
+        """Return the labels that are possible in each box, and the axis to cut it along next (-1: none)."""
+        rows, members = np.nonzero(self._unsettled(possible))
+        possible = possible.copy()
+        moves = np.zeros((len(low), len(self.space.axes)))
+        real = np.array([axis.real for axis in self.space.axes])
+        middle = low + (high - low) / 2
+        splittable = np.where(real, (middle > low) & (middle < high), high > low)
+        size = self._bounds.linear.rows_at_once
+        starts = range(0, len(rows), size)
+
+        def work(start: int) -> tuple[Masks, Floats]:
+            those, shown = rows[start : start + size], members[start : start + size]
+            boxes = self.space.network_inputs(low[those], high[those], shown)
+            labels, weights = self._bounds(boxes)
+            return labels, self.space.widths_of(weights, boxes, splittable[those])
+
+        for start, (labels, moved) in zip(starts, self._apply(work, starts), strict=True):
+            those, shown = rows[start : start + size], members[start : start + size]
+            possible[those, shown] &= labels
+            # A member that is settled by now needs no further cut.
+            wanted = self._unsettled_labels(possible[those, shown])
+            np.add.at(moves, those[wanted], moved[wanted])
+        self.boxes += len(rows)
+        moves[~splittable] = -1.0
+        axis = moves.argmax(axis=1)
+        flat = moves[np.arange(len(low)), axis] <= 0
+        # Bounds that depend on no axis can still be narrowed by cutting the widest.
+        span = np.where(splittable, (high - low) / np.maximum(np.subtract(*self.space.whole[::-1]), 1e-300), -1.0)
+        axis = np.where(flat, span.argmax(axis=1), axis)
+        return possible, np.where(splittable.any(axis=1), axis, -1)
+
+    def _evaluate(self, low: Floats, high: Floats, possible: Masks) -> None:
+        """Evaluate every input of finite boxes, for the members that are open there."""
+        places = [self.space.places_in(*ends) for ends in zip(low, high, strict=True)]
+        owner = np.repeat(np.arange(len(low)), [len(each) for each in places])
+        points = np.concatenate(places)
+        found = possible[owner].copy()
+        rows, members = np.nonzero(self._unsettled(found))
+        if len(rows):
+            labels = self._predict(self.space.inputs(points[rows], members)).astype(np.uint32)
+            found[rows, members] = np.uint32(1) << labels
+            self.evaluations += len(rows)
+        self._close(points, points, self.space.masses(points, points), found)
+
+    def _close(self, low: Floats, high: Floats, mass: Floats, possible: Masks) -> None:
+        """Add settled boxes to the sums."""
+        if not len(mass):
+            return
+        self._sums += 1
+        self.labels |= np.bitwise_or.reduce(possible[np.bitwise_count(possible) == 1], initial=np.uint32(0))
+        if self._comparison.individual:
+            changes, stays = self._fates(possible)
+            self._changed += float(mass[changes].sum())
+            self._stays += float(mass[stays].sum())
+            self.free.append((low[stays], high[stays]))
+            return
+        must, _ = self._tables(possible)
+        self._certain += np.einsum("b,obm->om", mass, must)
+        self._closed = self._closed + float(mass.sum())
+
+    _closed = 0.0
+
+    # -- What possible labels mean -----------------------------------------------------------------------------------
+
+    def _tables(self, possible: Masks) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return (outcomes, boxes, members): whether the outcome is certain, and whether it is possible."""
+        must = np.stack([possible == bit for bit in self._outcomes])
+        may = np.stack([(possible & bit) != 0 for bit in self._outcomes])
+        return must, may
+
+    def _seen(self, possible: Masks) -> Masks:
+        """Return the bits that count when individuals are compared: labels, or whether it is the outcome."""
+        if not self._outcomes:
+            return possible
+        bit = self._outcomes[0]
+        return ((possible & bit) != 0).astype(np.uint32) | (((possible & ~bit) != 0).astype(np.uint32) << np.uint32(1))
+
+    def _fates(self, possible: Masks) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return (boxes,): where a decision changes for sure, and where it stays for sure."""
+        seen = self._seen(possible)
+        apart = np.zeros(len(seen), bool)
+        for member in range(1, seen.shape[1]):
+            apart |= ((seen[:, member, None] & seen[:, :member]) == 0).any(axis=1)
+        same = (np.bitwise_count(seen) == 1).all(axis=1) & (seen == seen[:, :1]).all(axis=1)
+        return apart, same
+
+    def _unsettled_labels(self, possible: Masks) -> NDArray[np.bool_]:
+        """Return, for possible labels of any shape, whether the question still leaves something open."""
+        if self._comparison.individual:
+            return np.asarray(np.bitwise_count(self._seen(possible)) > 1)
+        several = np.bitwise_count(possible) > 1
+        return np.asarray(np.logical_or.reduce([several & ((possible & bit) != 0) for bit in self._outcomes]))
+
+    def _unsettled(self, possible: Masks) -> NDArray[np.bool_]:
+        """Return (boxes, members): where a member's decision is open and matters."""
+        found = self._unsettled_labels(possible) & self.relevant
+        if self._comparison.individual:
+            changes, _ = self._fates(possible)
+            found &= ~changes[:, None]
+        return found
