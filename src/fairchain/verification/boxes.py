@@ -272,6 +272,17 @@ class BoxSpace:
         parts = [len(axis.ranges.parts) for axis in self.axes if isinstance(axis, RangesAxis)]
         return (8 * len(self.axes) + sum(parts) + 8) * 2.0**-52
 
+    @property
+    def free_axes(self) -> tuple[Axis, ...]:
+        """The axes of features that are not protected."""
+        return tuple(axis for axis in self.axes if not isinstance(axis, QuantileAxis))
+
+    @property
+    def draw_error(self) -> float:
+        """How far the distribution of a draw in a box may be from the exact one, by rounding: total variation."""
+        sizes = [axis.high - axis.low + 1 for axis in self.axes if not axis.real]
+        return (sum(sizes) + 8 * len(self.axes) + 64) * 2.0**-51
+
     def masses(self, low: Floats, high: Floats) -> Floats:
         """Return the probability of each box, (boxes,) from (boxes, axes)."""
         mass = np.ones(len(low))

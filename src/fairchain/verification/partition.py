@@ -156,7 +156,7 @@ class Partition:
     boxes, evaluations
         Boxes bounded so far (one for each member), and evaluations of the network.
     free
-        The settled boxes in which no decision changes between members, if `listed`: lower and upper ends.
+        For individual discrimination, the settled boxes in which no decision changes: lower and upper ends.
     """
 
     def __init__(
@@ -173,8 +173,10 @@ class Partition:
         # What bits of the possible labels mean for the question: for each outcome its bit and those of all others.
         self._outcomes = [np.uint32(1 << outcome) for outcome in comparison.outcomes]
         members, tables = len(space.members), len(comparison.rows)
-        self._certain = np.zeros((tables, members))
-        self._changed = self._stays = 0.0
+        # Of settled boxes, (tables, members or one): where the outcome is certain, impossible, or neither (put aside).
+        self._yes, self._no, self._aside = (
+            np.zeros((tables, 1 if comparison.individual else members)) for _ in range(3)
+        )
         self.relevant = np.ones(members, bool)
         self.free: list[tuple[Floats, Floats]] = []
         self.labels = np.uint32(0)
@@ -195,43 +197,40 @@ class Partition:
         """A bound on the relative error of every sum of probabilities."""
         return self.space.relative_error + (self._sums + 64) * 2.0**-52
 
-    def member_bounds(self) -> tuple[Floats, Floats]:
-        """Return bounds of P(outcome | member), (outcomes, members) each, rounded outward."""
-        must, may = self._tables(self.open.possible)
-        mass = self.open.mass
-        low = self._certain + np.einsum("b,obm->om", mass, must)
-        never = self._excluded() + np.einsum("b,obm->om", mass, ~may)
-        return self._outward(low, never)
-
     def rate_bounds(self) -> tuple[Floats, Floats]:
         """Return bounds of what is counted, (tables, counted) each, rounded outward.
 
         Of individual discrimination that is the share of changes, and 0 for the second, which never changes.
         """
+        yes, no, neither = self._sums_of(self.open.mass, self.open.possible)
+        yes, no, neither = self._yes + yes, self._no + no, self._aside + neither
+        more, less = 1 + self.error, 1 - self.error
+        # Sums of what is missing are exact where nothing is missing.
+        low = np.maximum(yes * less, 1 - (no + neither) * more)
+        high = np.minimum((yes + neither) * more, 1 - no * less + 2.0**-52)
+        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
         if self._comparison.individual:
-            changes, stays = self._fates(self.open.possible)
-            low = self._changed + float(self.open.mass @ changes)
-            never = self._stays + float(self.open.mass @ stays)
-            lows, highs = self._outward(np.array([[low]]), np.array([[never]]))
-            return np.pad(lows, ((0, 0), (0, 1))), np.pad(highs, ((0, 0), (0, 1)))
-        low, high = self.member_bounds()
+            return np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)))
         weights = self.space.weights.T
         slack = 1 + (len(weights) + 8) * 2.0**-52
-        return np.clip(low @ weights / slack, 0, 1), np.clip(high @ weights * slack, 0, 1)
+        return np.minimum(low @ weights / slack, 1.0), np.minimum(high @ weights * slack, 1.0)
 
     def settled(self) -> Floats:
         """Return (tables, counted): the probability of the outcome in the settled boxes alone."""
         if self._comparison.individual:
-            return np.array([[self._changed, 0.0]])
-        return self._certain @ self.space.weights.T
+            return np.pad(self._yes, ((0, 0), (0, 1)))
+        return self._yes @ self.space.weights.T
 
-    def _outward(self, low: Floats, never: Floats) -> tuple[Floats, Floats]:
-        lows = np.maximum(low * (1 - self.error), 0.0)
-        highs = np.minimum(1 - never * (1 - self.error) + 2.0**-52, 1.0)
-        return lows, np.maximum(highs, lows)
-
-    def _excluded(self) -> Floats:
-        return np.maximum(self._closed - self._certain, 0.0)
+    def _sums_of(self, mass: Floats, possible: Masks) -> tuple[Floats, Floats, Floats]:
+        """Return (tables, members) of boxes: the probability where the outcome is certain, impossible, neither."""
+        if self._comparison.individual:
+            changes, stays = self._fates(possible)
+            must, never = changes[None, :, None], stays[None, :, None]
+        else:
+            must = np.stack([possible == bit for bit in self._outcomes])
+            never = np.stack([(possible & bit) == 0 for bit in self._outcomes])
+        yes, no, neither = (np.einsum("b,obm->om", mass, each) for each in (must, never, ~(must | never)))
+        return yes, no, neither
 
     # -- Refining ----------------------------------------------------------------------------------------------------
 
@@ -255,6 +254,16 @@ class Partition:
         there = mass > 0
         self._take_in(low[there], high[there], mass[there], possible[there])
         return count
+
+    def restrict(self, relevant: NDArray[np.bool_]) -> None:
+        """Go on with these members only, (members,): boxes that are open for others alone are put aside."""
+        if (relevant == self.relevant).all():
+            return
+        self.relevant = self.relevant & relevant
+        done = ~self._unsettled(self.open.possible).any(axis=1)
+        aside = self.open.take(done)
+        self._close(aside.low, aside.high, aside.mass, aside.possible)
+        self.open = self.open.take(~done)
 
     def _take_in(self, low: Floats, high: Floats, mass: Floats, possible: Masks) -> None:
         """Bound new boxes, settle what can be settled, and keep the others."""
@@ -322,25 +331,13 @@ class Partition:
             return
         self._sums += 1
         self.labels |= np.bitwise_or.reduce(possible[np.bitwise_count(possible) == 1], initial=np.uint32(0))
+        yes, no, neither = self._sums_of(mass, possible)
+        self._yes, self._no, self._aside = self._yes + yes, self._no + no, self._aside + neither
         if self._comparison.individual:
-            changes, stays = self._fates(possible)
-            self._changed += float(mass[changes].sum())
-            self._stays += float(mass[stays].sum())
+            _, stays = self._fates(possible)
             self.free.append((low[stays], high[stays]))
-            return
-        must, _ = self._tables(possible)
-        self._certain += np.einsum("b,obm->om", mass, must)
-        self._closed = self._closed + float(mass.sum())
-
-    _closed = 0.0
 
     # -- What possible labels mean -----------------------------------------------------------------------------------
-
-    def _tables(self, possible: Masks) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return (outcomes, boxes, members): whether the outcome is certain, and whether it is possible."""
-        must = np.stack([possible == bit for bit in self._outcomes])
-        may = np.stack([(possible & bit) != 0 for bit in self._outcomes])
-        return must, may
 
     def _seen(self, possible: Masks) -> Masks:
         """Return the bits that count when individuals are compared: labels, or whether it is the outcome."""

@@ -63,6 +63,13 @@ def changed_rows(
     return tuple(_flips(spec, comparison, names, labels[:, flips], np.broadcast_to(rows, (len(names), *rows.shape))))
 
 
+def changed_points(
+    case: Case, names: Sequence[str], labels: NDArray[np.integer], inputs: NDArray[np.floating]
+) -> list[Witness]:
+    """Return the first points whose decision changes, from (groups, points) labels and the inputs that were shown."""
+    return _flips(case.spec, case.comparison, names, labels, inputs)
+
+
 def _flips(
     spec: Spec,
     comparison: Comparison,

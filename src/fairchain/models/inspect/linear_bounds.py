@@ -121,6 +121,13 @@ class LinearBounds:
         """Boxes that are computed together."""
         return self._rows
 
+    @property
+    def cost(self) -> float:
+        """Multiplications for one box, as a multiple of those for one input."""
+        sizes = [layer.weights.size for layer in self._layers]
+        passes = [2 * len(layer.bias) * sum(sizes[:place]) for place, layer in enumerate(self._layers)]
+        return (sum(sizes) + sum(passes)) / sum(sizes)
+
     def __call__(self, boxes: InputBoxes) -> FunctionBounds:
         """Return the bounds over every box."""
         parts = [self._bounds(boxes.part(slice(start, start + self._rows))) for start in range(0, len(boxes), self._rows)]
