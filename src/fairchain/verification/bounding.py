@@ -205,7 +205,9 @@ class BoundingRun:
     def sample(self, most: int) -> bool:
         """Draw a batch of rounds in the open boxes; return whether there was anything to draw."""
         partition = self.partition
-        if most <= 0 or not len(partition.open) or self.case.spec.guarantee.epsilon is not None:
+        if self.rule.decision is not Decision.UNDECIDED or self.case.spec.guarantee.epsilon is not None:
+            return False
+        if most <= 0 or not len(partition.open):
             return False
         strata = self.rule.strata
         if not strata or partition.open_mass < NEW_STRATUM * strata[-1].mass:

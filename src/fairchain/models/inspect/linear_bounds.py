@@ -136,7 +136,7 @@ class LinearBounds:
 
     def _bounds(self, boxes: InputBoxes) -> tuple[Floats, Floats, Floats]:
         """Bound every layer in turn, each with the relaxations of those before it."""
-        known: list[_Relaxed] = []
+        known: list[RelaxedLayer] = []
         sizes = boxes.sizes()
         overflow = np.zeros(len(boxes), bool)
         while True:
@@ -154,7 +154,7 @@ class LinearBounds:
                 return low, high, weights
             # Where numbers may overflow nothing is claimed in the end; finite ends keep the arithmetic free of NaN.
             low, high = np.clip(low, -LARGEST, LARGEST), np.clip(high, -LARGEST, LARGEST)
-            known.append(_Relaxed.of(layer, low, high, sizes, error))
+            known.append(RelaxedLayer.of(layer, low, high, sizes, error))
             sizes = np.maximum(high, 0.0)
 
     def _error(self, layer: AffineLayer, sizes: Floats) -> Floats:
@@ -165,7 +165,7 @@ class LinearBounds:
         return (layer.rounding * (sizes @ layer.weight_size.T + layer.bias_size) + layer.tiny) * (1 + 2.0**-20)
 
     def _layer_bounds(
-        self, boxes: InputBoxes, known: Sequence[_Relaxed], layer: AffineLayer, sizes: Floats, error: Floats
+        self, boxes: InputBoxes, known: Sequence[RelaxedLayer], layer: AffineLayer, sizes: Floats, error: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """Return bounds of a layer's sums: lower ones of the sums and of their negatives, in one pass."""
         both = np.concatenate([layer.weights, -layer.weights])
@@ -187,7 +187,7 @@ class LinearBounds:
 
 
 @dataclass(frozen=True, eq=False)
-class _Relaxed:
+class RelaxedLayer:
     """A layer with a ReLU behind it over many boxes: `below * z <= relu(z) <= above * z + lift`.
 
     `error` is the runtime's rounding of z, `own` what this module's rounding adds for each unit of weight.
@@ -203,7 +203,7 @@ class _Relaxed:
     own: Floats
 
     @classmethod
-    def of(cls, layer: AffineLayer, low: Floats, high: Floats, sizes: Floats, error: Floats) -> _Relaxed:
+    def of(cls, layer: AffineLayer, low: Floats, high: Floats, sizes: Floats, error: Floats) -> RelaxedLayer:
         """Return the relaxation for sums between `low` and `high`, of inputs of these `sizes`."""
         span = np.maximum(high - low, 1e-300)
         above = np.clip(np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / span)), 0.0, 1.0)
