@@ -38,7 +38,7 @@ def large_findings(groups: int, units: int, labels: int) -> Findings:
         for gap in [float(rates[i] - rates[j])]
     )
     verdict = VerdictRecord(
-        verdict="UNFAIR", decision="UNFAIR", constant=None, kind="difference", inputs="individuals",
+        verdict="UNFAIR", decision="UNFAIR", constant=None, engine="sampling", kind="difference", inputs="individuals",
         gap=Gap(0.3, 0.29, 0.31, names[-1], names[0], outcomes[0]), threshold=0.1, delta=1e-6, epsilon=None,
         question="made up", groups=every, left_out=(), violators=(), rounds=1000, rows=None, evaluations=20_000,
         stopped="decided", seed=0, seed_origin="chosen", rule="betting", sound=True, model_sha256="ab" * 32,

@@ -1,7 +1,8 @@
 """Certificates as a file format: what the writer (`certificates`) builds and the checker (`rechecking`) decodes.
 
 The format is shared; the arithmetic is not. A certificate is a `Certificate` as JSON; its evidence is a `RunEvidence`
-where inputs were drawn, and a `RowEvidence` where the rows of a table were counted.
+where inputs were drawn, a `RowEvidence` where the rows of a table were counted, and an `EnumerationEvidence` where all
+inputs of a finite space were evaluated.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.records import Record
 
 FORMAT = "fairchain-certificate"
-VERSION = 4
+VERSION = 5
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 
@@ -108,6 +109,65 @@ class RowEvidence(Record, frozen=True, forbid_unknown_fields=True):
     labels: list[Count]
 
 
+# A whole number of any size, in decimal digits: JSON numbers end at 64 bits.
+Whole = Annotated[str, msgspec.Meta(pattern="^(0|[1-9][0-9]{0,4999})$")]
+
+
+class SegmentEvidence(Record, frozen=True, forbid_unknown_fields=True):
+    """A run of points of a finite input space, all of them evaluated.
+
+    `evaluations` counts inputs whose weight is not 0, and `labels` are those that they got. `weights` is (measures,
+    parts, 1 + outcomes): the weight of all inputs of a part, then of those with each outcome. `chain` is the hash of
+    all this and of the chain before it.
+    """
+
+    points: Count
+    evaluations: Count
+    labels: list[Count]
+    weights: list[list[list[Whole]]]
+    chain: str
+
+
+class EnumerationEvidence(Record, frozen=True, forbid_unknown_fields=True):
+    """The weights of an enumeration.
+
+    A point is a choice of a value for each feature in `order`, numbered in mixed radix with these `sizes`, the first
+    feature changing slowest; it is shown with all protected values that are counted. Features in `summed` are ignored
+    by the network, and their weights are added up. The segments begin at point 0 and follow each other.
+    """
+
+    points: Whole
+    order: list[str]
+    sizes: list[Count]
+    summed: list[str]
+    outcomes: list[int]
+    segments: list[SegmentEvidence]
+
+    @property
+    def labels(self) -> list[int]:
+        """All labels that the network is said to have given."""
+        return sorted({label for segment in self.segments for label in segment.labels})
+
+    @property
+    def done(self) -> int:
+        """How many points were evaluated."""
+        return sum(segment.points for segment in self.segments)
+
+
+def chain_start(model_sha256: str, data_sha256: str | None, meaning: dict[str, str]) -> str:
+    """Return the hash with which the chain of an enumeration begins: of the network, the data and the question."""
+    return _hash(["fairchain enumeration 1", model_sha256, data_sha256, meaning])
+
+
+def chained(before: str, segment: SegmentEvidence) -> str:
+    """Return the hash of a segment and of all segments before it."""
+    return _hash([before, segment.points, segment.evaluations, segment.labels, segment.weights])
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 class Software(Record, frozen=True, forbid_unknown_fields=True):
     """Versions of the programs that made the certificate."""
 
@@ -140,7 +200,7 @@ class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=
 def digest(content: dict[str, Any]) -> str:
     """Return the SHA-256 of a certificate without its digest and times, in one canonical form."""
     kept = {key: value for key, value in content.items() if key not in ("digest", "times")}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return _hash(kept)
 
 
 def upper_triangle(table: NDArray[np.integer]) -> list[list[int]]:

@@ -23,6 +23,7 @@ from fairchain.certificate_format import (
     VERSION,
     BatchEvidence,
     Certificate,
+    EnumerationEvidence,
     RowEvidence,
     RunEvidence,
     Software,
@@ -55,7 +56,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
     del claims["witnesses"], claims["forecast"], claims["notes"]
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    certificate: Certificate[RunEvidence | RowEvidence] = Certificate(
+    certificate: Certificate[RunEvidence | RowEvidence | EnumerationEvidence] = Certificate(
         format=FORMAT,
         version=VERSION,
         software=Software(

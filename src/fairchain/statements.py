@@ -110,6 +110,46 @@ def exact_statement(
     )
 
 
+def enumeration_statement(
+    decision: str,
+    *,
+    kind: str,
+    measured: str,
+    threshold: float,
+    population: str,
+    evaluations: int,
+    done: tuple[int, int],
+    left_out: int = 0,
+) -> str:
+    """Return the sentence of an enumeration; `done` are the points that were evaluated, and all that there are.
+
+    >>> words = {"kind": "difference", "measured": "0.05", "threshold": 0.1, "population": "uniform inputs"}
+    >>> print(enumeration_statement("FAIR", evaluations=1248, done=(624, 624), **words)[:69])
+    Exact: all 1,248 inputs were evaluated. Under uniform inputs the large
+    """
+    whole = done[0] == done[1]
+    seen = (
+        f"Exact: all {evaluations:,} inputs were evaluated."
+        if whole
+        else f"Certain, but not exact: {evaluations:,} inputs were evaluated, {done[0] / done[1]:.3%} of the points; "
+        "the interval holds whatever the decisions about the others are."
+    )
+    relation = {
+        "FAIR": f", which meets the threshold {threshold:g}",
+        "UNFAIR": f", which fails the threshold {threshold:g}",
+        "UNDECIDED": f"; that does not decide about the threshold {threshold:g}",
+    }[decision]
+    return f"{seen} Under {population} {measure(kind)} is {measured}{relation}.{_without(left_out)}"
+
+
+def enumeration_scope(model_sha256: str) -> str:
+    """Return what a statement from an enumeration is about, and its limits."""
+    return (
+        f"This is about {subject_of(model_sha256)} and that input distribution, not about the individuals it is "
+        "applied to; nothing is random, so the error probability is 0."
+    )
+
+
 def headline(
     decision: str,
     *,

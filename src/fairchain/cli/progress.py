@@ -21,6 +21,11 @@ def _verified(progress: Any) -> str:
         return ""
     if progress.gap is None:
         return f"{progress.evaluations:,} of {progress.total:,} rows evaluated"
+    if progress.total is not None:
+        return (
+            f"{progress.evaluations:,} of {progress.total:,} inputs evaluated, {progress.gap} so far  "
+            "(Ctrl-C: stop with what is known)"
+        )
     return (
         f"{progress.rounds:,} rounds, {progress.evaluations:,} evaluations, "
         f"{progress.gap} so far  (Ctrl-C: stop with what is known)"

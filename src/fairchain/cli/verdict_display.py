@@ -19,11 +19,11 @@ STOPPED = {
     "seconds": "the budget of seconds is spent",
     "interrupted": "you stopped it",
     "rows": "there are too few rows",
+    "weights": "the probabilities of the inputs are not known well enough",
 }
 BAR = 24
 SCALE = "0" + " " * (BAR - 2) + "1"
 MOST_ROWS, MOST_NAMED = 40, 6
-ROWS = ("exact", "fixed sample")
 
 
 def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
@@ -38,7 +38,7 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
         seen = "" if verdict.exact else " seen"
         screen.line(f"Widest pair{seen}: {pair.more} gets {pair.outcome} more often than {pair.less}.")
     if verdict.left_out:
-        unit = "{} ({:,.0f} rows)" if verdict.rule in ROWS else "{} (share {:.2g})"
+        unit = "{} ({:,.0f} rows)" if verdict.record.rows is not None else "{} (share {:.2g})"
         named = ", ".join(unit.format(name, size) for name, size in verdict.left_out[:MOST_NAMED])
         more = len(verdict.left_out) - MOST_NAMED
         screen.line(f"Left out as too small: {named}{f' and {more} more' if more > 0 else ''}.")
@@ -51,6 +51,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
         screen.line((note, "yellow"))
     rows = verdict.record.rows
     unit = f"{rows:,} rows" if rows is not None else f"{verdict.rounds:,} rounds"
+    if verdict.engine == "enumeration":
+        unit = "enumeration"
     cost = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no evaluations"
     screen.line((f"{unit}, {cost}, {verdict.seconds:.3f} s; delta {verdict.delta:g}", "dim"))
     if verdict.decision.name == "UNDECIDED":

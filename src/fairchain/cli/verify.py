@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Further options that replace a key of the spec; in other commands their names mean the effort of the command itself.
 BUDGET = {
     "epsilon": "guarantee__epsilon",
+    "engine": "guarantee__engine",
     "rule": "guarantee__rule",
     "rounds": "guarantee__budget__rounds",
     "seconds": "guarantee__budget__seconds",
@@ -53,6 +54,7 @@ CRITERIA = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @shared.threshold
 @shared.delta
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
+@shared.choice("--engine", ["auto", "sampling", "enumeration", "counting"], "How the answer is found.")
 @shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")

@@ -7,9 +7,9 @@ round"). `Scratch` keeps the arrays that are drawn into from one chunk to the ne
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.populations.streams import Address
 from fairchain.spec import Group, Spec, domain_of, groups_of
 from fairchain.spec.subgroups import Subgroup, subgroups_of_groups
+
+if TYPE_CHECKING:
+    from fairchain.populations.finite import FiniteSpace
 
 # Feature values with categories as their index, or word numbers of texts.
 Inputs = NDArray[Any]
@@ -118,6 +121,17 @@ class Population(ABC):
         """Return the probability of each subgroup, or None if it is unknown."""
         return None
 
+    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:  # noqa: ARG002
+        """Return every input of the overall population with its exact weight; None if there are too many or infinite.
+
+        Parameters
+        ----------
+        cuts
+            Columns of real numbers that may be enumerated as intervals, each with the numbers at which one interval
+            ends and the next begins: inside an interval the value does not matter.
+        """
+        return None
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences that a user should know about the population."""
@@ -165,6 +179,10 @@ class DerivedPopulation(Population):
 
     def __str__(self) -> str:
         return str(self.source)
+
+    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
+        """Return the space of the source: conditions and groups are left to the caller."""
+        return self.source.finite_space(cuts)
 
     @property
     def notes(self) -> tuple[str, ...]:

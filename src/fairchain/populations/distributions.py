@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import ceil, floor, gcd, lcm
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from fairchain.populations.base import Inputs
 from fairchain.populations.streams import Address, HalfWords, scaled, unit_reals
 from fairchain.spec import CategoryFeature, Domain, Feature, domain_of
 from fairchain.spec.schema import Piece
+
+if TYPE_CHECKING:
+    from fairchain.populations.finite import FiniteSpace, Weights
 
 # A list of so many entries stays in the processor's cache, where a look into it is the fastest way to draw; with more
 # entries it pays to search, unless there are too many values for that.
@@ -227,6 +230,55 @@ Distribution = Counted | Ranges
 def uniform_over(domain: Domain) -> Ranges:
     """Return the distribution in which every value is equally likely."""
     return Ranges((Range(domain.low, domain.high, Fraction(1)),), domain.real)
+
+
+def finite_values(distribution: Distribution, cuts: Sequence[float] | None) -> tuple[Inputs, Weights] | None:
+    """Return the values of a distribution with whole weights; None if they are too many, or real and not cut.
+
+    Parameters
+    ----------
+    distribution
+        Of one feature.
+    cuts
+        Numbers at which a real range is divided into intervals, each of which is one value, its middle; None if the
+        place inside an interval matters.
+    """
+    from fairchain.populations.finite import whole_weights
+
+    if isinstance(distribution, Counted):
+        kept = distribution.counts > 0
+        return distribution.values[kept], whole_weights(map(Fraction, distribution.counts[kept].tolist()))
+    parts = distribution.parts
+    if distribution.real:
+        if cuts is None:
+            return None
+        low, high = min(part.low for part in parts), max(part.high for part in parts)
+        edges = [low, *sorted(cut for cut in set(cuts) if low < cut < high), high]
+        cells = [Domain(a, b, real=True) for a, b in pairwise(edges)]
+        found = [((cell.low + cell.high) / 2, distribution.within(cell).mass) for cell in cells]
+        found = [(middle, share) for middle, share in found if share]
+        return np.array([middle for middle, _ in found]), whole_weights(share for _, share in found)
+    sizes = [int(part.high - part.low) + 1 for part in parts]
+    if sum(sizes) > MOST_SPAN:
+        return None
+    # Ranges do not overlap, and inside one all values are equally likely.
+    values = np.concatenate([np.arange(part.low, part.high + 1, dtype=np.float64) for part in parts])
+    each = whole_weights(part.weight / size for part, size in zip(parts, sizes, strict=True))
+    return values, np.repeat(each, sizes)
+
+
+def independent_space(distributions: Sequence[Distribution], cuts: Mapping[int, Sequence[float]]) -> FiniteSpace | None:
+    """Return the space of independent features; None if one of them cannot be enumerated."""
+    from fairchain.populations.finite import independent
+
+    values, weights = [], []
+    for column, distribution in enumerate(distributions):
+        found = finite_values(distribution, cuts.get(column))
+        if found is None:
+            return None
+        values.append(found[0])
+        weights.append(found[1])
+    return independent(values, weights)
 
 
 def _words(address: Address, substream: int) -> Iterator[int]:

@@ -7,7 +7,7 @@ that all subgroups share: each subgroup has exactly its distribution, and two su
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
@@ -18,7 +18,15 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.populations.base import Inputs, Rounds, Scratch, columns_of, shown_groups
-from fairchain.populations.distributions import Counted, Distribution, Listed, Stated, stated_distribution, uniform_over
+from fairchain.populations.distributions import (
+    Counted,
+    Distribution,
+    Listed,
+    Stated,
+    independent_space,
+    stated_distribution,
+    uniform_over,
+)
 from fairchain.populations.streams import Address, HalfWords
 from fairchain.populations.uniform import Draws, IndependentPopulation
 from fairchain.spec import Domain, Group, Spec, domain_of
@@ -26,6 +34,7 @@ from fairchain.spec.schema import Marginals
 from fairchain.spec.subgroups import Subgroup
 
 if TYPE_CHECKING:
+    from fairchain.populations.finite import FiniteSpace
     from fairchain.tables import TableRows
 
 # Features that a phrase names before it only counts them.
@@ -63,7 +72,7 @@ class MarginalPopulation(IndependentPopulation):
     ) -> None:
         super().__init__(spec, subgroups, dtype)
         self._phrase = _phrase(spec, rows)
-        distributions = distributions_of(spec, rows)
+        self._stated = distributions = distributions_of(spec, rows)
         self._shares = _shares(distributions, self.protected_columns, self.groups)
         for subgroup, shares in zip(self.subgroups, self._shares, strict=True):
             if 0 in shares:
@@ -85,6 +94,10 @@ class MarginalPopulation(IndependentPopulation):
     def shares(self) -> tuple[float, ...]:
         """Return the probability of each subgroup."""
         return tuple(float(prod(parts)) for parts in self._shares)
+
+    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
+        """Return every input with its weight; None if a range is too large, or real and not cut."""
+        return independent_space(self._stated, cuts)
 
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""

@@ -8,10 +8,10 @@ own distribution is exactly uniform on its values.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -20,6 +20,9 @@ from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratc
 from fairchain.populations.streams import Address, HalfWords, scaled, surplus, unit_reals
 from fairchain.spec import Domain, Spec, domain_of
 from fairchain.spec.subgroups import Subgroup
+
+if TYPE_CHECKING:
+    from fairchain.populations.finite import FiniteSpace
 
 
 class Scaled(NamedTuple):
@@ -130,6 +133,12 @@ class UniformPopulation(IndependentPopulation):
             float(prod(_share(part, whole) for part, whole in zip(group.domains, wholes, strict=True)))
             for group in self.groups
         )
+
+    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
+        """Return every input with its weight; None if a range is too large, or real and not cut."""
+        from fairchain.populations.distributions import independent_space, uniform_over
+
+        return independent_space([uniform_over(domain) for domain in self._domains], cuts)
 
     def draw(self, address: Address, count: int, scratch: Scratch, _subgroups: Sequence[int], /) -> Rounds:
         """Draw `count` rounds at an address."""

@@ -371,6 +371,13 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=1e-9, lt=0.5)] | None,
         doc("Estimate mode: go on until every probability and gap is known within epsilon."),
     ] = None
+    engine: Annotated[
+        Literal["auto", "sampling", "enumeration", "counting"],
+        doc(
+            "How the answer is found: sampling, enumeration of all inputs if they are finitely many, or counting for "
+            "the rows of a table; auto takes what costs less."
+        ),
+    ] = "auto"
     rule: Annotated[
         Literal["betting", "paper"], doc("betting is sound; paper is the literature's rule, which is not.")
     ] = "betting"

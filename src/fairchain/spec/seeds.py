@@ -3,7 +3,7 @@
 The inputs of a run are a function of its seed. Whoever knows the seed before the network exists can build a network
 that behaves well on exactly these inputs. So by default the network comes first: the seed is the hash of everything
 that decides what is asked about what (docs/trust.md). What a user may vary without changing the question, paths,
-budgets and the way a number is written, is left out of the hash, so that it gives no second try.
+engine, budgets and the way a number is written, is left out of the hash, so that it gives no second try.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Seed:
 
 
 def meaning_of(spec: Spec) -> dict[str, str]:
-    """Return each table of a spec as canonical JSON, without paths, seed and budget, which change no meaning.
+    """Return each table of a spec as canonical JSON, without paths, seed, engine and budget, which change no meaning.
 
     Two specs ask the same question about the same files if and only if these texts are equal. Keys at their defaults
     are left out, so that a key which a later version adds changes no seed of the specs that do not use it.
@@ -44,7 +44,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
         for key in FILES:
             part.pop(key, None)
     data.get("population", {}).pop("name", None)  # what verdicts call it
-    for key in ("seed", "budget"):
+    for key in ("seed", "engine", "budget"):
         data.get("guarantee", {}).pop(key, None)
     return {
         key: json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

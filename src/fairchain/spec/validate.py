@@ -25,6 +25,7 @@ from fairchain.spec.schema import (
     Table,
     TextFeature,
     Texts,
+    Uniform,
 )
 
 # One 32-bit word per integer draw: see populations.streams.
@@ -245,6 +246,21 @@ def _check_guarantee(spec: Spec) -> None:
     if guarantee.rule == "paper" and (is_table or not plain):
         raise SpecError(
             'guarantee.rule: "paper" covers only differences between groups of drawn inputs; use rule = "betting"'
+        )
+    if guarantee.rule == "paper" and guarantee.engine == "enumeration":
+        raise SpecError(
+            'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" means nothing; drop one'
+        )
+    kind = type(spec.population).__struct_config__.tag
+    if guarantee.engine == "enumeration" and not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
+        raise SpecError(
+            f'guarantee.engine: "enumeration" cannot list the inputs of population.kind = "{kind}"; leave engine out'
+        )
+    if guarantee.engine == ("sampling" if is_table else "counting"):
+        done = "counted, not sampled" if is_table else "drawn or enumerated, not counted"
+        raise SpecError(
+            f'guarantee.engine: the inputs of population.kind = "{kind}" are {done}; leave engine = '
+            f'"{guarantee.engine}" out'
         )
     rounds = guarantee.budget.rounds
     if not math.isfinite(rounds) or rounds != int(rounds):

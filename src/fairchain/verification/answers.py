@@ -1,7 +1,7 @@
 """Engines and their answers: an engine takes a `Case` and returns one `Answer`, from which the verdict is written.
 
-Sampling and counting are engines, each in a file of its own; `verifier.engine_for` chooses one. A further engine is a
-class with `partial` and `answer` in a file of its own, and a line in `engine_for`.
+Sampling, counting and enumeration are engines, each in a file of its own; `choosing.engine_for` chooses one. A further
+engine is a class with `partial` and `answer` in a file of its own, and a line in `engine_for`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from fractions import Fraction
 from threading import Event
 from typing import Protocol
 
-from fairchain.certificate_format import RowEvidence
 from fairchain.prepare import Case
 from fairchain.spec.properties import in_own_unit
 from fairchain.statistics import Decision, Inference, Interval
@@ -20,14 +19,15 @@ from fairchain.statistics.intervals import Floats
 from fairchain.statistics.rules import Leader
 from fairchain.statistics.tally import Counts
 from fairchain.verification.record import Witness
-from fairchain.verification.verdict import RunRecord
+from fairchain.verification.verdict import Evidence
 
 
 @dataclass(frozen=True)
 class Progress:
     """How far a run is: rounds and evaluations so far, seconds, the gap with its bounds, evaluations in all.
 
-    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round.
+    For rows of a table the number of evaluations is known and the gap is not; for rounds it is the other way round. For
+    an enumeration both are known.
     """
 
     rounds: int
@@ -46,12 +46,16 @@ class Answer:
 
     Parameters
     ----------
+    engine
+        Which engine it was: "sampling", "counting" or "enumeration".
+    delta
+        The probability that the decision is wrong, at most; 0 where nothing is random.
     decision, sound
         FAIR, UNFAIR or UNDECIDED, and whether that carries a guarantee.
     gap
         The largest gap in the property's own unit.
     exact_gap
-        The largest gap as a fraction where every row was counted; of a ratio, 1 - ratio.
+        The largest gap as a fraction where every row or input was counted; of a ratio, 1 - ratio.
     widest, violators
         The pair and outcome with the largest gap, and those known to be above the threshold, as numbers.
     rates, low, high
@@ -65,11 +69,14 @@ class Answer:
     rounds, evaluations, tried
         Rounds drawn, evaluations counted, and decisions looked at, counted or not.
     stopped
-        Why the engine stopped: "decided", "epsilon", "rounds", "seconds", "interrupted", or "rows".
+        Why the engine stopped: "decided", "epsilon", "rounds", "seconds", "interrupted", "rows", or "weights" where
+        the weights of all inputs are not known well enough.
     witnesses
         Counterfactual pairs.
     """
 
+    engine: str
+    delta: float
     decision: Decision
     sound: bool
     gap: Interval
@@ -81,7 +88,7 @@ class Answer:
     high: Floats
     trials: Counts
     forecast: int | None
-    record: RunRecord | RowEvidence
+    record: Evidence
     rounds: int
     evaluations: int
     tried: int
@@ -103,8 +110,10 @@ class AnswerEngine(Protocol):
 def answer_from(
     case: Case,
     found: Inference,
-    record: RunRecord | RowEvidence,
+    record: Evidence,
     *,
+    engine: str,
+    delta: float,
     rounds: int,
     evaluations: int,
     tried: int,
@@ -116,6 +125,8 @@ def answer_from(
     """Return the answer with every number that the statistics give; `ratio` is its estimate without rounding."""
     low, high = found.probabilities()
     return Answer(
+        engine=engine,
+        delta=delta,
         decision=found.decision,
         sound=found.sound,
         gap=Interval(*in_own_unit(case.spec, found.gap(), ratio)),

@@ -90,6 +90,8 @@ class CountingEngine:
             case,
             inference,
             record,
+            engine="counting",
+            delta=0.0 if exact else spec.guarantee.delta,
             rounds=0,
             evaluations=found.evaluations,
             tried=found.labels.size,

@@ -11,12 +11,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from fairchain.statistics.tally import Counts, write_together
 ROWS_PER_CALL = 4096
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
+Found = TypeVar("Found")
 # Whether work that takes so many seconds more should not be begun.
 Halted = Callable[[float], bool]
 
@@ -166,7 +167,7 @@ class Sampler:
         parts: list[NDArray[np.integer]] = []
         seen: set[int] = set()
         done = 0
-        for counts, labels in self._in_order(work, len(sizes), no_time):
+        for counts, labels in in_order(self._pool, self._workers, work, len(sizes), no_time):
             together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
             # A certificate has each pair of groups once.
             self._kept += counts.size // 2
@@ -178,23 +179,40 @@ class Sampler:
         kept = tuple(parts) if len(parts) == done else ()
         return Batch(first, size, sum(sizes[:done]), done, together, kept, tuple(sorted(seen)))
 
-    def _in_order(self, work: Callable[[int], Done], count: int, no_time: Callable[[int], bool]) -> Iterator[Done]:
-        """Yield results in the order of the chunks, a few ahead on the workers; the first one in any case."""
-        if self._pool is None or count == 1:
-            for place in range(count):
-                if place and no_time(0):
-                    return
-                yield work(place)
-            return
-        waiting: deque[Future[Done]] = deque()
-        place = 0
-        while place < count or waiting:
-            while place < count and len(waiting) < 2 * self._workers and not (place and no_time(len(waiting))):
-                waiting.append(self._pool.submit(work, place))
-                place += 1
-            if not waiting:
+
+def in_order(
+    pool: ThreadPoolExecutor | None,
+    workers: int,
+    work: Callable[[int], Found],
+    count: int,
+    no_time: Callable[[int], bool],
+) -> Generator[Found, None, None]:
+    """Yield the results of `work` for 0, 1, ..., a few ahead on the workers; the first one in any case.
+
+    Parameters
+    ----------
+    pool, workers
+        Threads to use, and how many there are.
+    work, count
+        What to call, with which numbers below which.
+    no_time
+        Called with the number of calls under way: whether no further one should be begun.
+    """
+    if pool is None or count == 1:
+        for place in range(count):
+            if place and no_time(0):
                 return
-            yield waiting.popleft().result()
+            yield work(place)
+        return
+    waiting: deque[Future[Found]] = deque()
+    place = 0
+    while place < count or waiting:
+        while place < count and len(waiting) < 2 * workers and not (place and no_time(len(waiting))):
+            waiting.append(pool.submit(work, place))
+            place += 1
+        if not waiting:
+            return
+        yield waiting.popleft().result()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ the counts, until the rule has its answer, the budget is spent, or the run is ca
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Event
 
@@ -38,12 +39,23 @@ QUICK_LOOK = 0.01
 # What bounds and sentences about one group and outcome take after the last look; measured with 50,000 of them.
 SECONDS_PER_RATE = 2e-5
 
+# Whether to leave the sampling after so many evaluations and seconds.
+Leave = Callable[[Rule, int, float], bool]
+
 
 @dataclass(frozen=True)
 class SamplingEngine:
-    """Draw coupled rounds until the stopping rule has its answer, or the budget is spent."""
+    """Draw coupled rounds until the stopping rule has its answer, or the budget is spent.
+
+    Parameters
+    ----------
+    leave
+        Called before each batch with the rule, the evaluations and the seconds so far: whether another engine takes
+        over. The answer then has `stopped == "left"`.
+    """
 
     partial: bool = True
+    leave: Leave | None = None
 
     def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs are drawn."""
@@ -55,9 +67,9 @@ class SamplingEngine:
             sampler = Sampler(
                 model, case.population, case.seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
             )
-            entries, stopped = _sample(rule, sampler, case, start, cancel, progress)
+            entries, stopped = _sample(rule, sampler, case, start, cancel, progress, self.leave)
             record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
-            if len(record.labels) == 1:
+            if len(record.labels) == 1 and stopped != "left":
                 deadline = start + spec.guarantee.budget.seconds
                 record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
         evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
@@ -66,6 +78,8 @@ class SamplingEngine:
             case,
             rule,
             record,
+            engine="sampling",
+            delta=spec.guarantee.delta,
             rounds=sum(batch.rounds for _, batch in entries),
             evaluations=evaluations,
             tried=evaluations + looked,
@@ -94,6 +108,7 @@ def _sample(
     start: float,
     cancel: Event,
     progress: Report | None,
+    leave: Leave | None,
 ) -> tuple[list[tuple[BatchPlan, Batch]], str]:
     """Plan, sample and observe until the end; return the entries of the run record and why it ended."""
     spec, budget = case.spec, case.spec.guarantee.budget
@@ -116,6 +131,8 @@ def _sample(
             return entries, "rounds"
         if halted(sampler.seconds):
             return entries, "seconds"
+        if leave is not None and entries and leave(rule, evaluations, time.perf_counter() - start):
+            return entries, "left"
         batch = sampler.run(chunk, min(plan.rounds, most - rounds), plan.groups, halted)
         before = time.perf_counter()
         rule.observe(plan, Tally.of_batch(batch.rounds, batch.together, plan.groups, groups))

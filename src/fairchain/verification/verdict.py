@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairchain.certificate_format import Look, RowEvidence
+from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
+from fairchain.number_format import bounded
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
@@ -18,6 +19,8 @@ from fairchain.spec.seeds import Seed
 from fairchain.statements import (
     conclusion,
     constant_note,
+    enumeration_scope,
+    enumeration_statement,
     exact_statement,
     rows_scope,
     scope,
@@ -71,6 +74,10 @@ class RunRecord:
         return all(len(batch.parts) == batch.chunks for _, batch in self.entries)
 
 
+# What an answer rests on, which certificates contain.
+Evidence = RunRecord | RowEvidence | EnumerationEvidence
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The result of `verify`. `bool(verdict)` is refused: UNDECIDED is neither.
@@ -78,6 +85,8 @@ class Verdict:
     `gap` is in the property's own unit: the largest difference, the smallest ratio, or the share of individuals or
     texts whose decision changes. `left_out` names groups below the least size, with their rows or share.
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
+    `engine` says how it was found, `delta` the probability that it is wrong, at most, and `exact` whether the whole
+    population was counted, so that every number is what it is and nothing is random.
     """
 
     decision: Decision
@@ -101,8 +110,11 @@ class Verdict:
     notes: tuple[str, ...] = ()
     certifiable: bool = True
     constant: str | None = None
+    engine: str
+    delta: float
+    exact: bool
     spec: Spec = field(repr=False)
-    evidence: RunRecord | RowEvidence = field(repr=False)
+    evidence: Evidence = field(repr=False)
 
     def __str__(self) -> str:
         return self.record.sentence
@@ -129,21 +141,11 @@ class Verdict:
         return self.conclusion == Decision.FAIR.name
 
     @property
-    def exact(self) -> bool:
-        """Whether the whole population was counted, so that nothing is random."""
-        return isinstance(self.spec.population, Table) and self.spec.population.reading == "population"
-
-    @property
-    def delta(self) -> float:
-        """The probability of a wrong verdict, at most."""
-        return 0.0 if self.exact else self.spec.guarantee.delta
-
-    @property
     def rule(self) -> str:
         """The rule that gave the answer."""
-        if not isinstance(self.spec.population, Table):
+        if self.engine == "sampling":
             return self.spec.guarantee.rule
-        return "exact" if self.exact else "fixed sample"
+        return "exact" if self.delta == 0 else "fixed sample"
 
     @cached_property
     def record(self) -> VerdictRecord:
@@ -153,12 +155,13 @@ class Verdict:
             verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
             decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
             constant=self.constant,
+            engine=self.engine,  # type: ignore[arg-type]  # the name of an engine
             kind=kind_of(self.spec),  # type: ignore[arg-type]  # the tag of the property
             inputs=self.spec.inputs,  # type: ignore[arg-type]  # individuals or texts
             gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
             threshold=self.spec.property.threshold,
             delta=self.delta,
-            epsilon=self.spec.guarantee.epsilon,
+            epsilon=self.spec.guarantee.epsilon if self.engine == "sampling" else None,
             question=str(self.spec.property),
             groups=tuple(
                 EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
@@ -234,8 +237,11 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
-        certifiable=case.certifiable and (isinstance(answer.record, RowEvidence) or answer.record.whole),
+        certifiable=case.certifiable and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
+        engine=answer.engine,
+        delta=answer.delta,
+        exact=answer.exact_gap is not None,
         spec=spec,
         evidence=answer.record,
     )
@@ -250,6 +256,18 @@ def _constant_note(spec: Spec, label: str, tried: int) -> str:
 
 def _statement(case: Case, answer: Answer) -> str:
     spec, kind = case.spec, kind_of(case.spec)
+    record = answer.record
+    if isinstance(record, EnumerationEvidence):
+        return enumeration_statement(
+            answer.decision.name,
+            kind=kind,
+            measured=bounded(answer.gap, least=4),
+            threshold=spec.property.threshold,
+            population=case.described_population,
+            evaluations=answer.evaluations,
+            done=(record.done, int(record.points)),
+            left_out=len(case.left_out),
+        )
     if answer.exact_gap is not None:
         # From the fraction: a sentence must not depend on how floating numbers were rounded on the way.
         return exact_statement(
@@ -274,8 +292,10 @@ def _statement(case: Case, answer: Answer) -> str:
     )
 
 
-def _scope(case: Case, record: RunRecord | RowEvidence) -> str:
+def _scope(case: Case, record: Evidence) -> str:
     population = case.spec.population
+    if isinstance(record, EnumerationEvidence):
+        return enumeration_scope(case.model_sha256)
     if isinstance(record, RunRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
     assert isinstance(population, Table)

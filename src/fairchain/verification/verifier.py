@@ -12,13 +12,13 @@ from typing import Any
 from fairchain.errors import CertificateError, SpecError
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
-from fairchain.spec import Spec, Table
+from fairchain.spec import Spec
 from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
-from fairchain.verification.answers import AnswerEngine, Report
+from fairchain.verification.answers import Report
+from fairchain.verification.choosing import engine_for
 from fairchain.verification.sampler import default_workers
-from fairchain.verification.sampling import SamplingEngine
 from fairchain.verification.verdict import Verdict, assemble
 
 
@@ -120,12 +120,3 @@ def verify_case(case: Case, *, workers: int | None = None, progress: Report | No
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)
         return assemble(case, answer, start)
-
-
-def engine_for(case: Case) -> AnswerEngine:
-    """Return the engine that answers a case: counting for the rows of a table, else sampling."""
-    if isinstance(case.spec.population, Table):
-        from fairchain.verification.counting import CountingEngine
-
-        return CountingEngine()
-    return SamplingEngine()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -189,6 +189,14 @@ class OnnxModel:
         for part in parts:
             labels[part] = self._decided(values[part])
         return labels
+
+    def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
+        """Return the class number of each row, from the network's inputs for these rows, as `inputs` makes them."""
+        if len(values) == 1:
+            return self.predict(values)
+        answer = self._runtime.run(inputs, [self.decision.output])[0]
+        check_shape(self.name, self.decision, answer, len(values))
+        return self._decided(values, answer)
 
     def _decided(self, values: NDArray[Any], answer: Answer | None = None) -> Labels:
         """Return the class numbers of one part, which for a fixed batch is filled up with its own last row."""

@@ -10,6 +10,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
@@ -26,6 +27,7 @@ from fairchain.populations.bayes.nodes import (
     Site,
     make_node,
 )
+from fairchain.populations.finite import Factor, FiniteSpace, TooManyCellsError, whole_weights, without
 from fairchain.spec.schema import Feature, Node
 
 
@@ -133,8 +135,9 @@ def _in_order(nodes: Mapping[str, Node], source: str) -> list[str]:
     return order
 
 
-# Combinations that are enumerated at most.
+# Combinations that are enumerated at most, and probabilities that are read as fractions.
 MOST_COMBINATIONS = 200_000
+MOST_FRACTIONS = 200_000
 
 Numbers = NDArray[np.intp]
 
@@ -189,3 +192,47 @@ def joint_of(graph: BayesGraph, names: Iterable[str]) -> Joint | None:
             probabilities *= node.table[row, numbers[node.name]]
     possible = probabilities > 0
     return Joint({name: each[possible] for name, each in numbers.items()}, probabilities[possible])
+
+
+def space_of(graph: BayesGraph, features: Sequence[str], cuts: Mapping[int, Sequence[float]]) -> FiniteSpace | None:
+    """Return every input of a network of tables with its exact weight; None if there is another kind of node.
+
+    Stated probabilities are read as decimals, and a row of a table is divided by its sum, so every probability is a
+    fraction. Nodes that are no feature are summed out. A real feature that nothing depends on is left out if it may be:
+    it is one interval in `cuts`.
+    """
+    left_out = {
+        name
+        for column, name in enumerate(features)
+        if isinstance(graph.nodes[name], Normal) and len(cuts.get(column, [0.0])) == 0 and not graph.descendants([name])
+    }
+    wanted = graph.ancestors(name for name in features if name not in left_out)
+    nodes = [node for node in (graph.nodes[name] for name in wanted) if isinstance(node, Choice)]
+    if len(nodes) < len(wanted) or sum(node.table.size for node in nodes) > MOST_FRACTIONS:
+        return None
+    # Latent nodes are further columns after those of the features.
+    place = {name: column for column, name in enumerate(features)}
+    place |= {name: len(features) + number for number, name in enumerate(n for n in wanted if n not in place)}
+    by_name = {node.name: node for node in nodes}
+    values: list[Reals] = [np.zeros(1)] * len(place)
+    for name, node in by_name.items():
+        values[place[name]] = node.shown
+    factors = [_factor(node, by_name, place) for node in nodes]
+    factors += [Factor((place[name],), np.ones(1, np.int64).astype(object)) for name in left_out]
+    space = FiniteSpace(tuple(values), tuple(factors))
+    try:
+        for column in range(len(features), len(place)):
+            space = space.merged(column)
+    except TooManyCellsError:
+        return None
+    # Each latent column has one value left, which is dropped from the factors too.
+    latent = range(len(features), len(place))
+    return FiniteSpace(space.values[: len(features)], tuple(without(factor, latent) for factor in space.factors))
+
+
+def _factor(node: Choice, nodes: Mapping[str, Choice], place: Mapping[str, int]) -> Factor:
+    """Return a node's table as whole numbers, (values of each parent, values of the node)."""
+    rows = [[Fraction(repr(share)) for share in row] for row in node.stated.tolist()]
+    weights = whole_weights(share / sum(row) for row in rows for share in row)
+    shape = [len(nodes[parent].values) for parent in node.choices] + [len(node.values)]
+    return Factor((*(place[parent] for parent in node.choices), place[node.name]), weights.reshape(shape))

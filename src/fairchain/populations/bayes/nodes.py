@@ -85,7 +85,7 @@ class Choice:
     """One of several values, drawn as its number: `table` is (combinations of `choices`, values).
 
     `shown` is what a feature's column holds for each value; `numbers` is what each counts as in a sum, if they all are
-    whole numbers.
+    whole numbers. `stated` is the table before its rows were divided by their sums.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Choice:
     table: Reals
     shown: Reals
     numbers: Reals | None
+    stated: Reals
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -222,14 +223,14 @@ def _choice(site: Site, node: Node, feature: Feature | None, parents: Made) -> C
     stated = node.values or values
     rows = _rows(site, node, stated, choices)
     place = {str(value): i for i, value in enumerate(stated)}
-    table = np.array(rows, np.float64)[:, [place[str(value)] for value in values]]
-    table /= np.array([math.fsum(row) for row in rows])[:, None]
+    in_order = np.array(rows, np.float64)[:, [place[str(value)] for value in values]]
+    table = in_order / np.array([math.fsum(row) for row in rows])[:, None]
     whole = all(isinstance(value, int) and abs(value) <= MOST_EXACT for value in values)
     numbers = np.array(values, np.float64) if whole else None
     shown = np.arange(len(values), dtype=np.float64)
     if isinstance(feature, IntegerFeature) and numbers is not None:
         shown = numbers
-    return Choice(node.name, tuple(choices), values, table, shown, numbers)
+    return Choice(node.name, tuple(choices), values, table, shown, numbers, in_order)
 
 
 def _rows(

@@ -8,7 +8,7 @@ Otherwise the overall population is shown, and `accepts` selects the members of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from numpy.typing import DTypeLike, NDArray
 from fairchain.errors import SpecError
 from fairchain.populations.base import FeaturePopulation, Inputs, Rounds, Scratch
 from fairchain.populations.bayes.drawing import Buffers, DrawJoint, DrawPlan, deviates, drawing_joint, make_plan
-from fairchain.populations.bayes.graph import Joint, build_graph, joint_of
+from fairchain.populations.bayes.graph import Joint, build_graph, joint_of, space_of
 from fairchain.populations.bayes.nodes import Choice
 from fairchain.populations.bayes.reading import read_nodes, source_of
+from fairchain.populations.finite import FiniteSpace
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.spec.groups import Group
 from fairchain.spec.schema import BayesNetwork, Spec
@@ -106,6 +107,10 @@ class BayesPopulation(FeaturePopulation):
 
         fill(plan.common, draw=True)
         return Rounds(show)
+
+    def finite_space(self, cuts: Mapping[int, Sequence[float]], /) -> FiniteSpace | None:
+        """Return every input with its weight, if all nodes are tables."""
+        return space_of(self._graph, self._names, cuts)
 
     @property
     def exact(self) -> bool:

@@ -1,0 +1,294 @@
+"""The finite input space of a case: which inputs are enumerated, as which groups, and in which order.
+
+Both the enumeration engine and its recheck start from here; each of them weighs and counts on its own. Inputs that the
+network cannot tell apart are one point: features that it ignores are summed out, and values with the same encoding are
+merged. Points are numbered in mixed radix over the columns that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import floor, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import SpecError
+from fairchain.models.inspect.ignored_features import ignored_features
+from fairchain.models.onnx.feature_encoding import encode
+from fairchain.populations.base import columns_of
+from fairchain.prepare import Case
+from fairchain.spec import CategoryFeature, Feature, Group, RealFeature, Spec
+from fairchain.spec.conditions import predicate_of
+
+if TYPE_CHECKING:
+    from fairchain.populations.finite import FiniteSpace
+
+# Rows of a tile: a call of the network is full, and its intermediate results stay in the processor's cache.
+TILE = 8192
+# Intervals of a real feature that the network gets in steps, at most.
+MOST_CUTS = 2**16
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Protected values with which every point is shown to the network.
+
+    `indices` are the numbers of the protected values in the space's columns, `values` the values themselves, and
+    `parts` the counted parts that an input with these values belongs to.
+    """
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+    parts: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class InputSpace:
+    """All inputs that a question is about.
+
+    Parameters
+    ----------
+    space
+        Every input with its weight, which is 0 where `given` does not hold.
+    protected
+        The columns of the protected features.
+    order
+        The other columns with several values, the one that changes slowest first: the digits of a point's number.
+    tile
+        How many columns at the end of `order` make a tile of points.
+    shown
+        The protected values that each point is shown with.
+    parts, means
+        Names of what is counted, and for each subgroup of the comparison the parts whose mean it is.
+    individual
+        Whether a point's decisions are compared with each other: then its own protected values are summed out.
+    summed
+        Names of the features that the network ignores.
+    """
+
+    space: FiniteSpace
+    protected: tuple[int, ...]
+    order: tuple[int, ...]
+    tile: int
+    shown: tuple[Shown, ...]
+    parts: tuple[str, ...]
+    means: tuple[tuple[int, ...], ...]
+    individual: bool
+    summed: tuple[str, ...]
+
+    @property
+    def points(self) -> int:
+        """How many points there are; each is shown with all of `shown`."""
+        return prod(self.space.sizes[column] for column in self.order)
+
+    @property
+    def evaluations(self) -> int:
+        """How many evaluations of the network all points take, at most."""
+        return self.points * len(self.shown)
+
+    @property
+    def tile_points(self) -> int:
+        """How many points a tile has."""
+        return prod(self.space.sizes[column] for column in self.order[len(self.order) - self.tile :])
+
+    def part_masses(self) -> list[list[int]]:
+        """Return the weight of every part, for each measure of the space: (measures, parts)."""
+        found = []
+        for factors in self.space.measures:
+            if self.individual:
+                found.append([self.space.marginal(factors, ()).item()])
+                continue
+            by_values = self.space.marginal(factors, self.protected)
+            masses = [0] * len(self.parts)
+            for shown in self.shown:
+                for part in shown.parts:
+                    masses[part] += by_values[shown.indices]
+            found.append(masses)
+        return found
+
+
+def _given(spec: Spec) -> tuple[str, ...]:
+    """Return the features in the condition `given`."""
+    if spec.property.given is None:
+        return ()
+    predicate = predicate_of(spec)
+    return () if predicate is None else predicate.names
+
+
+def input_space(case: Case) -> InputSpace:
+    """Return the finite input space of a case.
+
+    Raises
+    ------
+    SpecError
+        If the inputs of the case cannot be enumerated; the message says why.
+    """
+    from fairchain.populations.finite import TooManyCellsError
+
+    spec, individual = case.spec, case.comparison.individual
+    if individual and (several := _with_several_values(case)):
+        raise _not_finite(
+            f'group "{several}" has several values, and an individual is shown with one of them drawn at random; give '
+            "the feature groups of single values"
+        )
+    names, protected, given = [feature.name for feature in spec.features], columns_of(spec), _given(spec)
+    ignored = ignored_features(case.model, spec)
+    space = _all_inputs(case, ignored, given)
+    try:
+        if given:
+            predicate = predicate_of(spec)
+            assert predicate is not None
+            space = space.where([names.index(name) for name in given], predicate.holds)
+        for column in protected if individual else ():
+            space = space.merged(column)
+        groups = _counted_groups(case)
+        shown = _as_groups(case) if individual else _as_members(space, protected, groups)
+    except TooManyCellsError:
+        raise _not_finite("features depend on each other in too many ways, or the condition has too many") from None
+    for column, feature in enumerate(spec.features):
+        if column not in protected:
+            classes = None if column in ignored else _classes(feature, space.values[column])
+            space = _smaller(space, column, classes)
+    order, tile = _order([column for column in range(len(names)) if column not in protected], space.sizes)
+    return InputSpace(
+        space=space,
+        protected=protected,
+        order=order,
+        tile=tile,
+        shown=shown,
+        parts=("all",) if individual else tuple("all" if group is None else group.name for group in groups),
+        means=((0,), ()) if individual else _means(case, groups),
+        individual=individual,
+        summed=tuple(names[column] for column in sorted(ignored.difference(protected))),
+    )
+
+
+def _not_finite(why: str) -> SpecError:
+    return SpecError(f'guarantee.engine: the inputs cannot be enumerated: {why}; or use engine = "sampling"')
+
+
+def _with_several_values(case: Case) -> str | None:
+    """Return a group that is not one combination of protected values."""
+    for subgroup in case.comparison.subgroups:
+        if subgroup.group is not None and any(domain.size != 1 for domain in subgroup.group.domains):
+            return subgroup.name
+    return None
+
+
+def _all_inputs(case: Case, ignored: Collection[int], given: Collection[str]) -> FiniteSpace:
+    """Return every input of the overall population, a real feature as intervals where the network sees no more."""
+    cuts = {}
+    for column, feature in enumerate(case.spec.features):
+        if isinstance(feature, RealFeature) and feature.name not in given:
+            found = [] if column in ignored else _cuts(feature)
+            if found is not None:
+                cuts[column] = [*found, *_borders(case, feature.name)]
+    space: FiniteSpace | None = case.population.finite_space(cuts) if case.population is not None else None
+    if space is None:
+        raise _not_finite(
+            f"{case.described_population} has infinitely many, or too many to list; give real features bins, or make "
+            "them integers"
+        )
+    return space
+
+
+def _cuts(feature: RealFeature) -> list[float] | None:
+    """Return the numbers at which what the network gets for a feature changes; None if it changes everywhere."""
+    if feature.bins is not None:
+        return [float(edge) for edge in feature.bins]
+    if feature.step is not None:
+        first, last = floor(feature.low / feature.step), floor(feature.high / feature.step)
+        return [step * feature.step for step in range(first, last + 1)] if last - first < MOST_CUTS else None
+    return None
+
+
+def _borders(case: Case, name: str) -> list[float]:
+    """Return the ends of the groups of a protected feature."""
+    protected = case.spec.property.protected
+    if name not in protected:
+        return []
+    place = protected.index(name)
+    return [end for group in case.groups for end in (group.domains[place].low, group.domains[place].high)]
+
+
+def _smaller(space: FiniteSpace, column: int, classes: Sequence[int] | None) -> FiniteSpace:
+    """Return the space with values of a column merged, unless that takes too much memory."""
+    from fairchain.populations.finite import TooManyCellsError
+
+    try:
+        return space.merged(column, classes)
+    except TooManyCellsError:
+        return space
+
+
+def _classes(feature: Feature, values: NDArray[np.float64]) -> list[int]:
+    """Return for each value of a feature the number of its class: values for which the network gets the same."""
+    if isinstance(feature, CategoryFeature) and feature.codes is None:
+        return list(range(len(values)))
+    numbers: dict[bytes, int] = {}
+    return [numbers.setdefault(row.tobytes(), len(numbers)) for row in encode(feature, values)]
+
+
+def _counted_groups(case: Case) -> tuple[Group | None, ...]:
+    """Return every group that is counted, each once; None for all inputs."""
+    found = [group for each in case.comparison.subgroups for group in (each.mixed or (each.group,))]
+    return tuple(dict.fromkeys(found))
+
+
+def _means(case: Case, groups: Sequence[Group | None]) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(groups.index(group) for group in (subgroup.mixed or (subgroup.group,)))
+        for subgroup in case.comparison.subgroups
+    )
+
+
+def _as_groups(case: Case) -> tuple[Shown, ...]:
+    """Return the protected values of each group: every individual is shown with all of them."""
+    groups = [subgroup.group for subgroup in case.comparison.subgroups if subgroup.group is not None]
+    none = (0,) * len(case.spec.property.protected)
+    return tuple(Shown(none, tuple(domain.low for domain in group.domains), (0,)) for group in groups)
+
+
+def _as_members(space: FiniteSpace, protected: Sequence[int], groups: Sequence[Group | None]) -> tuple[Shown, ...]:
+    """Return the protected values that inputs of the counted groups have."""
+    possible = space.marginal(space.measures[-1], protected)
+    found = []
+    for indices in np.ndindex(*possible.shape):
+        values = tuple(float(space.values[column][i]) for column, i in zip(protected, indices, strict=True))
+        parts = tuple(place for place, group in enumerate(groups) if group is None or _belongs(values, group))
+        if parts and possible[indices]:
+            found.append(Shown(indices, values, parts))
+    for place, group in enumerate(groups):
+        if not any(place in shown.parts for shown in found):
+            name = "the population" if group is None else f'group "{group.name}"'
+            raise SpecError(
+                f"property.given: holds for no input of {name}; weaken it, or leave out the groups for which it "
+                "cannot hold"
+            )
+    return tuple(found)
+
+
+def _belongs(values: Sequence[float], group: Group) -> bool:
+    return all(domain.contains(value) for value, domain in zip(values, group.domains, strict=True))
+
+
+def _order(columns: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """Return the columns with several values in the order of the digits, and how many of them make a tile.
+
+    A tile has at most `TILE` points, or else it is one column, which is cut into strips. The columns of a tile are
+    those that fill it best when large ones are tried first.
+    """
+    free = sorted((column for column in columns if sizes[column] > 1), key=lambda column: -sizes[column])
+    inner: list[int] = []
+    points = 1
+    for column in free:
+        if points * sizes[column] <= TILE:
+            inner.append(column)
+            points *= sizes[column]
+    if free and points < TILE // 8 and sizes[free[0]] > TILE:
+        inner = [free[0]]
+    outer = [column for column in free if column not in inner]
+    return (*sorted(outer), *sorted(inner)), len(inner)

@@ -1,0 +1,88 @@
+"""Features that a network provably ignores: whatever their value is, every decision stays the same.
+
+The network does not take the feature at all, or its first layers multiply all that they get of it by 0. The proof is
+read from the graph (docs/mathematics.md, "Finite input spaces"); nothing is tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.models.base import Model
+from fairchain.models.onnx.feature_encoding import widths
+from fairchain.models.onnx.inputs import Feed
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.spec import Spec
+
+# Operators that may follow the first layer. A product with 0 leaves a sum as it is but for the sign of a zero, and none
+# of these makes two different numbers of 0 and -0.
+BLIND_TO_SIGNED_ZERO = frozenset(
+    """
+    Add ArgMax Cast Clip Concat Dropout Elu Exp Flatten Gemm Identity LeakyRelu LogSoftmax MatMul Max Min Mul Relu
+    Reshape Selu Sigmoid Softmax Softplus Squeeze Sub Tanh Unsqueeze
+    """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
+)
+# Operators between the input and the first layer that leave every number of a row at its place.
+IN_PLACE = frozenset({"Identity", "Flatten"})
+
+
+def ignored_features(model: Model | None, spec: Spec) -> frozenset[int]:
+    """Return the places in `spec.features` of the features that no decision depends on."""
+    found = {place for place, feature in enumerate(spec.features) if not feature.model_input}
+    if isinstance(model, OnnxModel) and isinstance(model.inputs, Feed):
+        slots = model.inputs.slots
+        spans = widths(spec.features)
+        for slot in slots if not any(each.steps_first or len(each.shape) != 1 for each in slots) else ():
+            used = _used(model, slot.name, slot.shape[0])
+            start = 0
+            for place in slot.features:
+                if not used[start : start + spans[place]].any():
+                    found.add(place)
+                start += spans[place]
+    return frozenset(found)
+
+
+def _used(model: OnnxModel, tensor: str, width: int) -> NDArray[np.bool_]:
+    """Return which numbers of an input can reach the decision: all of them unless the graph proves otherwise."""
+    graph = model.network.model.graph
+    every = np.ones(width, bool)
+    if any(node.domain not in ("", "ai.onnx") or node.op_type not in BLIND_TO_SIGNED_ZERO for node in graph.node):
+        return every
+    constants = {each.name: each for each in graph.initializer}
+    overridable = {each.name for each in graph.input}
+    if any(output.name == tensor for output in graph.output):
+        return every
+    used, todo = np.zeros(width, bool), [tensor]
+    while todo:
+        name = todo.pop()
+        for node in model.network.users.get(name, ()):
+            if node.op_type in IN_PLACE and _keeps_place(node):
+                todo.append(node.output[0])
+                continue
+            weights = constants.get(node.input[1]) if len(node.input) > 1 and node.input[1] not in overridable else None
+            read = None if weights is None or list(node.input).count(name) > 1 else _rows_read(node, weights, name)
+            if read is None or len(read) != width:
+                return every
+            used |= read
+    return used
+
+
+def _keeps_place(node: Any) -> bool:
+    return node.op_type == "Identity" or all(each.name == "axis" and each.i == 1 for each in node.attribute)
+
+
+def _rows_read(node: Any, weights: Any, name: str) -> NDArray[np.bool_] | None:
+    """Return which columns of its first input a product with a matrix reads; None if it is another operator."""
+    from onnx.numpy_helper import to_array
+
+    if node.op_type not in ("Gemm", "MatMul") or node.input[0] != name:
+        return None
+    set_to = {each.name: each.i for each in node.attribute if each.name in ("transA", "transB")}
+    matrix = to_array(weights)
+    if matrix.ndim != 2 or set_to.get("transA", 0) or matrix.dtype.kind != "f" or not np.isfinite(matrix).all():
+        return None
+    read: NDArray[np.bool_] = (matrix != 0).any(axis=0 if set_to.get("transB", 0) else 1)
+    return read

@@ -1,0 +1,74 @@
+"""Tiles: rows of feature values that go through a network again and again while only some columns change.
+
+A column that changes has the same value in every row, or a strip of values. What the network gets for the other
+columns is prepared once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.models.base import Model
+from fairchain.models.onnx.decision import Labels
+from fairchain.models.onnx.feature_encoding import encode, widths
+from fairchain.models.onnx.inputs import Feed
+from fairchain.models.onnx.rounding import check_alone
+from fairchain.models.onnx.session import OnnxModel
+
+
+class Tile:
+    """Rows for one worker.
+
+    Parameters
+    ----------
+    model
+        Decides about the rows.
+    values
+        (rows, features): the rows, in the model's number type; they are changed in place.
+    """
+
+    def __init__(self, model: Model, values: NDArray[Any]) -> None:
+        self.values = values
+        self._model = model
+        self._fed: dict[str, NDArray[Any]] = {}
+        # For each column that is encoded: the array that the network gets, and the columns of that array.
+        self._places: dict[int, tuple[NDArray[Any], slice]] = {}
+        if isinstance(model, OnnxModel) and isinstance(model.inputs, Feed) and _flat(model.inputs):
+            self._fed = model.inputs(values)
+            spans = widths(model.inputs.features)
+            for slot in model.inputs.slots:
+                start = 0
+                for place in slot.features:
+                    self._places[place] = self._fed[slot.name], slice(start, start + spans[place])
+                    start += spans[place]
+
+    def set(self, column: int, value: float | NDArray[Any]) -> None:
+        """Give a column one value in all rows, or a value for each row."""
+        self.values[:, column] = value
+        if column not in self._places:
+            return
+        fed, span = self._places[column]
+        if fed is not self.values:
+            rows = self.values[:1, column] if np.ndim(value) == 0 else self.values[:, column]
+            assert isinstance(self._model, OnnxModel)
+            fed[:, span] = encode(self._model.inputs.features[column], rows)  # type: ignore[union-attr]  # a Feed
+
+    def predict(self, number: int) -> Labels:
+        """Return the class of each row; `number` chooses the rows that are evaluated alone too, if they must be."""
+        if self._fed:
+            assert isinstance(self._model, OnnxModel)
+            labels = self._model.predict_fed(self.values, self._fed)
+        else:
+            labels = self._model.predict(self.values)
+        check_alone(self._model, self.values, labels, number)
+        return labels
+
+
+def _flat(feed: Feed) -> bool:
+    """Return whether every input of the network is a matrix of numbers with a free number of rows."""
+    return feed.batch is None and not any(
+        slot.steps_first or len(slot.shape) != 1 or slot.dtype is np.object_ for slot in feed.slots
+    )

@@ -1,0 +1,206 @@
+"""Rates from weights that were added up, not sampled: exact where all inputs were evaluated, else certain bounds.
+
+The state is the weight of the inputs with and without each outcome, and the weight of the inputs that were not
+evaluated yet. All of it is whole numbers of any size, and every bound is a fraction, so nothing is rounded before it is
+shown (docs/mathematics.md, "Finite input spaces"). Nothing here is random: an interval holds for sure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.statistics.intervals import Floats
+from fairchain.statistics.rules import Decision, Leader
+from fairchain.statistics.tally import Counts
+
+# Rounding of a floating gap is far below this: gaps that are nearer to each other are compared as fractions.
+NEAR = 1e-9
+
+Fractions = list[list[Fraction]]
+
+
+@dataclass(frozen=True)
+class WeightRange:
+    """A weight between two whole numbers; equal ones where it is exact."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class PartMasses:
+    """The weights of one part of the population.
+
+    Parameters
+    ----------
+    with_outcome, without
+        For each outcome, the weight of the evaluated inputs that got it, and of those that did not.
+    unseen
+        At most the weight of the inputs that were not evaluated.
+    """
+
+    with_outcome: tuple[WeightRange, ...]
+    without: tuple[WeightRange, ...]
+    unseen: int
+
+    def rate(self, outcome: int) -> tuple[Fraction, Fraction, Fraction]:
+        """Return estimate, lower and upper bound of P(outcome | part).
+
+        An input that was not evaluated may have the outcome or not, or belong to no input of the part at all.
+        """
+        got, missed = self.with_outcome[outcome], self.without[outcome]
+        most = missed.high + got.low + self.unseen
+        low = Fraction(got.low, most) if most else Fraction(0)
+        most = missed.low + got.high + self.unseen
+        high = Fraction(got.high + self.unseen, most) if most else Fraction(1)
+        seen = got.low + got.high + missed.low + missed.high
+        estimate = Fraction(got.low + got.high, seen) if seen else (low + high) / 2
+        return min(max(estimate, low), high), low, high
+
+
+class EnumeratedRates:
+    """The answer from the weights of an enumeration.
+
+    Parameters
+    ----------
+    parts
+        The weights of each part that was counted.
+    means
+        For each subgroup the parts whose mean it is; the last subgroup of an individual comparison, whose decisions
+        never change, has none.
+    compared, measure
+        (outcomes, subgroups, subgroups): which ordered pairs are compared, and by which measure.
+    limit
+        The largest fair gap, as a fraction: a difference, or for a ratio what is missing to 1.
+    trials
+        (subgroups,): inputs of each that were evaluated.
+    """
+
+    sound = True
+
+    def __init__(
+        self,
+        parts: Sequence[PartMasses],
+        means: Sequence[Sequence[int]],
+        compared: NDArray[np.bool_],
+        measure: str,
+        limit: Fraction,
+        trials: Counts,
+    ) -> None:
+        self._compared, self._measure, self._limit, self.trials = compared, measure, limit, trials
+        # Estimates, lower and upper bounds: (outcomes, subgroups) each.
+        self._rates: tuple[Fractions, Fractions, Fractions] = ([], [], [])
+        for outcome in range(len(compared)):
+            of_parts = [part.rate(outcome) for part in parts]
+            for side, rates in enumerate(self._rates):
+                rates.append([_mean([of_parts[part][side] for part in mean]) for mean in means])
+        estimates, low, high = self._rates
+        self._most = self._largest(high, low)[0]
+        self._least = self._largest(low, high)[0]
+        self._estimate, self._widest = self._largest(estimates, estimates)
+
+    def _largest(self, more: Fractions, less: Fractions) -> tuple[Fraction, Leader]:
+        """Return the largest gap of a compared pair, at least 0, with the pair; the first of equals."""
+        near = self._near(more, less)
+        exact = [(_gap(more[o][i], less[o][j], self._measure), (i, j, o)) for i, j, o in near]
+        gap, pair = max(exact, key=lambda each: each[0])
+        return max(gap, Fraction(0)), pair
+
+    def _near(self, more: Fractions, less: Fractions, above: float | None = None) -> list[Leader]:
+        """Return the compared pairs whose gap is the largest but for rounding, or is above a number but for rounding.
+
+        Of pairs of equal rates only the first is returned if the largest is wanted.
+        """
+        gaps = np.where(self._compared, _float_gaps(more, less, self._measure), -np.inf)
+        found = np.argwhere(gaps >= (gaps.max() if above is None else above) - NEAR).tolist()
+        if above is not None:
+            return [(i, j, o) for o, i, j in found]
+        first: dict[tuple[Fraction, Fraction], Leader] = {}
+        for o, i, j in found:
+            first.setdefault((more[o][i], less[o][j]), (i, j, o))
+        return list(first.values())
+
+    @property
+    def decision(self) -> Decision:
+        """FAIR or UNFAIR where no weight that is not known can change it."""
+        if self._most <= self._limit:
+            return Decision.FAIR
+        return Decision.UNFAIR if self._least > self._limit else Decision.UNDECIDED
+
+    @property
+    def exact_gap(self) -> Fraction | None:
+        """The largest gap where it is known without an interval."""
+        return self._estimate if self._least == self._most else None
+
+    def gap(self) -> tuple[float, float, float]:
+        """Return estimate, lower and upper bound of the largest gap."""
+        least, most = self._least, self._most
+        return _outward(min(max(self._estimate, least), most), least, most)
+
+    def ratio(self) -> float:
+        """Return the smaller rate of the widest pair over the larger; 1 where no input has the outcome."""
+        i, j, outcome = self._widest
+        more, less = self._rates[0][outcome][i], self._rates[0][outcome][j]
+        return float(less / more) if more else 1.0
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds of the rates, (outcomes, subgroups)."""
+        bounds = [[_outward(*each)[1:] for each in zip(*rows, strict=True)] for rows in zip(*self._rates, strict=True)]
+        low, high = np.moveaxis(np.array(bounds, np.float64), 2, 0)
+        return low, high
+
+    def rates(self) -> Floats:
+        """Return the estimates of the rates, (outcomes, subgroups)."""
+        return np.array([[float(rate) for rate in row] for row in self._rates[0]])
+
+    def widest(self) -> Leader:
+        """Return the pair and outcome with the largest gap."""
+        return self._widest
+
+    def violators(self) -> list[Leader]:
+        """Return the pairs whose gap is above the limit for sure."""
+        _, low, high = self._rates
+        near = self._near(low, high, above=float(self._limit))
+        return [(i, j, o) for i, j, o in near if _gap(low[o][i], high[o][j], self._measure) > self._limit]
+
+    def forecast(self) -> int | None:
+        """Return None: the number of inputs that are left is known to the engine."""
+        return None
+
+
+def _mean(rates: Sequence[Fraction]) -> Fraction:
+    return sum(rates, start=Fraction(0)) / max(len(rates), 1)
+
+
+def _gap(more: Fraction, less: Fraction, measure: str) -> Fraction:
+    """Return how far the second rate is behind the first; for a ratio nothing is behind a rate of 0."""
+    if measure == "difference":
+        return more - less
+    return 1 - less / more if more else Fraction(0)
+
+
+def _float_gaps(more: Fractions, less: Fractions, measure: str) -> Floats:
+    first, second = (np.array([[float(rate) for rate in row] for row in rows]) for rows in (more, less))
+    if measure == "difference":
+        gaps: Floats = first[:, :, None] - second[:, None, :]
+        return gaps
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        relative = 1 - second[:, None, :] / first[:, :, None]
+    return np.where(first[:, :, None] > 0, relative, 0.0)
+
+
+def _outward(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:
+    """Return floating numbers: the nearest where the bounds are equal, else bounds rounded away from each other."""
+    nearest = float(estimate)
+    if low == high:
+        return nearest, nearest, nearest
+    below, above = float(low), float(high)
+    below = below if Fraction(below) <= low else math.nextafter(below, -math.inf)
+    above = above if Fraction(above) >= high else math.nextafter(above, math.inf)
+    return nearest, below, above

@@ -1,0 +1,171 @@
+"""The choice of an engine: what answers a case at the least cost, unless the spec names an engine.
+
+Rows of a table are counted. Few inputs are enumerated at once. Otherwise inputs are sampled first. If they are finitely
+many, the enumeration takes over as soon as sampling has cost as much as evaluating all of them, or is forecast to need
+more: an input near the threshold does not cost more than twice an enumeration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import floor, inf, log, prod
+from threading import Event
+from typing import TYPE_CHECKING
+
+from fairchain.errors import SpecError
+from fairchain.prepare import Case
+from fairchain.spec import CategoryFeature, Feature, Spec, Table, domain_of
+from fairchain.spec.properties import limit_of
+from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
+from fairchain.statistics import Decision, Rule
+from fairchain.verification.answers import Answer, AnswerEngine, Report
+from fairchain.verification.sampling import SamplingEngine
+
+if TYPE_CHECKING:
+    from fairchain.input_space import InputSpace
+
+# So many evaluations are made at once: they take a few milliseconds.
+FEW_EVALUATIONS = 2048
+# More evaluations a second are not expected of any network: a space with more for the whole budget is not looked at.
+MOST_SPEED = 2e7
+# Shares of an enumeration's cost at which it is forecast whether sampling will need more.
+FIRST_FORECAST = 1 / 16
+
+
+def engine_for(case: Case) -> AnswerEngine:
+    """Return the engine that answers a case."""
+    guarantee = case.spec.guarantee
+    if isinstance(case.spec.population, Table):
+        from fairchain.verification.counting import CountingEngine
+
+        return CountingEngine()
+    if guarantee.engine == "enumeration":
+        from fairchain.verification.enumeration import EnumerationEngine
+
+        return EnumerationEngine()
+    if guarantee.engine == "sampling" or guarantee.rule == "paper":
+        return SamplingEngine()
+    fewest = fewest_evaluations(case.spec)
+    if fewest > MOST_SPEED * guarantee.budget.seconds:
+        return SamplingEngine()
+    return CheapestEngine(fewest)
+
+
+def fewest_evaluations(spec: Spec) -> float:
+    """Return about how many evaluations an enumeration takes; infinite where a feature is a real number.
+
+    It takes microseconds: features that the network ignores without being declared so, and values that a population
+    does not have, are not known yet, so that the true number may be smaller.
+    """
+    if not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
+        return inf
+    needed = {*spec.property.protected, *_given(spec)}
+    return prod(
+        (
+            _codes(feature) if feature.name not in needed else domain_of(feature).size or inf
+            for feature in spec.features
+        ),
+        start=1.0,
+    )
+
+
+def _codes(feature: Feature) -> float:
+    """Return how many different things the network can get for a feature."""
+    if not feature.model_input:
+        return 1
+    if isinstance(feature, CategoryFeature):
+        return len(set(feature.codes)) if feature.codes is not None else len(feature.values)
+    if feature.bins is not None:
+        return len(feature.bins) + 1
+    if feature.step is not None:
+        return floor(feature.high / feature.step) - floor(feature.low / feature.step) + 1
+    return domain_of(feature).size or inf
+
+
+def _given(spec: Spec) -> tuple[str, ...]:
+    """Return the features in the condition `given`."""
+    if spec.property.given is None:
+        return ()
+    from fairchain.spec.conditions import predicate_of
+
+    predicate = predicate_of(spec)
+    return () if predicate is None else predicate.names
+
+
+def fewest_rounds(spec: Spec) -> float:
+    """Return how many rounds a FAIR verdict takes at least where no round shows a difference.
+
+    The wealth of the largest stake then grows by the factor 1 + 0.97 c/(1 - c) in each round, and must reach 2/delta.
+    """
+    limit = float(limit_of(spec))
+    return log(2 / spec.guarantee.delta) / log(1 + 0.97 * limit / (1 - limit))
+
+
+@dataclass
+class CheapestEngine:
+    """Enumerate a few inputs at once; else sample, and enumerate if that turns out to cost less.
+
+    Parameters
+    ----------
+    fewest
+        About how many evaluations an enumeration takes.
+    """
+
+    fewest: float
+    partial: bool = True
+    _inputs: InputSpace | None = field(default=None, repr=False)
+    _refused: bool = False
+    _next_forecast: float = 0.0
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer a case whose inputs may be finitely many."""
+        from fairchain.verification.enumeration import EnumerationEngine
+
+        groups = len(case.comparison.subgroups)
+        budget = case.spec.guarantee.budget.seconds
+        if self.fewest <= max(FEW_EVALUATIONS, fewest_rounds(case.spec) * groups):
+            space = self._space(case)
+            if space is not None:
+                few = EnumerationEngine(inputs=space)
+                return few.answer(case, workers=workers, cancel=cancel, progress=progress)
+        spent = 0.0
+
+        def leave(rule: Rule, evaluations: int, seconds: float) -> bool:
+            nonlocal spent
+            spent = seconds
+            if evaluations < FIRST_FORECAST * self.fewest:
+                return False
+            space = self._space(case)
+            if space is None or space.evaluations * seconds > evaluations * (budget - seconds):
+                return False
+            if evaluations >= space.evaluations:
+                return True
+            if evaluations < self._next_forecast:
+                return False
+            self._next_forecast = 2 * evaluations
+            to_go = rule.forecast()
+            return to_go is not None and to_go * groups > space.evaluations
+
+        sampled = SamplingEngine(leave=leave).answer(case, workers=workers, cancel=cancel, progress=progress)
+        if sampled.stopped != "left":
+            return sampled
+        engine = EnumerationEngine(inputs=self._inputs, seconds=budget - spent)
+        found = engine.answer(case, workers=workers, cancel=cancel, progress=progress)
+        if found.decision is Decision.UNDECIDED and _width(sampled) < _width(found):
+            return replace(sampled, stopped=found.stopped)
+        return found
+
+    def _space(self, case: Case) -> InputSpace | None:
+        """Return the input space, built when it is first needed; None if the inputs cannot be enumerated."""
+        if self._inputs is None and not self._refused:
+            from fairchain.input_space import input_space
+
+            try:
+                self._inputs = input_space(case)
+            except SpecError:
+                self._refused = True
+        return self._inputs
+
+
+def _width(answer: Answer) -> float:
+    return answer.gap.high - answer.gap.low

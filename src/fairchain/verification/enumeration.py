@@ -1,0 +1,492 @@
+"""Enumeration engine: every input of a finite space is evaluated, and its exact weight is added up.
+
+Points are evaluated in tiles: the inner columns of a tile are prepared once, the outer ones are set for each block. A
+segment is a run of blocks; workers take segments in any order, and their weights are whole numbers that are added in
+the order of the segments. A run that ends early bounds every probability by the weight that it has not seen.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from threading import Event
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
+from fairchain.input_space import TILE, InputSpace, Shown, input_space
+from fairchain.models import Model
+from fairchain.models.tiles import Tile
+from fairchain.populations.finite import Factor
+from fairchain.prepare import Case
+from fairchain.spec.properties import in_own_unit, limit_of
+from fairchain.spec.seeds import meaning_of
+from fairchain.statistics import Decision, Interval
+from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
+from fairchain.verification.answers import Answer, Progress, Report, answer_from
+from fairchain.verification.record import Witness
+from fairchain.verification.sampler import in_order, labels_in, thread_pool
+from fairchain.verification.witnesses import WITNESSES, changed_points
+
+# A segment has at least so many evaluations, and a run at most so many segments, which a certificate lists.
+SEGMENT_EVALUATIONS, MOST_SEGMENTS = 2**18, 1024
+# Numbers that all segments of a certificate may have.
+MOST_WEIGHTS = 1_000_000
+# Blocks among which witnesses are looked for.
+SEARCHED_BLOCKS = 8
+# Seconds between two looks at whether the rest can still change the verdict.
+LOOK_EVERY = 0.2
+# Vectors of weights that are kept: a vector has a number for each point of a tile.
+MOST_VECTORS = 128
+# Sums of whole numbers below this are exact in double precision, in whatever order they are added.
+EXACT = 2**53
+
+
+# A factor as an array with its outer columns first, and the places of these among all outer columns.
+Arranged = tuple[NDArray[Any], tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """The weights of the points of a tile but for a common factor.
+
+    `digits` are the weights in some base, the lowest digit first, in double precision, such that every sum of them is
+    exact; None where all weights are 1. `possible` says which weights are not 0, None if all are.
+    """
+
+    digits: tuple[NDArray[np.float64], ...] | None
+    base: int
+    total: int
+    count: int
+    possible: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, weights: NDArray[Any]) -> Vector:
+        """Return the vector of an array of whole numbers."""
+        size = max(weights.size, 1)
+        count = int(np.count_nonzero(weights))
+        possible = None if count == weights.size else np.asarray(weights > 0)
+        if bool((weights == 1).all()):
+            return cls(None, 1, weights.size, count, None)
+        base = 1 << (EXACT // size).bit_length() - 1
+        digits = []
+        left = weights.astype(object)
+        while left.any():
+            digits.append((left % base).astype(np.float64))
+            left //= base
+        total = sum(int(digit.sum()) * base**place for place, digit in enumerate(digits))
+        return cls(tuple(digits), base, total, count, possible)
+
+    def by_label(self, labels: NDArray[np.integer], classes: int) -> list[int]:
+        """Return the weight of the points that got each label."""
+        if self.digits is None:
+            if classes == 2:
+                ones = int(np.count_nonzero(labels))
+                return [self.total - ones, ones]
+            found: list[int] = np.bincount(labels, minlength=classes).tolist()
+            return found
+        sums = [0] * classes
+        for place, digit in enumerate(self.digits):
+            unit = self.base**place
+            if classes == 2:
+                sums[1] += int(np.dot(labels.astype(np.float64), digit)) * unit
+            else:
+                for label, each in enumerate(np.bincount(labels, weights=digit, minlength=classes).tolist()):
+                    sums[label] += int(each) * unit
+        if classes == 2:
+            sums[0] = self.total - sums[1]
+        return sums
+
+
+class TileWeights:
+    """The weights of a tile's points for each choice of the other columns, from the factors of one measure.
+
+    Parameters
+    ----------
+    factors
+        Of the whole space.
+    inner, outer
+        The columns of the tile, and those that are set for a block, protected ones too.
+    sizes
+        How many values each column has.
+    """
+
+    def __init__(
+        self, factors: Sequence[Factor], inner: Sequence[int], outer: Sequence[int], sizes: Sequence[int]
+    ) -> None:
+        self._shape = tuple(sizes[column] for column in inner) or (1,)
+        self._kept: dict[tuple[int, ...], Vector] = {}
+        # Factors without a column of the tile multiply a whole block.
+        plain = [factor for factor in factors if not set(factor.columns) & set(inner)]
+        self._scales = [self._arranged(factor, (), outer, object) for factor in plain]
+        mixed = [factor for factor in factors if set(factor.columns) & set(inner)]
+        self._depends = tuple(
+            place for place, column in enumerate(outer) if any(column in factor.columns for factor in mixed)
+        )
+        most = prod(int(factor.weights.max()) for factor in mixed)
+        self._dtype: Any = np.int64 if most < 2**62 else object
+        self._mixed = [self._arranged(factor, inner, outer, self._dtype) for factor in mixed]
+
+    @staticmethod
+    def _arranged(factor: Factor, inner: Sequence[int], outer: Sequence[int], dtype: Any) -> Arranged:
+        """Return a factor with its outer columns first, then an axis for each column of the tile, and their places."""
+        first = [axis for axis, column in enumerate(factor.columns) if column in outer]
+        last = [factor.columns.index(column) for column in inner if column in factor.columns]
+        # A column that is neither has one value left.
+        single = [axis for axis in range(len(factor.columns)) if axis not in first + last]
+        weights = factor.weights.transpose(first + last + single)
+        shape = [factor.weights.shape[axis] for axis in first]
+        shape += [
+            factor.weights.shape[factor.columns.index(column)] if column in factor.columns else 1 for column in inner
+        ]
+        places = tuple(outer.index(column) for column in factor.columns if column in outer)
+        return weights.reshape(shape).astype(dtype), places
+
+    def at(self, chosen: Sequence[int], strip: int) -> tuple[int, Vector]:
+        """Return the common factor and the weights of a tile, where outer columns have these values.
+
+        Of a tile of one long column, those of a strip.
+        """
+        scale = 1
+        for weights, places in self._scales:
+            scale *= int(weights.item(*(chosen[place] for place in places)))
+        key = (strip, *(chosen[place] for place in self._depends))
+        vector = self._kept.get(key)
+        if vector is None:
+            rows = slice(strip * TILE, (strip + 1) * TILE)
+            found = np.ones(self._shape, np.int64).astype(self._dtype)[..., rows]
+            for factor, places in self._mixed:
+                part = factor[tuple(chosen[place] for place in places)]
+                found = found * (part[..., rows] if part.shape[-1] > 1 else part)
+            vector = Vector.of(found.reshape(-1))
+            if len(self._kept) >= MOST_VECTORS:
+                self._kept.pop(next(iter(self._kept)), None)
+            self._kept[key] = vector
+        return scale, vector
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """What came of a run of points: how many were evaluated, and the weights of their decisions.
+
+    `weights` is (measures, parts, 1 + outcomes): the weight of all of them, then of those with each outcome.
+    """
+
+    points: int
+    evaluations: int
+    labels: frozenset[int]
+    weights: list[list[list[int]]]
+    trials: list[int]
+
+
+class Enumerator:
+    """Evaluates runs of blocks of an input space.
+
+    Parameters
+    ----------
+    model, case, inputs
+        The network, the question, and the space.
+    halted
+        Whether work should end after the current block.
+    """
+
+    def __init__(self, model: Model, case: Case, inputs: InputSpace, halted: Callable[[], bool]) -> None:
+        self._model, self._case, self._inputs, self._halted = model, case, inputs, halted
+        space, split = inputs.space, len(inputs.order) - inputs.tile
+        self._outer, self._inner = inputs.order[:split], inputs.order[split:]
+        self._sizes = tuple(space.sizes[column] for column in self._outer)
+        self.strips = -(-inputs.tile_points // TILE)
+        self.blocks = prod(self._sizes) * self.strips
+        columns = (*self._outer, *inputs.protected)
+        self._weights = [TileWeights(each, self._inner, columns, space.sizes) for each in space.measures]
+        self._own = threading.local()
+
+    def rows(self, block: int) -> int:
+        """Return how many points a block has."""
+        return min(TILE, self._inputs.tile_points - block % self.strips * TILE)
+
+    def _digits(self, block: int) -> list[int]:
+        """Return the values of the outer columns in a block."""
+        digits = []
+        left = block // self.strips
+        for size in reversed(self._sizes):
+            left, digit = divmod(left, size)
+            digits.append(digit)
+        return digits[::-1]
+
+    def _tile(self, block: int) -> Tile:
+        """Return a worker's rows for a block, with the values of its points."""
+        tiles: dict[int, tuple[Tile, list[int]]] | None = getattr(self._own, "tiles", None)
+        if tiles is None:
+            tiles = self._own.tiles = {}
+        space, rows, digits = self._inputs.space, self.rows(block), [*self._digits(block), block % self.strips]
+        if rows not in tiles:
+            values = np.empty((rows, len(space.values)), self._model.dtype)
+            values[:] = [each[0] for each in space.values]
+            if self._inner:
+                shape = [space.sizes[column] for column in self._inner]
+                for column, index in zip(self._inner, np.indices(shape).reshape(len(shape), -1), strict=True):
+                    values[:, column] = space.values[column][index[:rows]]
+            tiles[rows] = Tile(self._model, values), [0] * len(digits)
+        tile, before = tiles[rows]
+        for column, digit, last in zip(self._outer, digits, before, strict=False):
+            if digit != last:
+                tile.set(column, float(space.values[column][digit]))
+        if digits[-1] != before[-1]:
+            (column,) = self._inner
+            tile.set(column, space.values[column][digits[-1] * TILE : digits[-1] * TILE + rows])
+        tiles[rows] = tile, digits
+        return tile
+
+    def shown(self, block: int, shown: Shown) -> tuple[NDArray[np.integer], Tile]:
+        """Return the labels of a block's points with these protected values, and the rows; valid until the next."""
+        tile = self._tile(block)
+        for column, value in zip(self._inputs.protected, shown.values, strict=True):
+            tile.set(column, value)
+        return tile.predict(block), tile
+
+    def run(self, first: int, blocks: int) -> Segment:
+        """Evaluate some blocks, fewer if the run is halted meanwhile."""
+        inputs, comparison = self._inputs, self._case.comparison
+        outcomes = comparison.rows
+        sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
+        trials = [0] * len(inputs.parts)
+        seen: set[int] = set()
+        points = evaluations = 0
+        count = self._changes if inputs.individual else self._rates
+        for block in range(first, first + blocks):
+            if block > first and self._halted():
+                break
+            evaluations += count(block, sums, trials, seen)
+            points += self.rows(block)
+        return Segment(points, evaluations, frozenset(seen), sums, trials)
+
+    def _rates(self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int]) -> int:
+        """Add the weights of a block, each input evaluated as what it is; return the number of evaluations."""
+        outcomes, classes = self._case.comparison.rows, len(self._case.spec.model.labels)
+        digits, strip, evaluations = self._digits(block), block % self.strips, 0
+        for shown in self._inputs.shown:
+            found = [weights.at((*digits, *shown.indices), strip) for weights in self._weights]
+            scale, vector = found[-1]
+            if not scale or not vector.total:
+                continue
+            labels, _ = self.shown(block, shown)
+            evaluations += vector.count
+            for place, (scale, vector) in enumerate(found):
+                by_label = vector.by_label(labels, classes)
+                if place == len(found) - 1:
+                    seen.update(label for label, weight in enumerate(by_label) if weight)
+                for part in shown.parts:
+                    own = sums[place][part]
+                    own[0] += scale * vector.total
+                    for number, outcome in enumerate(outcomes, 1):
+                        own[number] += scale * by_label[outcome]
+            for part in shown.parts:
+                trials[part] += found[-1][1].count
+        return evaluations
+
+    def _changes(self, block: int, sums: list[list[list[int]]], trials: list[int], seen: set[int]) -> int:
+        """Add the weights of a block, each point evaluated as every group; return the number of evaluations."""
+        none = (0,) * len(self._inputs.protected)
+        chosen, strip = (*self._digits(block), *none), block % self.strips
+        found = [weights.at(chosen, strip) for weights in self._weights]
+        scale, vector = found[-1]
+        if not scale or not vector.total:
+            return 0
+        labels = np.stack([self.shown(block, shown)[0] for shown in self._inputs.shown])
+        changes = self._case.comparison.fold(labels)[0]
+        seen.update(labels_in(labels if vector.possible is None else labels[:, vector.possible]))
+        trials[0] += vector.count
+        for place, (scale, vector) in enumerate(found):
+            sums[place][0][0] += scale * vector.total
+            sums[place][0][1] += scale * vector.by_label(changes, 2)[1]
+        return vector.count * len(self._inputs.shown)
+
+
+@dataclass(frozen=True)
+class EnumerationEngine:
+    """Evaluate every input of a finite space; the answer is exact, or certain bounds if it ends early.
+
+    Parameters
+    ----------
+    inputs
+        The space, where it is known already.
+    seconds
+        Budget in place of the spec's.
+    """
+
+    partial: bool = True
+    inputs: InputSpace | None = None
+    seconds: float | None = None
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer a case whose inputs are finitely many."""
+        start = time.perf_counter()
+        assert case.model is not None
+        inputs = self.inputs or input_space(case)
+        budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
+        deadline = start + budget
+
+        def halted() -> bool:
+            return cancel.is_set() or time.perf_counter() > deadline
+
+        enumerator = Enumerator(case.model, case, inputs, halted)
+        run = _Run(case, inputs, start, progress)
+        with thread_pool(workers) as pool:
+            layout = _layout(enumerator, inputs, len(case.comparison.rows))
+
+            def work(place: int) -> Segment:
+                first, blocks = layout[place]
+                return enumerator.run(first, blocks)
+
+            segments = in_order(pool, workers, work, len(layout), lambda _waiting: halted())
+            for (first, blocks), segment in zip(layout, segments, strict=False):
+                run.add(segment)
+                whole = segment.points == sum(map(enumerator.rows, range(first, first + blocks)))
+                if not whole or run.settled():
+                    break
+            segments.close()
+        return run.answer(enumerator, "interrupted" if cancel.is_set() else "seconds")
+
+
+def _layout(enumerator: Enumerator, inputs: InputSpace, outcomes: int) -> list[tuple[int, int]]:
+    """Return the segments, (first block, blocks): of equal size, and not more than a certificate can list."""
+    values = len(inputs.parts) * (1 + outcomes) * len(inputs.space.measures)
+    most = max(16, min(MOST_SEGMENTS, MOST_WEIGHTS // values))
+    size = max(SEGMENT_EVALUATIONS // (TILE * len(inputs.shown)), -(-enumerator.blocks // most), 1)
+    return [(first, min(size, enumerator.blocks - first)) for first in range(0, enumerator.blocks, size)]
+
+
+class _Run:
+    """The segments of a run so far, and what they come to."""
+
+    def __init__(self, case: Case, inputs: InputSpace, start: float, progress: Report | None) -> None:
+        self._case, self._inputs, self._start, self._progress = case, inputs, start, progress
+        self._segments: list[Segment] = []
+        self._looked = start
+        self._totals = inputs.part_masses()
+        self._sums: list[list[list[int]]] = []
+        self._points = self._evaluations = 0
+        self._trials = [0] * len(inputs.parts)
+
+    def add(self, segment: Segment) -> None:
+        """Add a segment."""
+        self._segments.append(segment)
+        self._points += segment.points
+        self._evaluations += segment.evaluations
+        self._trials = [one + other for one, other in zip(self._trials, segment.trials, strict=True)]
+        if not self._sums:
+            self._sums = segment.weights
+        else:
+            self._sums = [
+                [[a + b for a, b in zip(mine, theirs, strict=True)] for mine, theirs in zip(one, other, strict=True)]
+                for one, other in zip(self._sums, segment.weights, strict=True)
+            ]
+
+    def settled(self) -> bool:
+        """Return whether the points that are left cannot change the verdict; looked at now and then."""
+        now = time.perf_counter()
+        if now - self._looked < LOOK_EVERY or self._points == self._inputs.points:
+            return False
+        found = self._inference()
+        self._looked = time.perf_counter()
+        if self._progress is not None:
+            gap = Interval(*in_own_unit(self._case.spec, found.gap()))
+            total = self._inputs.evaluations
+            self._progress(Progress(0, self._evaluations, now - self._start, gap, total))
+        return found.decision is not Decision.UNDECIDED
+
+    def _inference(self) -> EnumeratedRates:
+        comparison, outcomes = self._case.comparison, range(1, 1 + len(self._case.comparison.rows))
+        parts = []
+        for place in range(len(self._inputs.parts)):
+            low, high = self._sums[0][place], self._sums[-1][place]
+            parts.append(
+                PartMasses(
+                    tuple(WeightRange(low[outcome], high[outcome]) for outcome in outcomes),
+                    tuple(WeightRange(low[0] - low[outcome], high[0] - high[outcome]) for outcome in outcomes),
+                    self._totals[-1][place] - high[0],
+                )
+            )
+        trials = np.array([sum(self._trials[part] for part in mean) for mean in self._inputs.means], np.int64)
+        if comparison.individual:
+            trials[:] = self._trials[0]
+        limit = limit_of(self._case.spec)
+        return EnumeratedRates(parts, self._inputs.means, comparison.compared, comparison.measure, limit, trials)
+
+    def answer(self, enumerator: Enumerator, stopped: str) -> Answer:
+        """Return the answer from all segments."""
+        case, found = self._case, self._inference()
+        whole = self._points == self._inputs.points
+        if found.decision is not Decision.UNDECIDED:
+            stopped = "decided"
+        elif whole:
+            stopped = "weights"
+        return answer_from(
+            case,
+            found,
+            self._evidence(),
+            engine="enumeration",
+            delta=0.0,
+            rounds=0,
+            evaluations=self._evaluations,
+            tried=self._evaluations,
+            stopped=stopped,
+            witnesses=_witnesses(case, self._inputs, enumerator, found),
+            ratio=found.ratio() if found.exact_gap is not None else None,
+            exact_gap=found.exact_gap if whole else None,
+        )
+
+    def _evidence(self) -> EnumerationEvidence:
+        inputs, spec = self._inputs, self._case.spec
+        chain = chain_start(self._case.model_sha256, self._case.data_sha256, meaning_of(spec))
+        segments = []
+        for segment in self._segments:
+            weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
+            found = SegmentEvidence(segment.points, segment.evaluations, sorted(segment.labels), weights, "")
+            chain = chained(chain, found)
+            segments.append(replace(found, chain=chain))
+        names = [feature.name for feature in spec.features]
+        return EnumerationEvidence(
+            points=str(inputs.points),
+            order=[names[column] for column in inputs.order],
+            sizes=[inputs.space.sizes[column] for column in inputs.order],
+            summed=list(inputs.summed),
+            outcomes=list(self._case.comparison.rows),
+            segments=segments,
+        )
+
+
+def _witnesses(case: Case, inputs: InputSpace, enumerator: Enumerator, found: EnumeratedRates) -> tuple[Witness, ...]:
+    """Return a few inputs of the first blocks with different decisions in two of the groups that are compared."""
+    i, j, outcome = found.widest()
+    rates = found.rates()[outcome]
+    subgroups = case.comparison.subgroups
+    if inputs.individual:
+        pair = [(shown, subgroup.name) for shown, subgroup in zip(inputs.shown, subgroups, strict=True)]
+    else:
+        pair = [
+            (shown, subgroups[place].name)
+            for place in (i, j)
+            if subgroups[place].group is not None
+            for shown in [each for each in inputs.shown if inputs.means[place][0] in each.parts][:1]
+        ]
+    if rates[i] == rates[j] or len(pair) < 2:
+        return ()
+    witnesses: list[Witness] = []
+    for block in range(min(enumerator.blocks, SEARCHED_BLOCKS)):
+        labels, rows = [], []
+        for shown, _ in pair:
+            decided, tile = enumerator.shown(block, shown)
+            labels.append(decided)
+            rows.append(tile.values.copy())
+        witnesses += changed_points(case, [name for _, name in pair], np.stack(labels), np.stack(rows))
+        if len(witnesses) >= WITNESSES:
+            break
+    return tuple(witnesses[:WITNESSES])
