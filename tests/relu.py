@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ def relu_net(
     """Gemm and Relu in turn, or MatMul, Add and Relu: chosen at random for each layer."""
     dtype: Any = np.float32 if kind == FLOAT else np.float64
     nodes, constants, flow = [], [], "x"
-    for number, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+    for number, (before, after) in enumerate(pairwise(widths)):
         weights = rng.standard_normal((before, after)) * np.sqrt(2 / before) * (gain if number == 0 else 1.0)
         bias = rng.standard_normal(after) * 0.5
         w, b, m, s, r = (f"{name}{number}" for name in "wbmsr")

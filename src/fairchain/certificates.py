@@ -34,9 +34,15 @@ from fairchain.certificate_format import (
 from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
 from fairchain.spec.documents import files_of
-from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, TOO_MANY_COUNTS, table_name
+from fairchain.statements import (
+    NO_BOUNDS_CERTIFICATE,
+    NO_CERTIFICATE,
+    NO_PAPER_CERTIFICATE,
+    TOO_MANY_COUNTS,
+    table_name,
+)
 from fairchain.system.atomic_write import place
-from fairchain.verification.verdict import RunRecord, Verdict
+from fairchain.verification.verdict import BoundsRecord, RunRecord, Verdict
 
 
 def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
@@ -47,6 +53,8 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     record = verdict.evidence
     if not verdict.sound:
         raise CertificateError(NO_PAPER_CERTIFICATE)
+    if isinstance(record, BoundsRecord):
+        raise CertificateError(NO_BOUNDS_CERTIFICATE)
     if isinstance(record, RunRecord) and not record.whole:
         raise CertificateError(TOO_MANY_COUNTS)
     if not verdict.certifiable:

@@ -171,7 +171,9 @@ def test_bounds_without_the_margin_for_rounding_miss_what_the_runtime_computes()
 def test_nothing_is_claimed_where_numbers_may_overflow() -> None:
     nodes = [node("MatMul", ["x", "w"], ["m"]), node("Relu", ["m"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
     model = loaded(
-        graph(nodes, [value("x")], [value("y")], [constant("w", np.diag([1e30, 1.0]))]), integer("a", 0, 1), *reals(2)[1:]
+        graph(nodes, [value("x")], [value("y")], [constant("w", np.diag([1e30, 1.0]))]),
+        integer("a", 0, 1),
+        *reals(2)[1:],
     )
     found = LinearBounds(relu_network(model), np.array([[-1.0, 1.0]]))(boxes(np.zeros((1, 2)), np.ones((1, 2))))
     assert (found.low[0, 0], found.high[0, 0]) == (-np.inf, np.inf)

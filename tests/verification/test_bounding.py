@@ -42,7 +42,7 @@ def case_about(asked: Answers, path: Path, threshold: float, **guarantee: Any) -
 
 def run(case: Case) -> tuple[BoundingRun, Answer]:
     started = BoundingRun(case)
-    return started, started.answer(started.go(time.perf_counter(), Event(), None))
+    return started, started.answer(started.go(time.perf_counter() + 30, Event(), None))
 
 
 def holds(asked: Answers, answer: Answer) -> bool:
@@ -204,9 +204,9 @@ def test_the_number_of_threads_does_not_change_the_answer() -> None:
 
     case = drawn_case(5, TWO_REALS, [3, 16, 16, 2], guarantee__budget={"rounds": 500}, property__threshold=0.02)
     alone = BoundingRun(case)
-    alone.go(time.perf_counter(), Event(), None)
+    alone.go(time.perf_counter() + 30, Event(), None)
     with ThreadPoolExecutor(3) as pool:
         together = BoundingRun(case, pool.map)
-        together.go(time.perf_counter(), Event(), None)
+        together.go(time.perf_counter() + 30, Event(), None)
     assert alone.answer("").gap == together.answer("").gap
     assert alone.partition.boxes == together.partition.boxes

@@ -94,7 +94,7 @@ class Judge:
         exact = isinstance(spec.population, Table)
         seed = None if exact else case.seed.value
         try:
-            verdict = verify_case(case, workers=self.workers)
+            verdict = verify_case(case, workers=self.workers, certify=True)
             after = predicted(model, values)
         except UnansweredError as error:
             delta = 0.0 if exact else spec.guarantee.delta

@@ -46,7 +46,7 @@ from fairchain.repairing.result import FrontPoint, Repair, RepairProgress, Tenso
 from fairchain.repairing.search import Candidate, CandidateTrial, Objective, Searcher, front_of, spread
 from fairchain.spec import Individual, Spec, Table
 from fairchain.spec.properties import limit_of
-from fairchain.statements import NO_CERTIFICATE
+from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.verification import verify_case
 from fairchain.verification.sampler import default_workers, thread_pool
@@ -232,7 +232,7 @@ def repair_case(
         raise ModelError(f"{case.model.name}: {note}; only an ONNX network can be repaired")
     if held_out is not None and labelled is None:
         raise SpecError("held_out: labelled rows to judge on, and none to search on; give labelled too")
-    before = verify_case(case, workers=workers) if before is None else before
+    before = verify_case(case, workers=workers, certify=True) if before is None else before
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
     if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
@@ -468,7 +468,9 @@ def _statement(spec: Spec, judged: Sequence[Judged]) -> str:
 
 def _notes(before: Verdict, best: Judged, rows: LabelledRows | None, held_out: LabelledRows | None) -> tuple[str, ...]:
     """Return sentences that a reader should know besides."""
-    notes = [] if best.verdict is None or best.verdict.certifiable else [NO_CERTIFICATE]
+    notes = []
+    if best.verdict is not None and not best.verdict.certifiable:
+        notes.append(NO_BOUNDS_CERTIFICATE if best.verdict.engine == "bounds" else NO_CERTIFICATE)
     if before.decision is Decision.UNDECIDED:
         notes.append("The original network was UNDECIDED; it was repaired as if it were unfair.")
     if best.attempt.price is not None and best.attempt.price.measure == "agreement":

@@ -372,10 +372,10 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         doc("Estimate mode: go on until every probability and gap is known within epsilon."),
     ] = None
     engine: Annotated[
-        Literal["auto", "sampling", "enumeration", "counting"],
+        Literal["auto", "sampling", "enumeration", "bounds", "counting"],
         doc(
-            "How the answer is found: sampling, enumeration of all inputs if they are finitely many, or counting for "
-            "the rows of a table; auto takes what costs less."
+            "How the answer is found: sampling, enumeration of all inputs if they are finitely many, bounds by branch "
+            "and bound for ReLU networks, or counting for the rows of a table; auto takes what costs less."
         ),
     ] = "auto"
     rule: Annotated[

@@ -247,15 +247,23 @@ def _check_guarantee(spec: Spec) -> None:
         raise SpecError(
             'guarantee.rule: "paper" covers only differences between groups of drawn inputs; use rule = "betting"'
         )
-    if guarantee.rule == "paper" and guarantee.engine == "enumeration":
+    if guarantee.rule == "paper" and guarantee.engine in ("enumeration", "bounds"):
         raise SpecError(
-            'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" means nothing; drop one'
+            f'guarantee.engine: "{guarantee.engine}" does not use the stopping rule of the paper; drop rule = "paper", '
+            "or the engine"
         )
     kind = type(spec.population).__struct_config__.tag
     if guarantee.engine == "enumeration" and not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
         raise SpecError(
             f'guarantee.engine: "enumeration" cannot list the inputs of population.kind = "{kind}"; leave engine out'
         )
+    if guarantee.engine == "bounds" and not isinstance(spec.population, Uniform | Marginals):
+        raise SpecError(
+            f'guarantee.engine: "bounds" needs independent features, and those of population.kind = "{kind}" are not '
+            "known to be; leave engine out"
+        )
+    if guarantee.engine == "bounds" and spec.property.given is not None:
+        raise SpecError('guarantee.engine: "bounds" takes no condition; drop property.given, or the engine')
     if guarantee.engine == ("sampling" if is_table else "counting"):
         done = "counted, not sampled" if is_table else "drawn or enumerated, not counted"
         raise SpecError(

@@ -221,8 +221,7 @@ class StrataRule:
         largest = float(np.where(matter, gaps, -np.inf).max())
         if largest > self._threshold:
             matter = matter & (gaps + FOCUS * errors >= largest)
-        pairs = matter.any(axis=0)
-        return tuple(np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1)).tolist())
+        return tuple(np.flatnonzero(matter.any(axis=(0, 1)) | matter.any(axis=(0, 2))).tolist())
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
@@ -262,7 +261,8 @@ class StrataRule:
         if self.rounds and low < high:
             high = min(high, max(0.0, self._gap_above()))
             low = max(low, min(high, float(bisect(self._lead_below, np.ones(1), np.full(1, -1.0))[0])))
-        return min(max(self.gap_estimate(), low), high), low, high
+        estimate = self.gap_estimate() if self.rounds else (low + high) / 2
+        return min(max(estimate, low), high), low, high
 
     def gap_estimate(self) -> float:
         """Return the estimate of the largest gap."""

@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case
 from fairchain.spec.properties import in_own_unit, limit_of
-from fairchain.spec.seeds import Seed
 from fairchain.statistics import Decision, Interval, Tally
 from fairchain.statistics.rules import BatchPlan
 from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
-from fairchain.populations.streams import Address, unit_reals
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
-from fairchain.verification.boxes import BoxSpace, Floats, box_space
+from fairchain.verification.boxes import Floats, box_space
 from fairchain.verification.partition import OpenBoxes, Partition, label_bounds
 from fairchain.verification.sampler import labels_in, thread_pool
+from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
 # Boxes that are halved at a time, at least, and the part of all work so far that one step takes.
@@ -47,41 +47,28 @@ BOX_SUBSTREAM, MEMBER_SUBSTREAM = 2**61, 2**61 + 1
 
 
 @dataclass(frozen=True)
-class BoundsRecord:
-    """What a run of the bounding engine did.
+class BoundingEngine:
+    """Narrow certain bounds by branch and bound; sample what is open; stop when either decides.
 
     Parameters
     ----------
-    seed
-        Of the rounds.
-    boxes, open_boxes, open_mass
-        Boxes bounded, those still open, and the probability of these.
-    proved
-        Whether certain bounds alone decide.
-    labels
-        All labels that were seen, or shown to be given, as numbers.
+    sampling
+        Whether rounds are drawn; without them every answer is certain.
+    seconds
+        The budget, by default the spec's.
     """
 
-    seed: Seed
-    boxes: int
-    open_boxes: int
-    open_mass: float
-    proved: bool
-    labels: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class BoundingEngine:
-    """Narrow certain bounds by branch and bound; sample what is open; stop when either decides."""
-
+    sampling: bool = True
+    seconds: float | None = None
     partial: bool = True
 
     def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a feed-forward ReLU network with independent features."""
         start = time.perf_counter()
         with thread_pool(workers) as pool:
-            run = BoundingRun(case, pool.map if pool is not None else map)
-            stopped = run.go(start, cancel, progress)
+            run = BoundingRun(case, pool.map if pool is not None else map, sampling=self.sampling)
+            budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
+            stopped = run.go(start + budget, cancel, progress)
         return run.answer(stopped)
 
 
@@ -94,6 +81,8 @@ class BoundingRun:
         The question.
     apply
         As `map`, over several threads.
+    sampling
+        Whether rounds are drawn.
 
     Raises
     ------
@@ -101,7 +90,7 @@ class BoundingRun:
         If the question or the network is not one that boxes can answer.
     """
 
-    def __init__(self, case: Case, apply: Callable[..., Any] = map) -> None:
+    def __init__(self, case: Case, apply: Callable[..., Any] = map, *, sampling: bool = True) -> None:
         comparison, spec, model = case.comparison, case.spec, case.model
         bounds = label_bounds(model)
         assert model is not None
@@ -111,6 +100,8 @@ class BoundingRun:
         relative = comparison.measure == "ratio"
         delta, limit = spec.guarantee.delta, limit_of(spec)
         self.rule = StrataRule(groups, outcomes, limit, delta, comparison.compared, relative=relative)
+        # An accuracy is reached by certain bounds or not at all.
+        self._sampling = sampling and spec.guarantee.epsilon is None
         self.evaluations = 0
         self.witnesses: list[Any] = []
         self._labels: set[int] = set()
@@ -124,11 +115,10 @@ class BoundingRun:
 
     # -- The loop ----------------------------------------------------------------------------------------------------
 
-    def go(self, start: float, cancel: Event, progress: Report | None) -> str:
+    def go(self, deadline: float, cancel: Event, progress: Report | None) -> str:
         """Work until the question is decided or the budget is spent; return why it ended."""
-        spec, budget = self.case.spec, self.case.spec.guarantee.budget
-        deadline, most = start + budget.seconds, int(budget.rounds)
-        reported = start
+        spec, most = self.case.spec, int(self.case.spec.guarantee.budget.rounds)
+        reported = start = time.perf_counter()
         while not self._done():
             now = time.perf_counter()
             if cancel.is_set():
@@ -140,7 +130,7 @@ class BoundingRun:
                 if self._gain > 0:
                     self._gain = 0.0
                     continue
-                return "rounds" if left <= 0 else "boxes"
+                return "rounds" if left <= 0 and self._sampling else "boxes"
             if progress is not None and now - reported > REPORT_EVERY:
                 reported = now
                 gap = Interval(*in_own_unit(spec, self.rule.gap()))
@@ -157,7 +147,7 @@ class BoundingRun:
         return self.rule.decision is not Decision.UNDECIDED and not self._proof_is_near()
 
     def _proof_is_near(self) -> bool:
-        """Return whether certain bounds are forecast to decide within `PATIENCE`, if the open part shrinks as it did."""
+        """Return whether certain bounds are forecast to decide within `PATIENCE` boxes, at the present pace."""
         boxes = self.partition.boxes
         if self._gain <= 0 or boxes >= PATIENCE:
             return False
@@ -173,7 +163,7 @@ class BoundingRun:
 
         The squared width of the interval is about proportional to the open probability, and to one over the rounds.
         """
-        if self.rule.decision is not Decision.UNDECIDED or self.case.spec.guarantee.epsilon is not None or left <= 0:
+        if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
         return self._gain * self._sampling_cost >= 1
 
@@ -205,7 +195,7 @@ class BoundingRun:
     def sample(self, most: int) -> bool:
         """Draw a batch of rounds in the open boxes; return whether there was anything to draw."""
         partition = self.partition
-        if self.rule.decision is not Decision.UNDECIDED or self.case.spec.guarantee.epsilon is not None:
+        if self.rule.decision is not Decision.UNDECIDED or not self._sampling:
             return False
         if most <= 0 or not len(partition.open):
             return False
@@ -250,7 +240,7 @@ class BoundingRun:
     def _member(self, subgroup: int, pick: Floats) -> NDArray[np.intp]:
         """Return a member of a subgroup for each round, by its share."""
         shares = np.cumsum(self.space.weights[subgroup])
-        return np.minimum(np.searchsorted(shares, pick * shares[-1], side="right"), len(shares) - 1)
+        return np.asarray(np.minimum(np.searchsorted(shares, pick * shares[-1], side="right"), len(shares) - 1))
 
     def _keep_witnesses(self, labels: NDArray[np.integer], places: Floats, subgroups: Sequence[int]) -> None:
         """Keep a few inputs whose decision differs between groups of one protected value each."""
@@ -279,18 +269,17 @@ class BoundingRun:
             labels, _ = self._labels_of(1024, range(len(self.case.comparison.subgroups)))
             seen |= labels_in(labels)
             self.evaluations += labels.size
+        mass = partition.open_mass if len(partition.open) else 0.0
         record = BoundsRecord(
-            self.case.seed,
-            partition.boxes,
-            len(partition.open),
-            partition.open_mass if len(partition.open) else 0.0,
-            self.rule.proved,
-            tuple(sorted(seen)),
+            self.case.seed, self.rule.rounds, partition.boxes, len(partition.open), mass, tuple(sorted(seen))
         )
+        certain = self.rule.proved or not self.rule.rounds
         return answer_from(
             self.case,
             self.rule,
             record,
+            engine="bounds",
+            delta=0.0 if certain else self.case.spec.guarantee.delta,
             rounds=self.rule.rounds,
             evaluations=self._asked,
             tried=self._asked,

@@ -25,7 +25,7 @@ from fairchain.populations.base import columns_of
 from fairchain.populations.distributions import Counted, Distribution, Ranges
 from fairchain.populations.marginals import distributions_of
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Feature, Marginals, Uniform
+from fairchain.spec import CategoryFeature, Feature
 from fairchain.spec.subgroups import Subgroup, unmixed
 
 Floats = NDArray[np.float64]
@@ -76,7 +76,7 @@ class ListedAxis:
     def masses(self, low: Floats, high: Floats) -> Floats:
         """Return the share of the counts."""
         sums = np.concatenate([[0], np.cumsum(self.listed.counts)])
-        return (sums[high.astype(np.intp) + 1] - sums[low.astype(np.intp)]) / sums[-1]
+        return np.asarray((sums[high.astype(np.intp) + 1] - sums[low.astype(np.intp)]) / sums[-1])
 
     def values(self, places: Floats) -> Floats:
         """Return the values with these numbers."""
@@ -87,7 +87,7 @@ class ListedAxis:
         sums = np.concatenate([[0], np.cumsum(self.listed.counts)]).astype(float)
         first, last = sums[low.astype(np.intp)], sums[high.astype(np.intp) + 1]
         found = np.searchsorted(sums, first + (last - first) * unit, side="right") - 1.0
-        return np.clip(found, low, high)
+        return np.asarray(np.clip(found, low, high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class RangesAxis:
 
     def masses(self, low: Floats, high: Floats) -> Floats:
         """Return the sum over the ranges of the share of each that is inside."""
-        return self._inside(low, high)[0].sum(axis=-1)
+        return np.asarray(self._inside(low, high)[0].sum(axis=-1))
 
     def _inside(self, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
         """Return (..., ranges): the probability, the lower and the upper end of each part of an interval."""
@@ -133,12 +133,14 @@ class RangesAxis:
         ends = np.cumsum(mass, axis=-1)
         wanted = unit * ends[..., -1]
         chosen = np.minimum((wanted[..., None] >= ends).sum(axis=-1), mass.shape[-1] - 1)[..., None]
-        mass, end, first, last = (np.take_along_axis(each, chosen, axis=-1)[..., 0] for each in (mass, ends, first, last))
+        mass, end, first, last = (
+            np.take_along_axis(each, chosen, axis=-1)[..., 0] for each in (mass, ends, first, last)
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             inner = np.clip(np.where(mass > 0, (wanted - (end - mass)) / mass, 0.0), 0.0, 1.0)
         if self.real:
-            return np.clip(first + (last - first) * inner, low, high)
-        return np.clip(np.floor(first + (last - first + 1) * inner), low, high)
+            return np.asarray(np.clip(first + (last - first) * inner, low, high))
+        return np.asarray(np.clip(np.floor(first + (last - first + 1) * inner), low, high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,28 +425,17 @@ def box_space(case: Case) -> BoxSpace:
     Raises
     ------
     SpecError
-        If its features are not independent, or the question is of a kind that boxes cannot answer.
+        If individuals are compared as groups of several values.
     """
     spec, comparison, model = case.spec, case.comparison, case.model
     assert isinstance(model, OnnxModel)
-    if not isinstance(spec.population, Uniform | Marginals):
-        raise SpecError(
-            'guarantee.engine: "bounds" needs independent features: population.kind "uniform" or "marginals"; use '
-            '"sampling" or "auto"'
-        )
-    if spec.property.given is not None:
-        raise SpecError('guarantee.engine: "bounds" does not know conditions; drop property.given, or use "sampling"')
     distributions = distributions_of(spec, case.rows)
     protected = columns_of(spec)
     parts = unmixed(comparison.subgroups)
     restricted = [_restricted(distributions, protected, part) for part in parts]
     members, shares = _members(restricted)
-    if comparison.individual and any(single(each) is None for member in members for each in member.distributions):
-        raise SpecError(
-            'guarantee.engine: "bounds" compares individuals as groups of one value each; give every protected feature '
-            "groups of single values"
-        )
-    if comparison.individual and (shares.max(axis=1) < 1).any():
+    ranges = any(single(each) is None for member in members for each in member.distributions)
+    if comparison.individual and (ranges or (shares.max(axis=1) < 1).any()):
         raise SpecError(
             'guarantee.engine: "bounds" compares individuals as groups of one value each; give every protected feature '
             "groups of single values"
@@ -496,7 +487,5 @@ def _members(restricted: Sequence[tuple[Distribution, ...]]) -> tuple[tuple[Memb
     found = sorted({values for part in shares for values in part})
     if len(shares) < len(restricted) or len(found) > MOST_MEMBERS:
         return tuple(Member(part) for part in restricted), np.eye(len(restricted))
-    members = tuple(
-        Member(tuple(Counted(np.array([value]), np.array([1])) for value in values)) for values in found
-    )
+    members = tuple(Member(tuple(Counted(np.array([value]), np.array([1])) for value in values)) for values in found)
     return members, np.array([[part.get(values, 0.0) for values in found] for part in shares])

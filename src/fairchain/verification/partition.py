@@ -28,7 +28,7 @@ MOST_LABELS = 16
 FEW_POINTS = 32
 # Open boxes that are kept; with more, memory rather than time would end the run.
 MOST_BOXES = 2**19
-# How far a sigmoid or softmax of the runtime may be from the exact one, and the lead of scores that settles their order.
+# How far a sigmoid of the runtime may be from the exact one, and the lead of scores that settles a softmax.
 END_ERROR, END_LEAD = 1e-6, 1e-5
 
 
@@ -45,7 +45,7 @@ class LabelBounds:
 
     def __init__(self, network: ReluNetwork, decision: DecisionRule, *, rounding: bool = True) -> None:
         self._network, self._decision = network, decision
-        labels = decision.classes
+        labels = self.classes = decision.classes
         if decision.kind == "threshold":
             functions = np.ones((1, 1))
             self._pairs: list[tuple[int, int]] = [(0, 1)]
@@ -106,7 +106,9 @@ def label_bounds(model: Any, *, rounding: bool = True) -> LabelBounds:
             f'{model.name}: bounds need the scores behind a decision; choose them: output = "..." in [model]'
         )
     if decision.classes > MOST_LABELS:
-        raise ModelError(f"{model.name}: has {decision.classes} labels, and bounds are computed for {MOST_LABELS} at most")
+        raise ModelError(
+            f"{model.name}: has {decision.classes} labels, and bounds are computed for {MOST_LABELS} at most"
+        )
     return LabelBounds(network, decision, rounding=rounding)
 
 
@@ -181,7 +183,7 @@ class Partition:
         self.free: list[tuple[Floats, Floats]] = []
         self.labels = np.uint32(0)
         low, high = space.whole
-        whole = np.full((1, members), (1 << bounds._decision.classes) - 1, np.uint32)
+        whole = np.full((1, members), (1 << bounds.classes) - 1, np.uint32)
         self.open = OpenBoxes(low[:0], high[:0], np.zeros(0), whole[:0], np.zeros(0, np.intp))
         self._take_in(low, high, space.masses(low, high), whole)
 
@@ -260,7 +262,7 @@ class Partition:
         if (relevant == self.relevant).all():
             return
         self.relevant = self.relevant & relevant
-        done = ~self._unsettled(self.open.possible).any(axis=1)
+        done = np.asarray(~self._unsettled(self.open.possible).any(axis=1))
         aside = self.open.take(done)
         self._close(aside.low, aside.high, aside.mass, aside.possible)
         self.open = self.open.take(~done)
@@ -344,7 +346,8 @@ class Partition:
         if not self._outcomes:
             return possible
         bit = self._outcomes[0]
-        return ((possible & bit) != 0).astype(np.uint32) | (((possible & ~bit) != 0).astype(np.uint32) << np.uint32(1))
+        outcome, other = ((possible & each) != 0 for each in (bit, ~bit))
+        return np.asarray(outcome + 2 * other.astype(np.uint32), np.uint32)
 
     def _fates(self, possible: Masks) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return (boxes,): where a decision changes for sure, and where it stays for sure."""

@@ -67,7 +67,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
     decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
     constant: str | None
-    engine: Literal["sampling", "counting", "enumeration"]
+    engine: Literal["sampling", "counting", "enumeration", "bounds"]
     kind: Literal["difference", "ratio", "individual"]
     inputs: Literal["individuals", "texts"]
     gap: Gap

@@ -17,11 +17,13 @@ from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
+    bounds_statement,
     conclusion,
     constant_note,
     enumeration_scope,
     enumeration_statement,
     exact_statement,
+    open_part,
     rows_scope,
     scope,
     statement,
@@ -74,8 +76,30 @@ class RunRecord:
         return all(len(batch.parts) == batch.chunks for _, batch in self.entries)
 
 
-# What an answer rests on, which certificates contain.
-Evidence = RunRecord | RowEvidence | EnumerationEvidence
+@dataclass(frozen=True)
+class BoundsRecord:
+    """What a run of the bounding engine did.
+
+    Parameters
+    ----------
+    seed, rounds
+        Rounds in the open boxes, and their seed.
+    boxes, open_boxes, open_mass
+        Boxes bounded, one for each combination of protected values; those still open, and their probability.
+    labels
+        All labels that were seen, or shown to be given, as numbers.
+    """
+
+    seed: Seed
+    rounds: int
+    boxes: int
+    open_boxes: int
+    open_mass: float
+    labels: tuple[int, ...]
+
+
+# What an answer rests on, which certificates contain; there are none for bounds yet.
+Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +167,7 @@ class Verdict:
     @property
     def rule(self) -> str:
         """The rule that gave the answer."""
-        if self.engine == "sampling":
+        if self.engine == "sampling" or (self.engine == "bounds" and self.delta > 0):
             return self.spec.guarantee.rule
         return "exact" if self.delta == 0 else "fixed sample"
 
@@ -151,6 +175,8 @@ class Verdict:
     def record(self) -> VerdictRecord:
         """The verdict as a typed record: what is written as JSON and shown by every report."""
         evidence, gap, widest = self.evidence, self.gap, self.widest
+        drawn = isinstance(evidence, RunRecord) or (isinstance(evidence, BoundsRecord) and evidence.rounds > 0)
+        seed = evidence.seed if isinstance(evidence, RunRecord | BoundsRecord) and drawn else None
         return VerdictRecord(
             verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
             decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
@@ -161,7 +187,7 @@ class Verdict:
             gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
             threshold=self.spec.property.threshold,
             delta=self.delta,
-            epsilon=self.spec.guarantee.epsilon if self.engine == "sampling" else None,
+            epsilon=self.spec.guarantee.epsilon if self.engine in ("sampling", "bounds") else None,
             question=str(self.spec.property),
             groups=tuple(
                 EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
@@ -177,8 +203,8 @@ class Verdict:
             seconds=self.seconds,
             stopped=self.stopped,
             forecast=self.forecast,
-            seed=evidence.seed.value if isinstance(evidence, RunRecord) else None,
-            seed_origin=evidence.seed.origin if isinstance(evidence, RunRecord) else None,
+            seed=seed.value if seed is not None else None,
+            seed_origin=seed.origin if seed is not None else None,
             rule=self.rule,
             sound=self.sound,
             model_sha256=self.model_sha256,
@@ -237,7 +263,9 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
-        certifiable=case.certifiable and (not isinstance(answer.record, RunRecord) or answer.record.whole),
+        certifiable=case.certifiable
+        and not isinstance(answer.record, BoundsRecord)
+        and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
         engine=answer.engine,
         delta=answer.delta,
@@ -268,6 +296,16 @@ def _statement(case: Case, answer: Answer) -> str:
             done=(record.done, int(record.points)),
             left_out=len(case.left_out),
         )
+    if isinstance(record, BoundsRecord) and answer.delta == 0:
+        return bounds_statement(
+            answer.decision.name,
+            kind=kind,
+            measured=bounded(answer.gap, least=4),
+            threshold=spec.property.threshold,
+            population=case.described_population,
+            open_mass=record.open_mass,
+            left_out=len(case.left_out),
+        )
     if answer.exact_gap is not None:
         # From the fraction: a sentence must not depend on how floating numbers were rounded on the way.
         return exact_statement(
@@ -278,7 +316,7 @@ def _statement(case: Case, answer: Answer) -> str:
             population=case.described_population,
             left_out=len(case.left_out),
         )
-    return statement(
+    told = statement(
         answer.decision.name,
         threshold=spec.property.threshold,
         delta=spec.guarantee.delta,
@@ -290,13 +328,16 @@ def _statement(case: Case, answer: Answer) -> str:
         run="sample" if isinstance(spec.population, Table) else "run",
         left_out=len(case.left_out),
     )
+    return f"{told} {open_part(record.open_mass)}" if isinstance(record, BoundsRecord) else told
 
 
 def _scope(case: Case, record: Evidence) -> str:
     population = case.spec.population
     if isinstance(record, EnumerationEvidence):
         return enumeration_scope(case.model_sha256)
-    if isinstance(record, RunRecord):
+    if isinstance(record, BoundsRecord) and not record.rounds:
+        return enumeration_scope(case.model_sha256)
+    if isinstance(record, RunRecord | BoundsRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
     assert isinstance(population, Table)
     exact, sha256 = population.reading == "population", case.data_sha256 or ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class InputBoxes:
         return sizes
 
     def least(self, weights: Floats) -> Floats:
-        """Return (rows, functions): the smallest value of linear functions, (rows, functions, inputs), over each box."""
+        """Return (rows, functions): the least value of linear functions, (rows, functions, inputs), over each box."""
         middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
         for block in self.blocks:
             middle[:, block] = radius[:, block] = 0
@@ -114,7 +115,7 @@ class LinearBounds:
         self._layers = [*network.layers[:-1], network.layers[-1].then(last)]
         self._rounding = rounding
         widths = [layer.weights.shape[1] for layer in self._layers] + [len(functions)]
-        self._rows = max(1, MOST_NUMBERS // max(2 * after * before for before, after in zip(widths, widths[1:], strict=False)))
+        self._rows = max(1, MOST_NUMBERS // max(2 * after * before for before, after in pairwise(widths)))
 
     @property
     def rows_at_once(self) -> int:
@@ -130,7 +131,9 @@ class LinearBounds:
 
     def __call__(self, boxes: InputBoxes) -> FunctionBounds:
         """Return the bounds over every box."""
-        parts = [self._bounds(boxes.part(slice(start, start + self._rows))) for start in range(0, len(boxes), self._rows)]
+        parts = [
+            self._bounds(boxes.part(slice(start, start + self._rows))) for start in range(0, len(boxes), self._rows)
+        ]
         low, high, weights = zip(*parts, strict=True)
         return FunctionBounds(np.concatenate(low), np.concatenate(high), np.concatenate(weights))
 
@@ -173,7 +176,8 @@ class LinearBounds:
         weights = np.broadcast_to(both, (len(boxes), *both.shape))
         largest = np.abs(layer.weights).sum(axis=1)
         constant = twice - np.tile(
-            error + OWN * (len(layer.bias) + 8) * (np.abs(layer.bias) + largest * sizes.max(axis=1, initial=0.0)[:, None]),
+            error
+            + OWN * (len(layer.bias) + 8) * (np.abs(layer.bias) + largest * sizes.max(axis=1, initial=0.0)[:, None]),
             2,
         )
         for before in reversed(known):

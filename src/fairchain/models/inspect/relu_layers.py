@@ -133,9 +133,7 @@ class _Reader:
                     "plain list of features"
                 )
             chosen = np.eye(width)[start : start + slot.shape[0]]
-            self._flows[slot.name] = _Flow(
-                (), AffineLayer.of(chosen, np.zeros(len(chosen)), 0, 0.0), kinds[slot.name]
-            )
+            self._flows[slot.name] = _Flow((), AffineLayer.of(chosen, np.zeros(len(chosen)), 0, 0.0), kinds[slot.name])
             start += slot.shape[0]
 
     def network(self) -> ReluNetwork:
@@ -203,10 +201,15 @@ class _Reader:
         parts = [flow for flow in flows if flow is not None]
         if len(parts) < len(flows) or any(part.done != parts[0].done for part in parts):
             return None
+        lasts = [part.last for part in parts]
         last = AffineLayer(
-            *(np.concatenate([getattr(part.last, name) for part in parts]) for name in _ARRAYS),
-            terms=max(part.last.terms for part in parts),
-            unit=max(part.last.unit for part in parts),
+            np.concatenate([each.weights for each in lasts]),
+            np.concatenate([each.bias for each in lasts]),
+            np.concatenate([each.weight_size for each in lasts]),
+            np.concatenate([each.bias_size for each in lasts]),
+            np.concatenate([each.tiny for each in lasts]),
+            terms=max(each.terms for each in lasts),
+            unit=max(each.unit for each in lasts),
         )
         return _Flow(parts[0].done, last, parts[0].kind)
 
@@ -281,9 +284,6 @@ class _Reader:
             f"{self._model.name}: operator {node.op_type} is not part of a feed-forward ReLU network, for which alone "
             "bounds are computed (Gemm, MatMul, Add, Sub, Mul, Div, Relu; Sigmoid or Softmax last)"
         )
-
-
-_ARRAYS = ("weights", "bias", "weight_size", "bias_size", "tiny")
 
 
 def _identity(width: int) -> AffineLayer:
