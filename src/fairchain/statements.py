@@ -229,7 +229,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
     Constant model, allowed: all 1,200 inputs that were tried got the decision "no".
     """
     what, inputs = ("Constant decisions", "rows") if recorded else ("Constant model", "inputs that were tried")
-    seen = f'all {tried:,} {inputs} got the decision "{label}"'
+    seen = f'all {tried:,} {inputs} got the decision "{label}"' if tried else f'every input gets the decision "{label}"'
     if allowed:
         return f"{what}, allowed: {seen}."
     check = "Check the column of decisions" if recorded else "Check that inputs are scaled as the network expects"

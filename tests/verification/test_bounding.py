@@ -15,14 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import Decision, parse_spec
+from fairchain import Decision, make_certificate, parse_spec, verify
+from fairchain.errors import CertificateError, SpecError
+from fairchain.models import load_model
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
+from fairchain.verification import choosing
 from fairchain.verification import partition as partitions
 from fairchain.verification.answers import Answer
 from fairchain.verification.bounding import BoundingRun, choose
 from fairchain.verification.boxes import box_space
 from fairchain.verification.partition import Partition, label_bounds
+from tests.networks import graph, node, save, value
 from tests.questions import category, changed, integer, question, real
 from tests.relu import relu_net
 from tests.verification.exact import Answers, random_answers
@@ -116,8 +120,8 @@ def test_sampling_and_bounds_together_give_the_right_answer(
 
 def drawn_case(seed: int, features: list[dict[str, Any]], widths: list[int], **changes: Any) -> Case:
     data = question(*features)
-    for key, value in changes.items():
-        data = changed(data, key.replace("__", "."), value)
+    for key, new in changes.items():
+        data = changed(data, key.replace("__", "."), new)
     spec = parse_spec(data)
     rng = np.random.default_rng(seed)
     model = OnnxModel.from_bytes(relu_net(rng, widths, gain=2.0).SerializeToString(), "net.onnx", spec)
@@ -153,11 +157,32 @@ def test_every_settled_box_has_the_label_that_the_network_gives_in_it(seed: int)
     rng, model = np.random.default_rng(seed), case.model
     assert model is not None
     space = started.space
-    for low, high in started.partition.free:
-        for _ in range(8):
-            places = space.draw(low, high, rng.random(low.shape).round(rng.integers(0, 4)) * (1 - 1e-9))
-            labels = [model.predict(space.inputs(places, np.full(len(places), member))) for member in (0, 1)]
-            assert (labels[0] == labels[1]).all()
+    free = started.partition.free()
+    assert len(free.low)
+    for _ in range(8):
+        places = space.draw(free.low, free.high, rng.random(free.low.shape).round(rng.integers(0, 4)) * (1 - 1e-9))
+        labels = [model.predict(space.inputs(places, np.full(len(places), member))) for member in (0, 1)]
+        assert (labels[0] == labels[1]).all()
+        assert (labels[0] == np.log2(free.possible[:, 0])).all()
+
+
+def test_regions_without_discrimination_are_listed_in_the_words_of_the_spec(tmp_path: Path) -> None:
+    features = [real("a", -1, 1), category("job", "x", "y", "z"), category("sex", "F", "M")]
+    data = changed(changed(question(*features), "guarantee.engine", "bounds"), "property.kind", "individual")
+    path = save(relu_net(np.random.default_rng(4), [3, 8, 2], gain=2.0), tmp_path / "net.onnx")
+    verdict = verify(path, parse_spec(changed(data, "guarantee.epsilon", 0.01)), workers=1)
+    regions = verdict.record.free_regions
+    assert regions
+    assert [region.probability for region in regions] == sorted((r.probability for r in regions), reverse=True)
+    network = load_model(path, verdict.spec)
+    for region in regions:
+        low, high = map(float, region.features["a"])
+        jobs = region.features["job"]
+        inputs = [[a, "xyz".index(str(job)), sex] for a in np.linspace(low, high, 9) for job in jobs for sex in (0, 1)]
+        labels = network.predict(np.array(inputs, np.float32))
+        assert {verdict.spec.model.labels[label] for label in labels} == {region.label}
+    total = sum(region.probability for region in regions)
+    assert total <= 1 - verdict.gap.low + 1e-9
 
 
 def test_ranges_of_a_real_protected_feature_are_compared() -> None:
@@ -210,3 +235,85 @@ def test_the_number_of_threads_does_not_change_the_answer() -> None:
         together.go(time.perf_counter() + 30, Event(), None)
     assert alone.answer("").gap == together.answer("").gap
     assert alone.partition.boxes == together.partition.boxes
+
+
+def test_the_runtimes_sigmoid_and_softmax_are_as_exact_as_bounds_assume() -> None:
+    places = np.concatenate([np.linspace(-30, 30, 200_001), np.linspace(-1e-3, 1e-3, 20_001)]).astype(np.float32)
+    nodes = [node("Sigmoid", ["x"], ["y"])]
+    features = [real("a", -40, 40), category("sex", "F", "M")]
+    spec = parse_spec(question(*features, decision="argmax"))
+    sigmoid = OnnxModel.from_bytes(graph(nodes, [value("x")], [value("y")]).SerializeToString(), "net.onnx", spec)
+    shown = sigmoid.scores(np.stack([places, places], axis=1))[:, 0]
+    assert np.abs(shown - 1 / (1 + np.exp(-places.astype(float)))).max() < partitions.END_ERROR / 2
+    nodes = [node("Softmax", ["x"], ["y"])]
+    softmax = OnnxModel.from_bytes(graph(nodes, [value("x")], [value("y")]).SerializeToString(), "net.onnx", spec)
+    # Scores below 8 in size: there a lead of half of what is asked for is still more than one rounding.
+    scores = np.stack([places, places * 0], axis=1)[np.abs(places) < 8]
+    scores[:, 1] = scores[:, 0] + np.float32(partitions.END_LEAD / 2)
+    scores = scores[scores[:, 1] > scores[:, 0]]
+    shown = softmax.scores(scores)
+    assert (shown[:, 1] > shown[:, 0]).all()
+
+
+def test_every_kind_of_decision_is_bounded(tmp_path: Path) -> None:
+    for end, model in (("Sigmoid", {}), (None, {"decision": "logit", "decision_threshold": 0.3})):
+        data = question(*TWO_REALS, **model)
+        spec = parse_spec(changed(changed(data, "guarantee.epsilon", 0.01), "guarantee.engine", "bounds"))
+        path = save(relu_net(np.random.default_rng(8), [3, 8, 1], end=end, gain=2.0), tmp_path / "net.onnx")
+        verdict = verify(path, spec, workers=1)
+        inputs = np.random.default_rng(0).uniform(-1, 1, (100_000, 3)).astype(np.float32)
+        for column, group in enumerate(verdict.groups[2:]):
+            inputs[:, 2] = column
+            rate = load_model(path, spec).predict(inputs).mean()
+            # Off by more than 0.01 with probability below 1e-8 (Hoeffding).
+            assert group.probability.low - 0.01 <= rate <= group.probability.high + 0.01
+
+
+def test_a_verdict_by_bounds_states_its_proof_and_refuses_a_certificate(tmp_path: Path) -> None:
+    data = changed(question(*TWO_REALS), "guarantee.engine", "bounds")
+    path = save(relu_net(np.random.default_rng(5), [3, 16, 16, 2], gain=2.0), tmp_path / "net.onnx")
+    verdict = verify(path, parse_spec(data), workers=1)
+    assert (verdict.engine, verdict.delta, verdict.rule) == ("bounds", 0.0, "exact")
+    assert verdict.statement.startswith("Proved: under independent uniform inputs")
+    assert "nothing is assumed about the decisions for the other" in verdict.statement
+    assert not verdict.certifiable
+    with pytest.raises(CertificateError, match="writes no certificate yet"):
+        make_certificate(verdict)
+    with pytest.raises(CertificateError, match="writes no certificate yet"):
+        verify(path, parse_spec(data), certify=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("property.given", "a > 0", "takes no condition"),
+        ("guarantee.rule", "paper", "does not use the stopping rule of the paper"),
+        ("population", {"kind": "network", "nodes": [{"name": "sex", "probabilities": [0.5, 0.5]}]}, "independent"),
+    ],
+)
+def test_a_question_that_bounds_cannot_answer_is_refused(key: str, value: Any, message: str) -> None:
+    data = changed(changed(question(integer("a"), category("sex", "F", "M")), "guarantee.engine", "bounds"), key, value)
+    with pytest.raises(SpecError, match=message):
+        parse_spec(data)
+
+
+def test_individuals_as_groups_of_several_values_are_refused() -> None:
+    groups = {"young": [0, 4], "old": [5, 9]}
+    features = [real("b"), integer("age", 0, 9, groups=groups)]
+    case = drawn_case(0, features, [2, 4, 2], property__kind="individual")
+    with pytest.raises(SpecError, match="groups of one value each"):
+        BoundingRun(case)
+
+
+def test_a_case_that_sampling_cannot_decide_is_proved_without_any_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "LEAST_SAMPLED", 512)
+    monkeypatch.setattr(choosing, "HOPELESS", 0)
+    path = save(relu_net(np.random.default_rng(5), [3, 16, 16, 2], gain=2.0), tmp_path / "net.onnx")
+    data = changed(question(*TWO_REALS), "property.threshold", 0.31)
+    verdict = verify(path, parse_spec(data), workers=1)
+    assert (verdict.engine, verdict.decision, verdict.delta) == ("bounds", Decision.UNFAIR, 0.0)
+    assert verdict.rounds == 0
+    # A certificate is asked for, so sampling goes on to the end of its budget.
+    assert verify(path, parse_spec(data), workers=1, certify=True).engine == "sampling"

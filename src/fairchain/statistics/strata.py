@@ -153,12 +153,15 @@ class StrataRule:
         self._threshold, self._delta = threshold, delta
         # Half of delta for each answer, as in a plain run.
         self._bar = math.log(2 / delta)
+        # Of the present counts and bounds, once they were computed.
+        self._estimates: tuple[Floats, Floats] | None = None
 
     # -- What is certain ---------------------------------------------------------------------------------------------
 
     def bound(self, low: Floats, high: Floats) -> None:
         """Take in certain bounds of the rates, (outcomes, groups) each; they are intersected with earlier ones."""
         self.low, self.high = np.maximum(self.low, low), np.minimum(self.high, high)
+        self._estimates = None
         fair, unfair = self._certain_pairs()
         outcome, i, j = self._places[2], self._places[0], self._places[1]
         self.cleared[outcome, i, j] |= fair
@@ -206,6 +209,7 @@ class StrataRule:
 
     def begin(self, settled: Floats, mass: float, slack: float) -> None:
         """Begin a stratum: the rates' settled parts, the open probability, and the rounding of both."""
+        self._estimates = None
         self.strata.append(Stratum(settled, mass, slack, Tally.empty(self._groups, self._outcomes)))
 
     def plan(self) -> BatchPlan:
@@ -227,6 +231,7 @@ class StrataRule:
         """Let the pairs and the leader play this batch."""
         stratum = self.strata[-1]
         stratum.tally = stratum.tally + tally
+        self._estimates = None
         if plan.leader is not None:
             before = stratum.leads.get(plan.leader, np.zeros(4, np.int64))
             stratum.leads[plan.leader] = before + four_cells(tally, plan.leader)
@@ -256,9 +261,12 @@ class StrataRule:
     # -- What is known -----------------------------------------------------------------------------------------------
 
     def gap(self) -> tuple[float, float, float]:
-        """Return the largest gap: certain bounds, narrowed by those that hold with probability 1 - delta."""
+        """Return the largest gap: certain bounds, narrowed by those that hold with probability 1 - delta.
+
+        A proved answer has certain bounds only.
+        """
         low, high = self.certain_gap()
-        if self.rounds and low < high:
+        if self.rounds and not self.proved and low < high:
             high = min(high, max(0.0, self._gap_above()))
             low = max(low, min(high, float(bisect(self._lead_below, np.ones(1), np.full(1, -1.0))[0])))
         estimate = self.gap_estimate() if self.rounds else (low + high) / 2
@@ -285,9 +293,12 @@ class StrataRule:
         return self._lead_wealth(gap) >= self._bar
 
     def probabilities(self) -> tuple[Floats, Floats]:
-        """Return certain bounds of the rates, narrowed by those that hold together with probability 1 - delta."""
+        """Return certain bounds of the rates, narrowed by those that hold together with probability 1 - delta.
+
+        A proved answer has certain bounds only.
+        """
         low, high = self.low.copy(), self.high.copy()
-        if not self.rounds:
+        if self.proved or not self.rounds:
             return low, high
         bar = math.log(2 * self._groups * self._outcomes / self._delta)
         outcome, group = (each.ravel() for each in np.mgrid[: self._outcomes, : self._groups])
@@ -332,7 +343,7 @@ class StrataRule:
         bar = self._bar + math.log(len(self._pairs))
         limits = np.full(len(self._pairs), float(self._threshold))
         _, above = self._certain_pairs()
-        if self.rounds:
+        if self.rounds and not self.proved:
             above = above | (self._wealth(self._pairs)(limits, at_least=False) >= bar)
         return [pair for pair, found in zip(self._pairs, above, strict=True) if found]
 
@@ -345,6 +356,11 @@ class StrataRule:
 
     def _gaps(self) -> tuple[Floats, Floats]:
         """Return (outcomes, groups, groups): estimates of the gaps, and their standard errors."""
+        if self._estimates is None:
+            self._estimates = self._estimated()
+        return self._estimates
+
+    def _estimated(self) -> tuple[Floats, Floats]:
         shape = (self._outcomes, self._groups, self._groups)
         weights, total, variance = np.zeros(shape[1:]), np.zeros(shape), np.zeros(shape)
         for stratum in self.strata:

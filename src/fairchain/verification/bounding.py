@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case
+from fairchain.spec import CategoryFeature
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.statistics import Decision, Interval, Tally
 from fairchain.statistics.rules import BatchPlan
@@ -26,7 +27,8 @@ from fairchain.statistics.strata import StrataRule
 from fairchain.statistics.tally import count_together
 from fairchain.verification.answers import Answer, Progress, Report, answer_from
 from fairchain.verification.boxes import Floats, box_space
-from fairchain.verification.partition import OpenBoxes, Partition, label_bounds
+from fairchain.verification.partition import LabelledBoxes, Partition, label_bounds
+from fairchain.verification.record import FreeRegion
 from fairchain.verification.sampler import labels_in, thread_pool
 from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
@@ -106,7 +108,7 @@ class BoundingRun:
         self.witnesses: list[Any] = []
         self._labels: set[int] = set()
         self._chunk = 0
-        self._sampled: OpenBoxes | None = None
+        self._sampled: LabelledBoxes | None = None
         # Evaluations that bounding one box costs, and what each kind of work has cost so far.
         self._cost = bounds.linear.cost * OVERHEAD
         self._halving_cost, self._sampling_cost = 0.0, 1.0
@@ -271,7 +273,13 @@ class BoundingRun:
             self.evaluations += labels.size
         mass = partition.open_mass if len(partition.open) else 0.0
         record = BoundsRecord(
-            self.case.seed, self.rule.rounds, partition.boxes, len(partition.open), mass, tuple(sorted(seen))
+            self.case.seed,
+            self.rule.rounds,
+            partition.boxes,
+            len(partition.open),
+            mass,
+            tuple(sorted(seen)),
+            self._free_regions(),
         )
         certain = self.rule.proved or not self.rule.rounds
         return answer_from(
@@ -286,6 +294,24 @@ class BoundingRun:
             stopped=stopped,
             witnesses=tuple(self.witnesses),
         )
+
+    def _free_regions(self) -> tuple[FreeRegion, ...]:
+        """Return settled boxes in which all groups get the same label, in the words of the spec."""
+        space, labels = self.space, self.case.spec.model.labels
+        if len(space.axes) > len(space.free_axes):
+            return ()
+        boxes, found = self.partition.free(), []
+        for low, high, mass, possible in zip(boxes.low, boxes.high, boxes.mass, boxes.possible, strict=True):
+            features: dict[str, Any] = {}
+            for place, (column, axis) in enumerate(zip(space.columns, space.axes, strict=True)):
+                feature = space.features[column]
+                first, last = (float(axis.values(end[place : place + 1])[0]) for end in (low, high))
+                if isinstance(feature, CategoryFeature):
+                    features[feature.name] = tuple(str(each) for each in feature.values[int(first) : int(last) + 1])
+                else:
+                    features[feature.name] = (first, last)
+            found.append(FreeRegion(labels[int(possible[0]).bit_length() - 1], float(mass), features))
+        return tuple(found)
 
 
 def choose(mass: Floats, units: Floats) -> NDArray[np.intp]:

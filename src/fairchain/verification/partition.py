@@ -28,6 +28,8 @@ MOST_LABELS = 16
 FEW_POINTS = 32
 # Open boxes that are kept; with more, memory rather than time would end the run.
 MOST_BOXES = 2**19
+# Boxes without discrimination that are kept to be listed, the most probable ones.
+MOST_FREE = 100
 # How far a sigmoid of the runtime may be from the exact one, and the lead of scores that settles a softmax.
 END_ERROR, END_LEAD = 1e-6, 1e-5
 
@@ -113,8 +115,8 @@ def label_bounds(model: Any, *, rounding: bool = True) -> LabelBounds:
 
 
 @dataclass(frozen=True, eq=False)
-class OpenBoxes:
-    """Boxes about which the question is still open: ends, probability, possible labels of each member, next cut."""
+class LabelledBoxes:
+    """Boxes with their ends, probabilities, the possible labels of each member, and the axis to cut next."""
 
     low: Floats
     high: Floats
@@ -125,16 +127,16 @@ class OpenBoxes:
     def __len__(self) -> int:
         return len(self.low)
 
-    def take(self, rows: NDArray[Any]) -> OpenBoxes:
+    def take(self, rows: NDArray[Any]) -> LabelledBoxes:
         """Return some of the boxes."""
-        return OpenBoxes(self.low[rows], self.high[rows], self.mass[rows], self.possible[rows], self.axis[rows])
+        return LabelledBoxes(self.low[rows], self.high[rows], self.mass[rows], self.possible[rows], self.axis[rows])
 
     @staticmethod
-    def joined(parts: Iterable[OpenBoxes]) -> OpenBoxes:
+    def joined(parts: Iterable[LabelledBoxes]) -> LabelledBoxes:
         """Return all boxes of several."""
         parts = list(parts)
         names = ("low", "high", "mass", "possible", "axis")
-        return OpenBoxes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return LabelledBoxes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 class Partition:
@@ -157,8 +159,6 @@ class Partition:
     ----------
     boxes, evaluations
         Boxes bounded so far (one for each member), and evaluations of the network.
-    free
-        For individual discrimination, the settled boxes in which no decision changes: lower and upper ends.
     """
 
     def __init__(
@@ -180,11 +180,11 @@ class Partition:
             np.zeros((tables, 1 if comparison.individual else members)) for _ in range(3)
         )
         self.relevant = np.ones(members, bool)
-        self.free: list[tuple[Floats, Floats]] = []
         self.labels = np.uint32(0)
         low, high = space.whole
         whole = np.full((1, members), (1 << bounds.classes) - 1, np.uint32)
-        self.open = OpenBoxes(low[:0], high[:0], np.zeros(0), whole[:0], np.zeros(0, np.intp))
+        self.open = LabelledBoxes(low[:0], high[:0], np.zeros(0), whole[:0], np.zeros(0, np.intp))
+        self._free = [self.open]
         self._take_in(low, high, space.masses(low, high), whole)
 
     # -- What is known -----------------------------------------------------------------------------------------------
@@ -222,6 +222,11 @@ class Partition:
         if self._comparison.individual:
             return np.pad(self._yes, ((0, 0), (0, 1)))
         return self._yes @ self.space.weights.T
+
+    def free(self) -> LabelledBoxes:
+        """Return the most probable settled boxes in which all members get the same label."""
+        boxes = LabelledBoxes.joined(self._free)
+        return boxes.take(np.argsort(-boxes.mass, kind="stable")[:MOST_FREE])
 
     def _sums_of(self, mass: Floats, possible: Masks) -> tuple[Floats, Floats, Floats]:
         """Return (tables, members) of boxes: the probability where the outcome is certain, impossible, neither."""
@@ -279,8 +284,8 @@ class Partition:
         done = ~self._unsettled(possible).any(axis=1)
         self._close(low[done], high[done], mass[done], possible[done])
         rest = ~done
-        kept = OpenBoxes(low[rest], high[rest], mass[rest], possible[rest], axis[rest])
-        self.open = OpenBoxes.joined([self.open, kept])
+        kept = LabelledBoxes(low[rest], high[rest], mass[rest], possible[rest], axis[rest])
+        self.open = LabelledBoxes.joined([self.open, kept])
 
     def _bounded(self, low: Floats, high: Floats, possible: Masks) -> tuple[Masks, NDArray[np.intp]]:
         """Return the labels that are possible in each box, and the axis to cut it along next (-1: none)."""
@@ -335,9 +340,12 @@ class Partition:
         self.labels |= np.bitwise_or.reduce(possible[np.bitwise_count(possible) == 1], initial=np.uint32(0))
         yes, no, neither = self._sums_of(mass, possible)
         self._yes, self._no, self._aside = self._yes + yes, self._no + no, self._aside + neither
-        if self._comparison.individual:
-            _, stays = self._fates(possible)
-            self.free.append((low[stays], high[stays]))
+        stays = np.flatnonzero(
+            (np.bitwise_count(possible) == 1).all(axis=1) & (possible == possible[:, :1]).all(axis=1)
+        )
+        self._free.append(LabelledBoxes(low[stays], high[stays], mass[stays], possible[stays], stays))
+        if len(self._free) > MOST_FREE:
+            self._free = [self.free()]
 
     # -- What possible labels mean -----------------------------------------------------------------------------------
 

@@ -61,6 +61,14 @@ class Witness(Record, frozen=True):
     input: dict[str, str | float]
 
 
+class FreeRegion(Record, frozen=True):
+    """A box of inputs that all groups get the same label for: the range of each number, the values of each category."""
+
+    label: str
+    probability: float
+    features: dict[str, tuple[str | float, ...]]
+
+
 class VerdictRecord(Record, frozen=True, kw_only=True):
     """A verdict as JSON has it. Certificates leave out the fields that have a default value here."""
 
@@ -79,6 +87,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     left_out: tuple[SmallGroup, ...]
     violators: tuple[Pair, ...]
     witnesses: tuple[Witness, ...] = ()
+    free_regions: tuple[FreeRegion, ...] = ()
     rounds: int
     rows: int | None
     evaluations: int

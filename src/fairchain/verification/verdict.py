@@ -30,7 +30,7 @@ from fairchain.statements import (
 )
 from fairchain.statistics import Decision, Interval
 from fairchain.statistics.rules import BatchPlan
-from fairchain.verification.record import EvaluatedGroup, Gap, Pair, SmallGroup, VerdictRecord, Witness
+from fairchain.verification.record import EvaluatedGroup, FreeRegion, Gap, Pair, SmallGroup, VerdictRecord, Witness
 from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class BoundsRecord:
         Boxes bounded, one for each combination of protected values; those still open, and their probability.
     labels
         All labels that were seen, or shown to be given, as numbers.
+    free
+        The most probable regions in which all groups get the same label, for sure.
     """
 
     seed: Seed
@@ -96,6 +98,7 @@ class BoundsRecord:
     open_boxes: int
     open_mass: float
     labels: tuple[int, ...]
+    free: tuple[FreeRegion, ...] = field(default=(), repr=False)
 
 
 # What an answer rests on, which certificates contain; there are none for bounds yet.
@@ -197,6 +200,7 @@ class Verdict:
             left_out=tuple(SmallGroup(name, size) for name, size in self.left_out),
             violators=self.violators,
             witnesses=self.witnesses,
+            free_regions=evidence.free if isinstance(evidence, BoundsRecord) else (),
             rounds=self.rounds,
             rows=evidence.rows if isinstance(evidence, RowEvidence) else None,
             evaluations=self.evaluations,
@@ -371,7 +375,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
 
 def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
     p, trials = group.probability, group.evaluations
-    if p.low == p.high:
+    if p.low == p.high and trials:
         # 1 - 1/3 is not the floating number 2/3; a mean over groups is not such a fraction.
         successes = round(p.estimate * trials)
         exact = (trials - successes) / trials if successes / trials == p.estimate else 1 - p.estimate

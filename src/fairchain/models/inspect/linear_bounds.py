@@ -115,7 +115,8 @@ class LinearBounds:
         self._layers = [*network.layers[:-1], network.layers[-1].then(last)]
         self._rounding = rounding
         widths = [layer.weights.shape[1] for layer in self._layers] + [len(functions)]
-        self._rows = max(1, MOST_NUMBERS // max(2 * after * before for before, after in pairwise(widths)))
+        largest = max(2 * after * before for before, after in pairwise(widths))
+        self._rows = max(1, MOST_NUMBERS // int(largest))
 
     @property
     def rows_at_once(self) -> int:
