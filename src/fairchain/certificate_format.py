@@ -116,13 +116,14 @@ Whole = Annotated[str, msgspec.Meta(pattern="^(0|[1-9][0-9]{0,4999})$")]
 class SegmentEvidence(Record, frozen=True, forbid_unknown_fields=True):
     """A run of points of a finite input space, all of them evaluated.
 
-    `evaluations` counts inputs whose weight is not 0, and `labels` are those that they got. `weights` is (measures,
-    parts, 1 + outcomes): the weight of all inputs of a part, then of those with each outcome. `chain` is the hash of
-    all this and of the chain before it.
+    `evaluations` counts inputs whose weight is not 0, `inputs` those of each part, and `labels` are those that they
+    got. `weights` is (measures, parts, 1 + outcomes): the weight of all inputs of a part, then of those with each
+    outcome. `chain` is the hash of all this and of the chain before it.
     """
 
     points: Count
     evaluations: Count
+    inputs: list[Count]
     labels: list[Count]
     weights: list[list[list[Whole]]]
     chain: str
@@ -161,7 +162,7 @@ def chain_start(model_sha256: str, data_sha256: str | None, meaning: dict[str, s
 
 def chained(before: str, segment: SegmentEvidence) -> str:
     """Return the hash of a segment and of all segments before it."""
-    return _hash([before, segment.points, segment.evaluations, segment.labels, segment.weights])
+    return _hash([before, segment.points, segment.evaluations, segment.inputs, segment.labels, segment.weights])
 
 
 def _hash(content: Any) -> str:

@@ -118,8 +118,10 @@ def write_certificate(verdict: Verdict, path: str | Path) -> None:
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the certificate as JSON that a reader can scroll through: one line for each batch."""
-    return _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines)) + "\n"
+    """Return the certificate as JSON that a reader can scroll through: one line for each batch or segment."""
+    return (
+        _object(content, "", evidence=lambda evidence: _object(evidence, " ", batches=_lines, segments=_lines)) + "\n"
+    )
 
 
 def _object(content: Mapping[str, Any], margin: str, **special: Callable[[Any], str]) -> str:

@@ -45,6 +45,18 @@ def with_interval(estimate: float, low: float, high: float, *, least: int = 3) -
     return f"{estimate:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
+def close_to(estimate: float, threshold: float, *, least: int = 4) -> int:
+    """Return so many decimals that an estimate does not look like the threshold, unless it is; at most 12.
+
+    >>> close_to(0.099993, 0.1), close_to(0.05, 0.1)
+    (6, 4)
+    """
+    places = least
+    while places < 12 and f"{estimate:.{places}f}" == f"{threshold:.{places}f}" and abs(estimate - threshold) > 1e-12:
+        places += 1
+    return places
+
+
 def bounded(value: Bounded, *, least: int = 3) -> str:
     """Return an estimate with its interval and at least so many decimals."""
     return with_interval(value.estimate, value.low, value.high, least=least)

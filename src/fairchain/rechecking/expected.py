@@ -47,6 +47,7 @@ def expected_claims(
         spec,
         decision,
         labels,
+        engine="sampling",
         gap=gap_claim(spec, comparison, gap, replay.widest()),
         delta=rule.delta,
         epsilon=rule.epsilon,

@@ -222,6 +222,7 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
         spec,
         decision,
         count.labels,
+        engine="counting",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,
         epsilon=None,

@@ -36,12 +36,14 @@ def locate_files(
 ) -> tuple[Spec, str | Path | None, Any]:
     """Return the spec with files that can be opened, the network's file, and the table.
 
-    `inside` is the certificate's spec. With a spec of the checker's `own` that one is answered, with the seed and the
-    budget of the certificate; names of tables in sentences stay those of the certificate.
+    `inside` is the certificate's spec. With a spec of the checker's `own` that one is answered, with the seed, the
+    engine and the budget of the certificate; names of tables in sentences stay those of the certificate.
     """
     if own is None:
         return _beside(certificate, inside, model, data), model, data
-    guarantee = replace(own.guarantee, seed=inside.guarantee.seed, budget=inside.guarantee.budget)
+    guarantee = replace(
+        own.guarantee, seed=inside.guarantee.seed, engine=inside.guarantee.engine, budget=inside.guarantee.budget
+    )
     model = model if model is not None else own.model.path
     if isinstance(own.population, Table | Marginals):
         data = data if data is not None else own.population.path

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from fairchain.certificate_format import STREAM, Certificate, RowEvidence, RunEvidence
+from fairchain.certificate_format import STREAM, Certificate, EnumerationEvidence, RowEvidence, RunEvidence
 from fairchain.errors import CertificateError, ModelError, SpecError
+from fairchain.input_space import input_space
 from fairchain.models import Limits, Model, load_model
 from fairchain.prepare import Case, case_of, read_question, read_rows
 from fairchain.rechecking.contents import Claim, Raw, evidence_of, read_certificate
@@ -23,6 +24,13 @@ from fairchain.rechecking.expected_rows import count_rows, expected_row_claims
 from fairchain.rechecking.files import UsedFile, locate_files, used_files
 from fairchain.rechecking.forgery import smallest_forgery
 from fairchain.rechecking.fresh import Fresh, fresh_run
+from fairchain.rechecking.recount import (
+    Recount,
+    chain_problem,
+    expected_enumeration_claims,
+    in_stated_order,
+    layout_problem,
+)
 from fairchain.rechecking.replay import Replay, ReplayedRule, contradiction, impossible
 from fairchain.rechecking.rerun import Cost, Counter, Rerun, Sample
 from fairchain.records import Record
@@ -38,7 +46,19 @@ SECONDS = 60.0
 MOST_FAULTS = 10
 
 # Which keys of the claims each line of the result speaks of; what is left over belongs to "intervals".
-QUESTION = ("threshold", "delta", "epsilon", "property", "kind", "rule", "seed", "population", "rows", "table_sha256")
+QUESTION = (
+    "engine",
+    "threshold",
+    "delta",
+    "epsilon",
+    "property",
+    "kind",
+    "rule",
+    "seed",
+    "population",
+    "rows",
+    "table_sha256",
+)
 VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "stopped")
 
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
@@ -169,6 +189,8 @@ def recheck(
     spec, model, data = locate_files(path, inside, model=model, data=data, own=own)
     if fresh and isinstance(spec.population, Table):
         raise CertificateError(f"{path}: is about rows, and no inputs are drawn from rows; leave --fresh out")
+    if fresh and file.claims.get("engine") == "enumeration":
+        raise CertificateError(f"{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out")
     rows = _rows(path, file, spec, data)
     loaded = None
     if recorded:
@@ -190,6 +212,8 @@ def recheck(
     if isinstance(spec.population, Table):
         assert rows is not None
         result = check.by_rows(rows, claims, result)
+    elif file.claims.get("engine") == "enumeration":
+        result = check.by_enumeration(case_of(spec, loaded, rows), claims, result)
     else:
         result = check.by_rounds(case_of(spec, loaded, rows), claims, result)
     return replace(result, claims=tuple(claims))
@@ -345,6 +369,34 @@ class _Check:
             fresh = fresh_run(model, case, rule, claimed=self.decision, **options)
             claims.append(fresh.claim(self.decision))
         return replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample, fresh=fresh)
+
+    def by_enumeration(self, case: Case, claims: list[Claim], result: Recheck) -> Recheck:
+        """Evaluate and weigh the inputs again, and compute every number from the weights."""
+        evidence, said = evidence_of(self.path, self.file, EnumerationEvidence), self.file.claims
+        if self.model is None:
+            return result
+        try:
+            inputs = in_stated_order(evidence, input_space(case), case)
+        except SpecError as error:
+            claims.append(Claim("layout", False, str(error)))
+            return result
+        layout = layout_problem(evidence, inputs, case)
+        detail = f"{len(evidence.segments):,} segments, {evidence.done:,} of {inputs.points:,} points in their order"
+        claims.append(Claim.check("layout", layout, detail))
+        if layout:
+            return result
+        model_sha256 = str(said.get("model_sha256"))
+        problem = chain_problem(evidence, case, model_sha256)
+        claims.append(Claim.check("chain", problem, "every segment continues the hash of those before"))
+        expected, problem = expected_enumeration_claims(evidence, inputs, case, model_sha256, str(said.get("stopped")))
+        claims.append(Claim.check("weights", problem, "no part has more weight than its inputs"))
+        claims += self._compare(expected, "the weights give")
+        recount = Recount(self.model, case, inputs, evidence, full=self.full, seconds=self.seconds, seed=self.seed)
+        claim, cost = recount.check(self.report, self.progress)
+        claims.append(claim)
+        sample = Sample.of(cost, None) if claim.holds and not cost.whole else None
+        fraction = recount.evaluations / cost.evaluations if cost.evaluations and claim.holds else float(claim.holds)
+        return replace(result, evaluations=recount.evaluations, fraction=fraction, sample=sample)
 
     def by_rows(self, rows: TableRows, claims: list[Claim], result: Recheck) -> Recheck:
         """Evaluate every row again, and compute every number from the counts."""

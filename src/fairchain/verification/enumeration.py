@@ -449,7 +449,8 @@ class _Run:
         segments = []
         for segment in self._segments:
             weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
-            found = SegmentEvidence(segment.points, segment.evaluations, sorted(segment.labels), weights, "")
+            labels = sorted(segment.labels)
+            found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "")
             chain = chained(chain, found)
             segments.append(replace(found, chain=chain))
         names = [feature.name for feature in spec.features]

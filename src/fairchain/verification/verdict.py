@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
-from fairchain.number_format import bounded
+from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
@@ -293,7 +293,7 @@ def _statement(case: Case, answer: Answer) -> str:
         return enumeration_statement(
             answer.decision.name,
             kind=kind,
-            measured=bounded(answer.gap, least=4),
+            measured=bounded(answer.gap, least=close_to(answer.gap.estimate, spec.property.threshold)),
             threshold=spec.property.threshold,
             population=case.described_population,
             evaluations=answer.evaluations,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.models.base import Model
-from fairchain.models.onnx.feature_encoding import widths
+from fairchain.models.onnx.feature_encoding import extremes, widths
 from fairchain.models.onnx.inputs import Feed
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
@@ -25,8 +25,8 @@ BLIND_TO_SIGNED_ZERO = frozenset(
     Reshape Selu Sigmoid Softmax Softplus Squeeze Sub Tanh Unsqueeze
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
-# Operators between the input and the first layer that leave every number of a row at its place.
-IN_PLACE = frozenset({"Identity", "Flatten"})
+# Numbers of ONNX for the types that an input may be cast to: single precision holds numbers up to this.
+SINGLE, DOUBLE, MOST_SINGLE = 1, 11, 3e38
 
 
 def ignored_features(model: Model | None, spec: Spec) -> frozenset[int]:
@@ -36,7 +36,8 @@ def ignored_features(model: Model | None, spec: Spec) -> frozenset[int]:
         slots = model.inputs.slots
         spans = widths(spec.features)
         for slot in slots if not any(each.steps_first or len(each.shape) != 1 for each in slots) else ():
-            used = _used(model, slot.name, slot.shape[0])
+            largest = max(abs(each) for place in slot.features for each in extremes(spec.features[place]))
+            used = _used(model, slot.name, slot.shape[0], largest)
             start = 0
             for place in slot.features:
                 if not used[start : start + spans[place]].any():
@@ -45,8 +46,11 @@ def ignored_features(model: Model | None, spec: Spec) -> frozenset[int]:
     return frozenset(found)
 
 
-def _used(model: OnnxModel, tensor: str, width: int) -> NDArray[np.bool_]:
-    """Return which numbers of an input can reach the decision: all of them unless the graph proves otherwise."""
+def _used(model: OnnxModel, tensor: str, width: int, largest: float) -> NDArray[np.bool_]:
+    """Return which numbers of an input can reach the decision: all of them unless the graph proves otherwise.
+
+    No number of the input is larger than `largest`.
+    """
     graph = model.network.model.graph
     every = np.ones(width, bool)
     if any(node.domain not in ("", "ai.onnx") or node.op_type not in BLIND_TO_SIGNED_ZERO for node in graph.node):
@@ -59,7 +63,7 @@ def _used(model: OnnxModel, tensor: str, width: int) -> NDArray[np.bool_]:
     while todo:
         name = todo.pop()
         for node in model.network.users.get(name, ()):
-            if node.op_type in IN_PLACE and _keeps_place(node):
+            if _in_place(node, largest):
                 todo.append(node.output[0])
                 continue
             weights = constants.get(node.input[1]) if len(node.input) > 1 and node.input[1] not in overridable else None
@@ -70,8 +74,13 @@ def _used(model: OnnxModel, tensor: str, width: int) -> NDArray[np.bool_]:
     return used
 
 
-def _keeps_place(node: Any) -> bool:
-    return node.op_type == "Identity" or all(each.name == "axis" and each.i == 1 for each in node.attribute)
+def _in_place(node: Any, largest: float) -> bool:
+    """Return whether an operator leaves every number of a row at its place and finite: 0 times infinity is not 0."""
+    if node.op_type == "Cast":
+        kind = next((each.i for each in node.attribute if each.name == "to"), 0)
+        return bool(kind == DOUBLE or (kind == SINGLE and largest < MOST_SINGLE))
+    axes = [each.i for each in node.attribute if each.name == "axis"]
+    return bool(node.op_type == "Identity" or (node.op_type == "Flatten" and axes in ([], [1])))
 
 
 def _rows_read(node: Any, weights: Any, name: str) -> NDArray[np.bool_] | None:

@@ -1,0 +1,400 @@
+"""The recheck of an enumeration: points evaluated and weighed again, and every claim computed from the weights.
+
+Points are decoded one by one from their numbers and weighed by multiplying the factors of the space, without tiles and
+without what the enumeration engine prepares. Everything is run again where its forecast fits into the budget of
+seconds, else a random sample of segments.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
+from fairchain.errors import ModelError
+from fairchain.input_space import InputSpace
+from fairchain.models import Model
+from fairchain.models.onnx.rounding import check_alone
+from fairchain.number_format import close_to, with_interval
+from fairchain.populations.finite import Factor
+from fairchain.prepare import Case
+from fairchain.rechecking.contents import Claim
+from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
+from fairchain.rechecking.rerun import LEAST_CHUNKS, PROBE_SECONDS, Cost, sample_of
+from fairchain.spec.properties import kind_of, limit_of
+from fairchain.spec.seeds import meaning_of
+from fairchain.statements import enumeration_scope, enumeration_statement
+
+# Points that are decoded and weighed at once.
+ROWS = 8192
+
+# Estimate, lower and upper bound.
+Bounds = tuple[Fraction, Fraction, Fraction]
+
+
+def in_stated_order(evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> InputSpace:
+    """Return the inputs with their points numbered as the certificate does it: any order of the features will do."""
+    names = [feature.name for feature in case.spec.features]
+    stated = [names.index(name) for name in evidence.order if name in names]
+    return replace(inputs, order=tuple(stated)) if sorted(stated) == sorted(inputs.order) else inputs
+
+
+def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> str:
+    """Return why this cannot be the evidence of an enumeration of these inputs, or nothing."""
+    names = [feature.name for feature in case.spec.features]
+    stated = (evidence.points, evidence.order, evidence.sizes, evidence.summed, evidence.outcomes)
+    found = (
+        str(inputs.points),
+        [names[column] for column in inputs.order],
+        [inputs.space.sizes[column] for column in inputs.order],
+        list(inputs.summed),
+        list(case.comparison.rows),
+    )
+    for name, one, other in zip(("points", "order", "sizes", "summed", "outcomes"), stated, found, strict=True):
+        if one != other:
+            return f"{name}: {_short(one)} is stated, and the spec and the network give {_short(other)}"
+    if not evidence.segments or evidence.done > inputs.points:
+        return f"{evidence.done:,} points are listed, and there are {inputs.points:,}"
+    shape = len(inputs.space.measures), len(inputs.parts), 1 + len(case.comparison.rows)
+    for number, segment in enumerate(evidence.segments):
+        widths = {len(own) for parts in segment.weights for own in parts}
+        lengths = {len(parts) for parts in segment.weights} | {len(segment.inputs)}
+        if not segment.points or len(segment.weights) != shape[0] or lengths != {shape[1]} or widths != {shape[2]}:
+            return f"segment {number} has no points, or not a weight for every part and outcome"
+        if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
+            return f"segment {number} has an outcome with more weight than all inputs together"
+    return ""
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def chain_problem(evidence: EnumerationEvidence, case: Case, model_sha256: str) -> str:
+    """Return which segment does not continue the chain of hashes, or nothing."""
+    chain = chain_start(model_sha256, case.data_sha256, meaning_of(case.spec))
+    for number, segment in enumerate(evidence.segments):
+        chain = chained(chain, segment)
+        if chain != segment.chain:
+            return f"segment {number} does not continue the hash of the network, the question and the segments before"
+    return ""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A segment of a certificate: its number, its first point, and what is claimed of it."""
+
+    number: int
+    first: int
+    claimed: SegmentEvidence
+
+
+class Recount:
+    """A re-run of the segments of a certificate; `evaluations` is how many inputs were evaluated and agreed.
+
+    Parameters
+    ----------
+    model, case, inputs
+        The network, the question and the space, all the checker's own.
+    evidence
+        What the certificate says.
+    full, seconds, seed
+        As for `Rerun`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        case: Case,
+        inputs: InputSpace,
+        evidence: EnumerationEvidence,
+        *,
+        full: bool,
+        seconds: float,
+        seed: int | None,
+    ) -> None:
+        self._model, self._case, self._inputs = model, case, inputs
+        self._full, self._seconds, self._seed = full, seconds, seed
+        first = 0
+        self._runs = []
+        for number, segment in enumerate(evidence.segments):
+            self._runs.append(_Run(number, first, segment))
+            first += segment.points
+        self._done: set[int] = set()
+        self.evaluations = 0
+
+    def check(
+        self, report: Callable[[Cost], None] | None, progress: Callable[[int, int], None] | None
+    ) -> tuple[Claim, Cost]:
+        """Measure the speed, state the cost, and compare; return the claim and what was run."""
+        cost = Cost(0, len(self._runs), 0, 0, 0.0)
+        try:
+            wrong, speed = self._probe()
+            chosen, cost = self._plan(speed)
+            if report is not None:
+                report(cost)
+            for run in chosen if not wrong else ():
+                wrong = self._differs(run)
+                if wrong:
+                    break
+                if progress is not None:
+                    progress(min(self.evaluations, cost.sampled_evaluations), cost.sampled_evaluations)
+        except ModelError as error:
+            wrong = str(error)
+        if wrong:
+            return Claim("re-run", False, wrong), cost
+        share = "everything" if cost.whole else f"{cost.sampled_chunks:,} of {cost.chunks:,} segments, chosen at random"
+        detail = f"{share}: {cost.sampled_evaluations:,} inputs evaluated again, every weight the same"
+        return Claim("re-run", True, detail), cost
+
+    def _probe(self) -> tuple[str, float]:
+        """Run segments until they have taken long enough to tell evaluations per second."""
+        start = time.perf_counter()
+        for run in sorted(self._runs, key=lambda run: run.claimed.points):
+            if wrong := self._differs(run):
+                return wrong, 1.0
+            if time.perf_counter() - start > PROBE_SECONDS:
+                break
+        return "", max(self.evaluations, 1) / max(time.perf_counter() - start, 1e-9)
+
+    def _plan(self, speed: float) -> tuple[list[_Run], Cost]:
+        total = sum(run.claimed.evaluations for run in self._runs)
+        size = len(self._runs)
+        if not self._full and total > speed * self._seconds:
+            size = min(size, max(LEAST_CHUNKS, int(size * self._seconds * speed / total)))
+        chosen = sample_of(self._runs, size, self._seed)
+        wanted = sum(run.claimed.evaluations for run in chosen)
+        return chosen, Cost(total, len(self._runs), wanted, size, wanted / speed)
+
+    def _differs(self, run: _Run) -> str:
+        """Run one segment again, unless that was done; return what is wrong with it, or nothing."""
+        if run.number in self._done:
+            return ""
+        again = self._segment(run)
+        claimed = run.claimed
+        for name in ("evaluations", "inputs", "labels", "weights"):
+            if getattr(again, name) != getattr(claimed, name):
+                return (
+                    f"segment {run.number} gives other {name} than the certificate says; if few of its inputs differ, "
+                    "another processor may round the network's sums differently"
+                )
+        self._done.add(run.number)
+        self.evaluations += claimed.evaluations
+        return ""
+
+    def _segment(self, run: _Run) -> SegmentEvidence:
+        """Evaluate and weigh all points of a segment."""
+        inputs, rows = self._inputs, self._case.comparison.rows
+        measures = inputs.space.measures
+        weights = [[[0] * (1 + len(rows)) for _ in inputs.parts] for _ in measures]
+        trials, labels, evaluations = [0] * len(inputs.parts), set[int](), 0
+        last = run.first + run.claimed.points
+        for start in range(run.first, last, ROWS):
+            numbers = np.arange(start, min(start + ROWS, last))
+            for parts, given, outcomes, of_measures in self._decided(numbers, start // ROWS):
+                possible = np.asarray(of_measures[-1] > 0)
+                labels |= set(np.unique(given[:, possible]).tolist())
+                evaluations += len(given) * int(possible.sum())
+                for part in parts:
+                    trials[part] += int(possible.sum())
+                    for place, each in enumerate(of_measures):
+                        own = weights[place][part]
+                        own[0] += int(each.sum())
+                        for number, outcome in enumerate(rows, 1):
+                            own[number] += int(each[outcomes == outcome].sum())
+        shown = [[[str(each) for each in own] for own in parts] for parts in weights]
+        return SegmentEvidence(run.claimed.points, evaluations, trials, sorted(labels), shown, "")
+
+    def _decided(
+        self, numbers: NDArray[np.int64], batch: int
+    ) -> list[tuple[tuple[int, ...], NDArray[Any], NDArray[Any], list[NDArray[Any]]]]:
+        """Return parts, labels, outcomes and weights of these points, for each of the protected values shown."""
+        inputs, space, comparison = self._inputs, self._inputs.space, self._case.comparison
+        index = dict(zip(inputs.order, np.unravel_index(numbers, _sizes(inputs)), strict=True)) if inputs.order else {}
+        values = np.empty((len(numbers), len(space.values)))
+        for column, known in enumerate(space.values):
+            values[:, column] = known[index.get(column, 0)]
+        found, decided = [], []
+        for shown in inputs.shown:
+            values[:, list(inputs.protected)] = shown.values
+            rows = values.astype(self._model.dtype)
+            decided.append(self._model.predict(rows).astype(np.int64))
+            check_alone(self._model, rows, decided[-1], batch)
+            if not inputs.individual:
+                at = {**index, **dict(zip(inputs.protected, shown.indices, strict=True))}
+                weights = [_weigh(factors, at, len(numbers)) for factors in space.measures]
+                found.append((shown.parts, decided[-1][None], decided[-1], weights))
+        if not inputs.individual:
+            return found
+        seen = np.stack(decided)
+        compared = seen == comparison.outcomes[0] if comparison.outcomes else seen
+        changed = (compared.max(axis=0) != compared.min(axis=0)).astype(np.int64)
+        return [((0,), seen, changed, [_weigh(factors, index, len(numbers)) for factors in space.measures])]
+
+
+def _sizes(inputs: InputSpace) -> tuple[int, ...]:
+    return tuple(inputs.space.sizes[column] for column in inputs.order)
+
+
+def _weigh(factors: Sequence[Factor], index: dict[int, Any], rows: int) -> NDArray[Any]:
+    """Return the weight of each point: the product of all factors at the numbers of its values."""
+    largest = math.prod(int(factor.weights.max()) for factor in factors)
+    dtype: Any = np.int64 if largest * ROWS < 2**62 else object
+    weights = np.ones(rows, np.int64).astype(dtype)
+    for factor in factors:
+        place = tuple(index.get(column, 0) for column in factor.columns)
+        weights = weights * np.asarray(factor.weights[place]).astype(dtype)
+    return weights
+
+
+class _Rates:
+    """Rates and gaps from the weights of all segments, as fractions."""
+
+    def __init__(self, evidence: EnumerationEvidence, inputs: InputSpace, case: Case) -> None:
+        self._comparison, self._inputs = case.comparison, inputs
+        self._sums = [
+            [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*parts, strict=True)]
+            for parts in zip(*([_whole(segment) for segment in evidence.segments]), strict=True)
+        ]
+        self._totals = inputs.part_masses()[-1]
+        self.pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(case.comparison.compared)]
+        subgroups = range(len(inputs.means))
+        self.rates = {(o, s): self._rate(o, s) for o in range(len(case.comparison.rows)) for s in subgroups}
+
+    def problem(self) -> str:
+        """Return which part has more weight than there is, or nothing."""
+        for place, total in enumerate(self._totals):
+            if self._sums[-1][place][0] > total:
+                return f'"{self._inputs.parts[place]}" has more weight than all of its inputs together'
+        return ""
+
+    def _rate(self, outcome: int, subgroup: int) -> Bounds:
+        """Return the rate of a subgroup, the mean of its parts; one without parts has rate 0."""
+        found = [self._part(outcome, part) for part in self._inputs.means[subgroup]]
+        estimate, low, high = (
+            sum(side, start=Fraction(0)) / max(len(found), 1)
+            for side in (zip(*found, strict=True) if found else ((),) * 3)
+        )
+        return estimate, low, high
+
+    def _part(self, outcome: int, part: int) -> Bounds:
+        least, most = self._sums[0][part], self._sums[-1][part]
+        unseen = self._totals[part] - most[0]
+        got, missed = (
+            (least[1 + outcome], most[1 + outcome]),
+            (least[0] - least[1 + outcome], most[0] - most[1 + outcome]),
+        )
+        below, above = got[0] + missed[1] + unseen, got[1] + missed[0] + unseen
+        low = Fraction(got[0], below) if below else Fraction(0)
+        high = Fraction(got[1] + unseen, above) if above else Fraction(1)
+        seen = sum(got) + sum(missed)
+        return sorted((low, Fraction(sum(got), seen) if seen else (low + high) / 2, high))[1], low, high
+
+    def gap(self, more: Fraction, less: Fraction) -> Fraction:
+        """Return how far one rate is behind another."""
+        if self._comparison.measure == "difference":
+            return more - less
+        return 1 - less / more if more else Fraction(0)
+
+    def largest(self) -> tuple[Bounds, tuple[int, int, int]]:
+        """Return estimate and bounds of the largest gap, and the pair with the largest estimate."""
+        rate, none = self.rates, Fraction(0)
+        estimates = {(o, i, j): self.gap(rate[o, i][0], rate[o, j][0]) for o, i, j in self.pairs}
+        pair = max(self.pairs, key=lambda each: estimates[each])
+        low = max(none, *(self.gap(rate[o, i][1], rate[o, j][2]) for o, i, j in self.pairs))
+        high = max(none, *(self.gap(rate[o, i][2], rate[o, j][1]) for o, i, j in self.pairs))
+        return (min(max(none, estimates[pair], low), high), low, high), pair
+
+    def violators(self, limit: Fraction) -> list[tuple[int, int, int]]:
+        """Return the pairs whose gap is above the limit."""
+        rate = self.rates
+        return [(o, i, j) for o, i, j in self.pairs if self.gap(rate[o, i][1], rate[o, j][2]) > limit]
+
+
+def _whole(segment: SegmentEvidence) -> list[list[list[int]]]:
+    return [[[int(each) for each in own] for own in parts] for parts in segment.weights]
+
+
+def expected_enumeration_claims(
+    evidence: EnumerationEvidence, inputs: InputSpace, case: Case, model_sha256: str, stopped: str
+) -> tuple[dict[str, Any], str]:
+    """Return everything that the weights allow to be said, and what is impossible about them, or nothing."""
+    spec, comparison, kind = case.spec, case.comparison, kind_of(case.spec)
+    rates, limit = _Rates(evidence, inputs, case), limit_of(case.spec)
+    (estimate, low, high), pair = rates.largest()
+    decision = "FAIR" if high <= limit else "UNFAIR" if low > limit else "UNDECIDED"
+    whole = evidence.done == inputs.points
+    gap = _rounded(estimate, low, high)
+    if kind == "ratio":
+        outcome, i, j = pair
+        more, less = rates.rates[outcome, i][0], rates.rates[outcome, j][0]
+        ratio = (float(less / more) if more else 1.0) if low == high else 1 - gap[0]
+        gap = (ratio, ratio, ratio) if low == high else (ratio, 1 - gap[2], 1 - gap[1])
+    trials = [sum(each) for each in zip(*(segment.inputs for segment in evidence.segments), strict=True)]
+    of_subgroups = [sum(trials[part] for part in mean) for mean in inputs.means]
+    evaluations = sum(segment.evaluations for segment in evidence.segments)
+    population = case.described_population
+    claims = common_claims(
+        spec,
+        decision,
+        evidence.labels,
+        engine="enumeration",
+        gap=gap_claim(spec, comparison, gap, pair),
+        delta=0.0,
+        epsilon=None,
+        groups=group_claims(
+            spec, comparison, {key: _rounded(*each) for key, each in rates.rates.items()}, of_subgroups, gap
+        ),
+        left_out=[{"name": name, "size": size} for name, size in case.left_out],
+        violators=[pair_claim(spec, comparison, each) for each in rates.violators(limit)],
+        rounds=0,
+        rows=None,
+        evaluations=evaluations,
+        stopped=_why_it_ended(decision, whole, stopped),
+        seed=None,
+        seed_origin=None,
+        rule="exact",
+        model_sha256=model_sha256,
+        table_sha256=case.data_sha256,
+        population=population,
+        statement=enumeration_statement(
+            decision,
+            kind=kind,
+            measured=with_interval(*gap, least=close_to(gap[0], spec.property.threshold)),
+            threshold=spec.property.threshold,
+            population=population,
+            evaluations=evaluations,
+            done=(evidence.done, inputs.points),
+            left_out=len(case.left_out),
+        ),
+        scope=enumeration_scope(model_sha256),
+    )
+    return claims, rates.problem()
+
+
+def _why_it_ended(decision: str, whole: bool, said: str) -> str:
+    if decision != "UNDECIDED":
+        return "decided"
+    if whole:
+        return "weights"
+    return said if said in ("seconds", "interrupted") else "seconds"
+
+
+def _rounded(estimate: Fraction, low: Fraction, high: Fraction) -> tuple[float, float, float]:
+    """Return floating numbers, bounds rounded away from each other unless they are equal."""
+    if low == high:
+        return (float(estimate),) * 3
+    down, up = float(low), float(high)
+    return (
+        float(estimate),
+        math.nextafter(down, -math.inf) if Fraction(down) > low else down,
+        math.nextafter(up, math.inf) if Fraction(up) < high else up,
+    )

@@ -1,0 +1,389 @@
+"""Enumeration gives the exact answer to every question about a finite space, and certain bounds when it ends early.
+
+Brute force is written down a second time in `exact`, with fractions and without anything of fairchain.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain import Decision, SpecError, Verdict, parse_spec, verify
+from fairchain.input_space import InputSpace, input_space
+from fairchain.prepare import prepare
+from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
+from fairchain.verification import enumeration
+from fairchain.verification.answers import Answer, Progress
+from fairchain.verification.enumeration import EnumerationEngine, Vector
+from tests.networks import constant, graph, linear, node, save, value
+from tests.questions import category, changed, integer, question, real
+from tests.verification.exact import Answers, random_answers
+
+KINDS = ("difference", "ratio", "individual")
+POPULATIONS = ("uniform", "marginals", "network")
+
+
+def asked_at(number: int) -> tuple[np.random.Generator, Answers]:
+    rng = np.random.default_rng(number)
+    return rng, random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 3])
+
+
+def small_tiles(monkeypatch: pytest.MonkeyPatch, tile: int, segment: int) -> None:
+    """Blocks and segments of a few points, so that small worlds have many."""
+    monkeypatch.setattr("fairchain.input_space.TILE", tile)
+    monkeypatch.setattr(enumeration, "TILE", tile)
+    monkeypatch.setattr(enumeration, "SEGMENT_EVALUATIONS", segment)
+
+
+def enumerated(asked: Answers, path: Path, threshold: float, **guarantee: Any) -> Verdict:
+    data = asked.spec(path, threshold, engine="enumeration", **guarantee)
+    return verify(None, parse_spec(data), data=asked.world.table, workers=1)
+
+
+@pytest.mark.parametrize("first", range(0, 200, 10))
+def test_an_enumeration_is_the_brute_force_answer(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(first, first + 10):
+        rng, asked = asked_at(number)
+        path, truth, exact = asked.net.save(tmp_path / f"{number}.onnx"), asked.numbers(), asked.measured()
+        small_tiles(monkeypatch, int(rng.choice([1, 2, 3, 7, 8192])), int(rng.choice([1, 9, 2**18])))
+        at_the_gap = float(exact) if number % 2 and 0 < exact < 1 else round(float(rng.uniform(0.05, 0.6)), 3)
+        verdict = enumerated(asked, path, at_the_gap)
+        assert (verdict.engine, verdict.delta, verdict.exact, verdict.rule) == ("enumeration", 0, True, "exact")
+        assert (verdict.decision is Decision.FAIR) == asked.fair(at_the_gap)
+        assert verdict.gap.low == verdict.gap.estimate == verdict.gap.high == float(exact)
+        for group in verdict.groups:
+            rate = truth.rates[group.name, int(group.outcome[1:])] if truth.rates else truth.measured
+            assert group.probability.estimate == pytest.approx(rate, abs=1e-15)
+
+
+def partial_answer(asked: Answers, path: Path, segments: int) -> Answer:
+    """The answer of a run that is cancelled after so many segments."""
+    case = prepare(None, parse_spec(asked.spec(path, 0.3, engine="enumeration")), data=asked.world.table)
+    cancel = Event()
+    seen = 0
+
+    class Cancelling(enumeration.Enumerator):
+        def run(self, first: int, blocks: int) -> enumeration.Segment:
+            nonlocal seen
+            seen += 1
+            if seen >= segments:
+                cancel.set()
+            return super().run(first, blocks)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(enumeration, "Enumerator", Cancelling)
+        return EnumerationEngine().answer(case, workers=1, cancel=cancel, progress=None)
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_bounds_of_a_run_that_ends_early_contain_the_truth(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, asked = asked_at(1000 + number)
+    path, exact = asked.net.save(tmp_path / "network.onnx"), asked.measured()
+    small_tiles(monkeypatch, int(rng.integers(1, 4)), 1)
+    widths = []
+    for segments in (1, 2, 3, 10**6):
+        answer = partial_answer(asked, path, segments)
+        assert answer.gap.low <= float(exact) <= answer.gap.high
+        if answer.decision is not Decision.UNDECIDED:
+            assert (answer.decision is Decision.FAIR) == asked.fair(0.3)
+        widths.append(answer.gap.high - answer.gap.low)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] == 0
+
+
+def test_bounds_that_ignore_what_was_not_seen_would_be_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same runs, with the weight that was not seen taken to be 0: some interval misses the truth."""
+    small_tiles(monkeypatch, 1, 1)
+    plain = PartMasses.rate
+
+    def without_unseen(self: PartMasses, outcome: int) -> tuple[Fraction, Fraction, Fraction]:
+        return plain(PartMasses(self.with_outcome, self.without, 0), outcome)
+
+    monkeypatch.setattr(PartMasses, "rate", without_unseen)
+    missed = 0
+    for number in range(10):
+        _, asked = asked_at(1000 + number)
+        answer = partial_answer(asked, asked.net.save(tmp_path / "network.onnx"), 1)
+        missed += not answer.gap.low <= float(asked.measured()) <= answer.gap.high
+    assert missed > 0
+
+
+def test_the_number_of_workers_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_tiles(monkeypatch, 2, 1)
+    _, asked = asked_at(5)
+    data = parse_spec(asked.spec(asked.net.save(tmp_path / "network.onnx"), 0.3, engine="enumeration"))
+    one, three = (verify(None, data, data=asked.world.table, workers=workers) for workers in (1, 3))
+    assert one.evidence == three.evidence
+    assert one.gap == three.gap
+
+
+def near_threshold(folder: Path, **guarantee: Any) -> dict[str, Any]:
+    """A network of 1,248 possible inputs: 8 of 78 women more than men get "yes", against a threshold of 0.1."""
+    weights = np.array([[1.0], [0.01], [-8.0]])
+    save(linear(weights, [-40.005], end="Identity"), folder / "network.onnx")
+    data = question(
+        integer("income", 0, 77), integer("rest", 0, 7), category("sex", "F", "M"), decision="logit",
+        path=str(folder / "network.onnx"),
+    )  # fmt: skip
+    return {**data, "guarantee": guarantee, "property": {**data["property"], "threshold": 0.10256}}
+
+
+def test_a_gap_within_a_hundred_thousandth_of_the_threshold_is_decided_without_any_option(tmp_path: Path) -> None:
+    """The gap is 8/78 = 0.1025641..., and the threshold 0.10256: sampling could not tell them apart."""
+    verdict = verify(None, parse_spec(near_threshold(tmp_path)))
+    assert abs(Fraction(8, 78) - Fraction("0.10256")) < Fraction(1, 100_000)
+    assert (verdict.decision, verdict.engine, verdict.delta) == (Decision.UNFAIR, "enumeration", 0.0)
+    assert verdict.evaluations == 1248
+    assert verdict.gap.estimate == 8 / 78
+    assert verdict.statement.startswith("Exact: all 1,248 inputs were evaluated.")
+    assert "0.102564" in verdict.headline
+    fair = verify(None, parse_spec(changed(near_threshold(tmp_path), "property.threshold", 0.10257)))
+    assert fair.decision is Decision.FAIR
+
+
+def test_sampling_goes_on_to_enumerate_where_it_would_cost_more(tmp_path: Path) -> None:
+    """78,000 inputs are sampled first, and the gap is too near to the threshold for that."""
+    data = changed(near_threshold(tmp_path), "feature.1.high", 499)
+    verdict = verify(None, parse_spec(data), workers=1)
+    assert (verdict.engine, verdict.exact) == ("enumeration", True)
+    easy = verify(None, parse_spec(changed(data, "property.threshold", 0.6)), workers=1)
+    assert (easy.engine, easy.decision) == ("sampling", Decision.FAIR)
+
+
+@pytest.mark.parametrize("engine", ["sampling", "enumeration"])
+def test_an_engine_can_be_forced(engine: str, tmp_path: Path) -> None:
+    verdict = verify(None, parse_spec(near_threshold(tmp_path, engine=engine, budget={"rounds": 1000})), workers=1)
+    assert verdict.engine == verdict.to_dict()["engine"] == engine
+
+
+def test_a_real_feature_is_refused_unless_the_network_gets_bins(tmp_path: Path) -> None:
+    path = save(linear([[1.0], [1.0]], [-2.5], end="Identity"), tmp_path / "network.onnx")
+    data = question(real("x", 0.0, 4.0), category("sex", "F", "M"), decision="logit", path=str(path))
+    data["guarantee"]["engine"] = "enumeration"
+    with pytest.raises(SpecError, match="cannot be enumerated"):
+        verify(None, parse_spec(data))
+    binned = changed(data, "feature.0.bins", [1.0, 2.0, 3.5])
+    verdict = verify(None, parse_spec(binned))
+    # Yes above 2.5: men from bin 2 on (x >= 2), women from bin 3 on (x >= 3.5).
+    assert {group.name: group.probability.estimate for group in verdict.groups if group.outcome == "yes"} == {
+        "sex=F": 0.125,
+        "sex=M": 0.5,
+    }
+
+
+def test_values_with_the_same_encoding_and_features_that_are_ignored_are_one_point(tmp_path: Path) -> None:
+    path = save(linear([[1.0], [0.0], [1.0]], [-2.5], end="Identity"), tmp_path / "network.onnx")
+    data = question(
+        integer("age", 17, 90, bins=[30, 50, 65]), integer("idle", 0, 10**6 - 1), category("sex", "F", "M"),
+        decision="logit", path=str(path),
+    )  # fmt: skip
+    data["guarantee"] = {"engine": "enumeration"}
+    verdict = verify(None, parse_spec(data))
+    assert verdict.evaluations == 8
+    assert verdict.evidence.to_dict()["summed"] == ["idle"]
+    rates = {group.name: group.probability.estimate for group in verdict.groups if group.outcome == "yes"}
+    assert rates == {"sex=F": 26 / 74, "sex=M": 41 / 74}
+
+
+def test_a_condition_on_a_feature_that_the_network_does_not_take_is_counted(tmp_path: Path) -> None:
+    path = save(linear([[1.0], [1.0]], [-2.5], end="Identity"), tmp_path / "network.onnx")
+    data = question(
+        integer("x", 0, 3), integer("region", 0, 9, model_input=False), category("sex", "F", "M"),
+        decision="logit", path=str(path),
+    )  # fmt: skip
+    data["guarantee"] = {"engine": "enumeration"}
+    data["property"]["given"] = "region < x"
+    verdict = verify(None, parse_spec(data))
+    # x weighs as much as there are regions below it: 0, 1, 2 and 3 of ten.
+    rates = {group.name: group.probability.estimate for group in verdict.groups if group.outcome == "yes"}
+    assert rates == {"sex=F": 3 / 6, "sex=M": 5 / 6}
+    assert verdict.evaluations == 6
+    with pytest.raises(SpecError, match="holds for no input"):
+        verify(None, parse_spec(changed(data, "property.given", "region < x and x < 0")))
+
+
+def test_a_long_column_is_cut_into_strips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_tiles(monkeypatch, 16, 1)
+    path = save(linear([[1.0], [10.0]], [-50.5], end="Identity"), tmp_path / "network.onnx")
+    data = question(integer("x", 0, 99), category("sex", "F", "M"), decision="logit", path=str(path))
+    data["guarantee"] = {"engine": "enumeration"}
+    verdict = verify(None, parse_spec(data), workers=1)
+    assert [segment["points"] for segment in verdict.evidence.to_dict()["segments"]] == [16] * 6 + [4]
+    assert verdict.gap.estimate == 0.1
+
+
+def test_one_hot_and_scaled_features_are_prepared_once_and_are_right(tmp_path: Path) -> None:
+    weights = np.array([[1.0], [-2.0], [0.5], [3.0], [-1.0]])
+    path = save(linear(weights, [0.25], end="Identity"), tmp_path / "network.onnx")
+    job = category("job", "a", "b", "c", one_hot=True)
+    data = question(
+        job, integer("hours", 0, 5, scale={"mean": 2.0, "std": 1.5}), category("sex", "F", "M"),
+        decision="logit", path=str(path),
+    )  # fmt: skip
+    data["guarantee"] = {"engine": "enumeration"}
+    scores = [
+        [weights[job, 0] + 3 * (hours - 2) / 1.5 - sex + 0.25 for job in range(3) for hours in range(6)]
+        for sex in range(2)
+    ]
+    rates = [Fraction(sum(score > 0 for score in of_sex), 18) for of_sex in scores]
+    verdict = verify(None, parse_spec(data))
+    assert verdict.gap.estimate == float(abs(rates[0] - rates[1]))
+
+
+def test_weights_of_any_size_are_added_exactly() -> None:
+    """Three weights that double precision cannot add: the float sum is off, the vector is not."""
+    weights = np.array([2**80, 1, 3, 2**80 + 7], object)
+    labels = np.array([0, 1, 1, 1], np.uint8)
+    found = Vector.of(weights).by_label(labels, 2)
+    assert found == [2**80, 2**80 + 11]
+    assert Vector.of(weights).by_label(labels.astype(np.int64), 3) == [2**80, 2**80 + 11, 0]
+    rounded = float(weights[1]) + float(weights[2]) + float(weights[3])
+    assert int(rounded) != 2**80 + 11
+
+
+def test_rounded_sums_would_decide_a_tie_wrongly() -> None:
+    """Two groups that differ by 1 part in 2**80 more than the limit allows: fractions see it, floats do not."""
+    whole = 2**81
+    parts = [
+        PartMasses((WeightRange(got, got),), (WeightRange(whole - got, whole - got),), 0)
+        for got in (2**80 + 1, 2**80 - 2**78)
+    ]
+    compared = ~np.eye(2, dtype=bool)[None]
+    found = EnumeratedRates(parts, [[0], [1]], compared, "difference", Fraction(1, 8), np.array([1, 1]))
+    assert found.decision is Decision.UNFAIR
+    assert found.gap()[0] == 0.125
+
+
+def test_weights_that_are_only_enclosed_give_bounds_that_hold() -> None:
+    """Any weights between the bounds give rates between the bounds of the rates."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        low = rng.integers(0, 9, 4)
+        high = low + rng.integers(0, 4, 4)
+        unseen = int(rng.integers(0, 5))
+        got, missed = ([WeightRange(int(low[i]), int(high[i])) for i in places] for places in ((0,), (1,)))
+        _, least, most = PartMasses(tuple(got), tuple(missed), unseen).rate(0)
+        for _ in range(20):
+            true = [
+                Fraction(int(rng.integers(0, 101)), 100) * int(b - a) + int(a) for a, b in zip(low, high, strict=True)
+            ]
+            more = Fraction(int(rng.integers(0, 101)), 100) * unseen
+            yes = Fraction(int(rng.integers(0, 101)), 100) * more
+            if true[0] + true[1] + more:
+                assert least <= (true[0] + yes) / (true[0] + true[1] + more) <= most
+
+
+def space_of(data: dict[str, Any]) -> InputSpace:
+    return input_space(prepare(None, parse_spec(data)))
+
+
+def test_a_feature_whose_weights_are_not_zero_is_not_ignored(tmp_path: Path) -> None:
+    path = save(linear([[1.0], [1e-30], [1.0]], end="Identity"), tmp_path / "network.onnx")
+    data = question(integer("a"), integer("b"), category("sex", "F", "M"), decision="logit", path=str(path))
+    assert space_of(data).summed == ()
+
+
+def test_a_feature_that_reaches_the_decision_past_the_first_layer_is_not_ignored(tmp_path: Path) -> None:
+    """The first layer multiplies it by 0, and another operator reads it."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("MatMul", ["x", "v"], ["n"]),
+        node("Add", ["m", "n"], ["y"]),
+    ]
+    constants = [constant("w", [[1.0], [0.0], [1.0]]), constant("v", [[0.0], [1.0], [0.0]])]
+    path = save(
+        graph(nodes, [value("x", shape=("N", 3))], [value("y", shape=("N", 1))], constants), tmp_path / "n.onnx"
+    )
+    data = question(integer("a"), integer("b"), category("sex", "F", "M"), decision="logit", path=str(path))
+    assert space_of(data).summed == ()
+    zero = [constants[0], constant("v", [[0.0], [0.0], [1.0]])]
+    save(graph(nodes, [value("x", shape=("N", 3))], [value("y", shape=("N", 1))], zero), tmp_path / "n.onnx")
+    assert space_of(data).summed == ("b",)
+
+
+def test_a_sign_of_zero_that_could_matter_keeps_the_feature(tmp_path: Path) -> None:
+    """1/0 and 1/-0 differ, so a network that divides is not analysed."""
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Reciprocal", ["m"], ["y"])]
+    model = graph(
+        nodes, [value("x", shape=("N", 3))], [value("y", shape=("N", 1))], [constant("w", [[1.0], [0.0], [1.0]])]
+    )
+    path = save(model, tmp_path / "network.onnx")
+    data = question(integer("a", 1, 9), integer("b"), category("sex", "F", "M"), decision="logit", path=str(path))
+    assert space_of(data).summed == ()
+
+
+def test_groups_of_several_values_cannot_be_enumerated_for_individuals(tmp_path: Path) -> None:
+    data = near_threshold(tmp_path, engine="enumeration")
+    data["feature"].append(integer("age", 0, 3, groups={"young": [0, 1], "old": [2, 3]}, model_input=False))
+    data["property"] = {"kind": "individual", "protected": ["age"], "threshold": 0.1}
+    with pytest.raises(SpecError, match="several values"):
+        verify(None, parse_spec(data))
+
+
+def test_a_witness_is_an_input_with_two_decisions(tmp_path: Path) -> None:
+    verdict = verify(None, parse_spec(near_threshold(tmp_path)))
+    assert verdict.witnesses
+    for witness in verdict.witnesses:
+        income = float(witness.input["income"])
+        assert dict(zip(witness.groups, witness.labels, strict=True)) == {"sex=F": "yes", "sex=M": "no"}
+        assert 40 < income + 0.01 * float(witness.input["rest"]) < 48.005
+
+
+def test_progress_has_the_evaluations_and_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_tiles(monkeypatch, 8, 1)
+    monkeypatch.setattr(enumeration, "LOOK_EVERY", 0.0)
+    seen: list[Progress] = []
+    spec = parse_spec(near_threshold(tmp_path, engine="enumeration"))
+    verdict = verify(None, spec, workers=1, progress=seen.append)
+    assert all(each.total == 1248 and each.gap is not None for each in seen)
+    assert [each.evaluations for each in seen] == sorted(each.evaluations for each in seen)
+    assert all(each.gap.low <= 8 / 78 <= each.gap.high for each in seen if each.gap is not None)
+    assert verdict.gap.low <= 8 / 78 <= verdict.gap.high
+
+
+def test_a_run_stops_when_the_rest_cannot_change_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_tiles(monkeypatch, 8, 1)
+    monkeypatch.setattr(enumeration, "LOOK_EVERY", 0.0)
+    data = changed(near_threshold(tmp_path, engine="enumeration"), "property.threshold", 0.5)
+    verdict = verify(None, parse_spec(data), workers=1)
+    assert (verdict.decision, verdict.stopped, verdict.exact, verdict.delta) == (Decision.FAIR, "decided", False, 0.0)
+    assert verdict.evaluations < 1248
+    assert verdict.gap.low <= 8 / 78 <= verdict.gap.high <= 0.5
+    assert verdict.statement.startswith("Certain, but not exact")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"population": {"kind": "table", "as": "population", "path": "a.csv"}}, "cannot list the inputs"),
+        ({"guarantee": {"engine": "enumeration", "rule": "paper"}}, "no stopping rule"),
+        ({"guarantee": {"engine": "counting"}}, "drawn or enumerated, not counted"),
+        ({"guarantee": {"engine": "enumerate"}}, 'write "auto"'),
+    ],
+)
+def test_an_engine_that_cannot_answer_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse_spec({**question(), "guarantee": {"engine": "enumeration"}, **change})
+
+
+def test_the_engine_changes_no_seed_and_is_no_part_of_the_question(tmp_path: Path) -> None:
+    seeds = {
+        prepare(None, parse_spec(near_threshold(tmp_path, engine=engine))).seed
+        for engine in ("auto", "sampling", "enumeration")
+    }
+    assert len(seeds) == 1
+
+
+def test_the_verdict_of_an_enumeration_is_plain_json(tmp_path: Path) -> None:
+    found = json.loads(json.dumps(verify(None, parse_spec(near_threshold(tmp_path))).to_dict()))
+    assert (found["engine"], found["delta"], found["rule"], found["rounds"], found["seed"]) == (
+        "enumeration", 0.0, "exact", 0, None,
+    )  # fmt: skip
