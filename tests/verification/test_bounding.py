@@ -287,7 +287,7 @@ def test_a_verdict_by_bounds_states_its_proof_and_refuses_a_certificate(tmp_path
     ("key", "value", "message"),
     [
         ("property.given", "a > 0", "takes no condition"),
-        ("guarantee.rule", "paper", "does not use the stopping rule of the paper"),
+        ("guarantee.rule", "paper", "is sound, and rule"),
         ("population", {"kind": "network", "nodes": [{"name": "sex", "probabilities": [0.5, 0.5]}]}, "independent"),
     ],
 )

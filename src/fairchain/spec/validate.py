@@ -247,11 +247,12 @@ def _check_guarantee(spec: Spec) -> None:
         raise SpecError(
             'guarantee.rule: "paper" covers only differences between groups of drawn inputs; use rule = "betting"'
         )
-    if guarantee.rule == "paper" and guarantee.engine in ("enumeration", "bounds"):
+    if guarantee.rule == "paper" and guarantee.engine == "enumeration":
         raise SpecError(
-            f'guarantee.engine: "{guarantee.engine}" does not use the stopping rule of the paper; drop rule = "paper", '
-            "or the engine"
+            'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" means nothing; drop one'
         )
+    if guarantee.rule == "paper" and guarantee.engine == "bounds":
+        raise SpecError('guarantee.engine: "bounds" is sound, and rule = "paper" is not; drop one')
     kind = type(spec.population).__struct_config__.tag
     if guarantee.engine == "enumeration" and not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
         raise SpecError(
