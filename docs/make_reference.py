@@ -31,12 +31,13 @@ VERDICT = {
     "verdict": "the outcome for a gate: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
     "decision": "the verdict without the check for a constant model: `FAIR`, `UNFAIR` or `UNDECIDED`",
     "constant": "the decision of every tested input, if all are the same; else null",
+    "engine": "how it was found: `sampling`, `counting` or `enumeration` ([exact answers](exact.md))",
     "kind": "kind of the property: `difference`, `ratio` or `individual`",
     "inputs": "kind of the inputs: `individuals` or `texts`",
     "gap": "`estimate`, `low`, `high`: the largest difference, the smallest ratio, or the share of `inputs` whose "
     "decision changes; `more`, `less`, `outcome`: the widest pair seen",
     "threshold": "threshold of the property",
-    "delta": "largest probability of a wrong verdict; 0 if the whole population was counted",
+    "delta": "largest probability of a wrong verdict; 0 if the whole population was counted, or inputs were enumerated",
     "epsilon": "half width of intervals in estimate mode, or null",
     "property": "the question as a formula",
     "groups": "for each group and outcome `name`, `outcome`, `probability`, `low`, `high`, `evaluations`",
@@ -48,10 +49,10 @@ VERDICT = {
     "evaluations": "number of evaluations of the network",
     "seconds": "wall time",
     "stopped": "why the run ended: `decided` (FAIR or UNFAIR), `epsilon` (every interval has half width epsilon), "
-    "`rounds`, `seconds`, `rows` or `interrupted`",
+    "`rounds`, `seconds`, `rows`, `interrupted` or `weights` (probabilities of inputs are not known well enough)",
     "forecast": "if undecided: estimated number of further rounds, or factor of rows, that would suffice; else null",
-    "seed": "seed of the random numbers; null for a table",
-    "seed_origin": "`derived` from network, spec and data, or `chosen`; null for a table",
+    "seed": "seed of the random numbers; null for a table and an enumeration",
+    "seed_origin": "`derived` from network, spec and data, or `chosen`; null for a table and an enumeration",
     "rule": "`betting`, `paper`, `exact` or `fixed sample`",
     "sound": "whether the guarantee holds; false only for `paper`",
     "model_sha256": "SHA-256 of the network; empty for a function or recorded decisions",
@@ -70,7 +71,9 @@ CERTIFICATE = {
     "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `forecast` and `notes`",
     "evidence": "every count: for drawn inputs `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
     "`rows`, `outcomes`, `trials`, `successes` and `labels`. `look`: if the batches have one label, the `rounds` that "
-    "were drawn to find another, not counted, and all `labels` seen; else null",
+    "were drawn to find another, not counted, and all `labels` seen; else null. For an enumeration `points`, `order` and "
+    "`sizes` (the features whose values number the points, the slowest first), `summed` (features that the network "
+    "ignores), `outcomes` and `segments`",
     "digest": "SHA-256 of all fields above, as canonical JSON: detects accidental changes; `recheck` detects forgery",
     "times": "date and duration: the only part that differs between two equal runs",
 }

@@ -21,7 +21,7 @@ def category(name: str, *values: str | int, **more: Any) -> dict[str, Any]:
 
 
 def question(*features: dict[str, Any], protected: list[str] | None = None, **model: Any) -> dict[str, Any]:
-    """A spec about these features; the last one is protected unless said otherwise."""
+    """A spec about these features; the last one is protected unless said otherwise. Inputs are sampled."""
     asked = list(features) or [integer("age"), category("sex", "Female", "Male")]
     return {
         "model": {"path": "network.onnx", "labels": ["no", "yes"], **model},
@@ -31,7 +31,7 @@ def question(*features: dict[str, Any], protected: list[str] | None = None, **mo
             "protected": protected if protected is not None else [asked[-1]["name"]],
             "threshold": 0.1,
         },
-        "guarantee": {"delta": 0.001, "budget": {"rounds": 20000, "seconds": 30}},
+        "guarantee": {"delta": 0.001, "engine": "sampling", "budget": {"rounds": 20000, "seconds": 30}},
     }
 
 

@@ -31,7 +31,7 @@ def small_spec(**changes: Any) -> Spec:
             category("group", "a", "b", "c"),
         ],
         "property": {"kind": "difference", "protected": ["group"], "outcome": "yes", "threshold": 0.1},
-        "guarantee": {"delta": 1e-6},
+        "guarantee": {"engine": "sampling", "delta": 1e-6},
     }
     return parse_spec({**data, **changes})
 

@@ -282,7 +282,7 @@ def decide(v: NDArray[Any]) -> NDArray[Any]:
 def asked(**more: Any) -> Any:
     data = question(real("x"), category("sex", "Female", "Male"), decision="label", codes=[0, 1])
     del data["model"]["path"]
-    data["guarantee"] = {"delta": 1e-6, "budget": {"rounds": 100_000, "seconds": 60}}
+    data["guarantee"] = {"engine": "sampling", "delta": 1e-6, "budget": {"rounds": 100_000, "seconds": 60}}
     data["property"] |= more.pop("property", {})
     return parse_spec(data | more)
 

@@ -111,12 +111,13 @@ def audit(folder: Path, population: str, asked: str, **guarantee: Any) -> dict[s
     people = copy.deepcopy(POPULATIONS[population])
     if "path" in people:
         people["path"] = str(folder / people["path"])
+    engine = "counting" if people["kind"] == "table" else "sampling"
     return {
         "model": {"labels": LABELS} | ({} if "prediction" in people else {"path": str(folder / "network.onnx")}),
         "feature": copy.deepcopy(FEATURES),
         "property": {"kind": "difference", "protected": ["sex"], "threshold": 0.15} | ASKED[asked],
         "population": people,
-        "guarantee": {"delta": 1e-3, "seed": 4, "budget": {"rounds": 250}} | guarantee,
+        "guarantee": {"delta": 1e-3, "seed": 4, "engine": engine, "budget": {"rounds": 250}} | guarantee,
     }
 
 

@@ -46,7 +46,7 @@ def rewritten(path: Path, content: Content) -> Path:
 def asked(path: Path | None = None, **guarantee: Any) -> dict[str, Any]:
     data = question(integer("x", 0, 1_000_000), category("sex", "Female", "Male"), path=str(path) if path else None)
     data["property"]["threshold"] = 0.5
-    return data | {"guarantee": {"delta": 1e-6, **guarantee}}
+    return data | {"guarantee": {"engine": "sampling", "delta": 1e-6, **guarantee}}
 
 
 def built_for(seed: int, path: Path) -> Path:
@@ -430,7 +430,7 @@ def _long(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("long")
     network = save(linear(np.array([[0, 1], [0, 0.001]]), [10.0005, 0]), folder / "n.onnx")
     data = question(integer("x", 0, 10), category("sex", "Female", "Male"), path=str(network))
-    data["guarantee"] = {"delta": 1e-6, "budget": {"rounds": 1e6}}
+    data["guarantee"] = {"engine": "sampling", "delta": 1e-6, "budget": {"rounds": 1e6}}
     return network, dump(make_certificate(verify(None, parse_spec(data))))
 
 

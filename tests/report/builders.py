@@ -57,6 +57,7 @@ def verdict(count: int = 5, decision: Any = "UNFAIR", constant: str | None = Non
         verdict=decision if constant is None else "CONSTANT",
         decision=decision,
         constant=constant,
+        engine="sampling",
         kind="difference",
         inputs="individuals",
         gap=gap(0.3, 0.02, every[-1], every[0]),

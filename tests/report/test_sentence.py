@@ -81,6 +81,9 @@ def verdict_of(word: str, kind: str) -> Verdict:
         population="uniform inputs",
         model_sha256="ab" * 32,
         constant=LABEL if word == "CONSTANT" else None,
+        engine="counting" if kind == "exact" else "sampling",
+        delta=0.0 if kind == "exact" else 1e-6,
+        exact=kind == "exact",
         spec=spec_of(kind),
         evidence=RowEvidence(100, [1], [50, 50], [[5, 5]], [0, 1]),
     )

@@ -363,9 +363,9 @@ def test_a_run_stops_when_the_rest_cannot_change_the_verdict(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"population": {"kind": "table", "as": "population", "path": "a.csv"}}, "cannot list the inputs"),
+        ({"population": {"kind": "callable"}}, "cannot list the inputs"),
         ({"guarantee": {"engine": "enumeration", "rule": "paper"}}, "no stopping rule"),
-        ({"guarantee": {"engine": "counting"}}, "drawn or enumerated, not counted"),
+        ({"guarantee": {"engine": "counting"}}, "is for the rows of a table"),
         ({"guarantee": {"engine": "enumerate"}}, 'write "auto"'),
     ],
 )

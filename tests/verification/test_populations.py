@@ -74,7 +74,7 @@ def test_intervals_contain_the_exact_probabilities_of_a_bayesian_network_with_ev
     asked = Answers(world=WORLD, net=NET, labels=3, **QUESTIONS[name])
     path = NET.save(tmp_path / "network.onnx")
     threshold = min(max(round(float(asked.measured()), 2), 0.01), 0.99)
-    spec = parse_spec(asked.spec(path, threshold, delta=1e-3, budget={"rounds": 200}))
+    spec = parse_spec(asked.spec(path, threshold, engine="sampling", delta=1e-3, budget={"rounds": 200}))
     model, truth = OnnxModel(path, spec), asked.numbers()
     for seed in range(SEEDS[name]):
         contains_the_truth(verify(model, spec, seed=seed, workers=1), truth)
@@ -116,7 +116,7 @@ def test_numbers_of_a_bayesian_network_have_their_conditional_distribution(tmp_p
         {"name": "score", "parents": ["skill"], "mean": 0, "std": 1, "slopes": {"skill": 1}},
     ]
     data["population"] = {"kind": "network", "nodes": nodes}
-    data["guarantee"] = {"delta": 1e-3, "budget": {"rounds": 2000}}
+    data["guarantee"] = {"engine": "sampling", "delta": 1e-3, "budget": {"rounds": 2000}}
     spec = parse_spec(data)
 
     def density(s: float) -> float:
@@ -200,9 +200,9 @@ def test_the_same_seed_gives_the_same_tallies_whatever_the_workers(asked: str, p
     """The threshold is the gap, so that batches grow to several chunks each, and workers have something to share."""
     data, extra = asked_of(network, population, **ASKED[asked]), DRAWN[population][1]
     model = OnnxModel(network, parse_spec(data))
-    quick = parse_spec(changed(data, "guarantee", {"delta": 1e-60, "budget": {"rounds": 1500}}))
+    quick = parse_spec(changed(data, "guarantee", {"engine": "sampling", "delta": 1e-60, "budget": {"rounds": 1500}}))
     gap = verify(model, quick, seed=5, workers=1, **extra).gap.estimate
-    data["guarantee"] = {"delta": 1e-60, "budget": {"rounds": 12_000}}
+    data["guarantee"] = {"engine": "sampling", "delta": 1e-60, "budget": {"rounds": 12_000}}
     near = parse_spec(changed(data, "property.threshold", min(max(round(gap, 3), 0.01), 0.99)))
 
     def tallies(spec: Spec, **options: Any) -> list[Any]:

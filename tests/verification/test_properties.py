@@ -44,7 +44,7 @@ def test_a_verdict_is_the_exact_answer_and_every_interval_contains_it(number: in
     asked = random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 3])
     path, truth = asked.net.save(tmp_path / "network.onnx"), asked.numbers()
     for threshold in thresholds(asked, rng):
-        data = asked.spec(path, threshold, delta=DELTA, seed=number, budget={"rounds": 20_000})
+        data = asked.spec(path, threshold, engine="sampling", delta=DELTA, seed=number, budget={"rounds": 20_000})
         verdict = verify(None, parse_spec(data), data=asked.world.table, workers=1)
         contains_the_truth(verdict, truth)
         if verdict.decision is Decision.UNDECIDED:

@@ -254,22 +254,22 @@ def _check_guarantee(spec: Spec) -> None:
     if guarantee.rule == "paper" and guarantee.engine == "bounds":
         raise SpecError('guarantee.engine: "bounds" is sound, and rule = "paper" is not; drop one')
     kind = type(spec.population).__struct_config__.tag
-    if guarantee.engine == "enumeration" and not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
+    finite = isinstance(spec.population, Uniform | Marginals | BayesNetwork | Table)
+    if guarantee.engine == "enumeration" and not finite:
         raise SpecError(
             f'guarantee.engine: "enumeration" cannot list the inputs of population.kind = "{kind}"; leave engine out'
         )
-    if guarantee.engine == "bounds" and not isinstance(spec.population, Uniform | Marginals):
+    if guarantee.engine == "bounds" and not isinstance(spec.population, Uniform | Marginals | Table):
         raise SpecError(
             f'guarantee.engine: "bounds" needs independent features, and those of population.kind = "{kind}" are not '
             "known to be; leave engine out"
         )
-    if guarantee.engine == "bounds" and spec.property.given is not None:
+    if guarantee.engine == "bounds" and spec.property.given is not None and not is_table:
         raise SpecError('guarantee.engine: "bounds" takes no condition; drop property.given, or the engine')
-    if guarantee.engine == ("sampling" if is_table else "counting"):
-        done = "counted, not sampled" if is_table else "drawn or enumerated, not counted"
+    if guarantee.engine == "counting" and not is_table:
         raise SpecError(
-            f'guarantee.engine: the inputs of population.kind = "{kind}" are {done}; leave engine = '
-            f'"{guarantee.engine}" out'
+            f'guarantee.engine: "counting" is for the rows of a table, and population.kind = "{kind}" has none; leave '
+            "engine out"
         )
     rounds = guarantee.budget.rounds
     if not math.isfinite(rounds) or rounds != int(rounds):

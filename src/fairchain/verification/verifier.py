@@ -12,7 +12,7 @@ from typing import Any
 from fairchain.errors import CertificateError, SpecError
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
-from fairchain.spec import Spec
+from fairchain.spec import Spec, Table
 from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE, NO_PAPER_CERTIFICATE
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
@@ -97,7 +97,7 @@ def verify(
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant)
-    if certify and question.guarantee.engine == "bounds":
+    if certify and question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
         raise CertificateError(NO_BOUNDS_CERTIFICATE)
     if certify and question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
