@@ -62,7 +62,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
-    del claims["witnesses"], claims["forecast"], claims["notes"]
+    del claims["witnesses"], claims["free_regions"], claims["forecast"], claims["notes"]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     certificate: Certificate[RunEvidence | RowEvidence | EnumerationEvidence] = Certificate(
         format=FORMAT,
