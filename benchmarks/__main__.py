@@ -42,6 +42,7 @@ PARTS = {
     "bounds": "Bounds by branch and bound",
     "limits": "Distance to the information bound",
     "speed": "Speed",
+    "enumeration": "Enumeration of finite input spaces",
     "texts": "Speed on texts",
     "scaling": "Scaling",
     "large_chains": "Large chains",

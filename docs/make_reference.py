@@ -71,8 +71,8 @@ CERTIFICATE = {
     "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `forecast` and `notes`",
     "evidence": "every count: for drawn inputs `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
     "`rows`, `outcomes`, `trials`, `successes` and `labels`. `look`: if the batches have one label, the `rounds` that "
-    "were drawn to find another, not counted, and all `labels` seen; else null. For an enumeration `points`, `order` and "
-    "`sizes` (the features whose values number the points, the slowest first), `summed` (features that the network "
+    "were drawn to find another, not counted, and all `labels` seen; else null. For an enumeration `points`, `order` "
+    "and `sizes` (the features whose values number the points, the slowest first), `summed` (features that the network "
     "ignores), `outcomes` and `segments`",
     "digest": "SHA-256 of all fields above, as canonical JSON: detects accidental changes; `recheck` detects forgery",
     "times": "date and duration: the only part that differs between two equal runs",
@@ -88,6 +88,16 @@ BATCH = {
     "labels": "indices of all labels that the network gave in the batch, counted or not",
     "together": "joint successes: for each outcome and pair of groups, the rounds in which both have the outcome; the "
     "upper triangle, row by row",
+}
+
+SEGMENT = {
+    "points": "number of points, which follow those of the segment before",
+    "evaluations": "number of evaluated inputs whose weight is not 0",
+    "inputs": "the same for each counted part of the population",
+    "labels": "indices of all labels that these inputs got",
+    "weights": "whole numbers as texts: for each part the weight of its inputs, then of those with each outcome; "
+    "twice, as lower and upper bounds, if weights are not rational",
+    "chain": "SHA-256 of the fields above and of the chain before; the first begins with network, data and question",
 }
 
 COMPARISON = {
@@ -162,6 +172,8 @@ def render() -> str:
         _table("field", CERTIFICATE),
         "Each of the `batches` has these fields:",
         _table("field", BATCH),
+        "Each of the `segments` of an enumeration has these fields:",
+        _table("field", SEGMENT),
         "# Comparisons",
         "`fairchain compare A.json B.json --json` prints one object. Certificates with different networks, thresholds, "
         "deltas or seeds are comparable; different questions, populations or tables are not.",

@@ -50,14 +50,17 @@ def spec_of(
     labels: Sequence[str] = NO_YES,
     **guarantee: Any,
 ) -> Spec:
-    """Return a spec about these features; the first one is protected unless `about` says otherwise."""
+    """Return a spec about these features; the first one is protected unless `about` says otherwise.
+
+    Inputs are sampled, though they are few: the error probability of sampling is what is measured.
+    """
     return parse_spec(
         {
             "model": {"labels": list(labels), "decision": "label", "codes": list(range(len(labels)))},
             "feature": list(features),
             "property": {"kind": "difference", "protected": [features[0]["name"]], **about},
             "population": population or {"kind": "uniform"},
-            "guarantee": {"delta": delta, "budget": {"rounds": 400, "seconds": 600}, **guarantee},
+            "guarantee": {"delta": delta, "engine": "sampling", "budget": {"rounds": 400, "seconds": 600}, **guarantee},
         }
     )
 

@@ -278,17 +278,18 @@ def _belongs(values: Sequence[float], group: Group) -> bool:
 def _order(columns: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
     """Return the columns with several values in the order of the digits, and how many of them make a tile.
 
-    A tile has at most `TILE` points, or else it is one column, which is cut into strips. The columns of a tile are
-    those that fill it best when large ones are tried first.
+    A tile has at most `TILE` points, and its columns are those that fill it best; or it is one long column, which is
+    cut into strips.
     """
-    free = sorted((column for column in columns if sizes[column] > 1), key=lambda column: -sizes[column])
-    inner: list[int] = []
-    points = 1
+    free = [column for column in columns if sizes[column] > 1]
+    # For each number of points that some columns have together, the first such columns.
+    reached: dict[int, tuple[int, ...]] = {1: ()}
     for column in free:
-        if points * sizes[column] <= TILE:
-            inner.append(column)
-            points *= sizes[column]
-    if free and points < TILE // 8 and sizes[free[0]] > TILE:
-        inner = [free[0]]
-    outer = [column for column in free if column not in inner]
-    return (*sorted(outer), *sorted(inner)), len(inner)
+        for points, inner in list(reached.items()):
+            if points * sizes[column] <= TILE:
+                reached.setdefault(points * sizes[column], (*inner, column))
+    most = max(reached)
+    inner, longest = reached[most], max(free, key=lambda column: sizes[column], default=None)
+    if longest is not None and most < TILE // 8 and sizes[longest] > TILE:
+        inner = (longest,)
+    return (*(column for column in free if column not in inner), *inner), len(inner)

@@ -33,6 +33,8 @@ ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "uniform-difference": ("uniform", "difference", {"delta": 0.05, "budget": {"rounds": 40_000}}),
     "uniform-individual": ("uniform", "individual", {}),
     "uniform-estimate": ("uniform", "difference", {"epsilon": 0.2, "delta": 0.1, "budget": {"rounds": 40_000}}),
+    "uniform-enumeration": ("uniform", "every ratio", {"engine": "enumeration"}),
+    "network-enumeration": ("network", "given", {"engine": "enumeration"}),
     "uniform-chosen-seed": ("uniform", "difference", {"seed": 7}),
     "marginals-ratio": ("marginals", "ratio", {}),
     "marginals-given": ("marginals", "given", {}),
