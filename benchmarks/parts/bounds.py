@@ -32,9 +32,9 @@ ROUNDS = (1_000, 10_000, 100_000)
 # Intervals of two random runs differ: in a mean over the cases this much is noise.
 NOISE = 1.03
 TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the inputs of a unit), inputs are
-uniform in [-1, 1], and one more input is the protected feature; networks that give nearly every input the same label are drawn
-again. The width is that of the certain interval of the gap; no input is sampled. Boxes are counted once for each group.
-Seconds are those of one core, so that other work on the machine does not count.
+uniform in [-1, 1], and one more input is the protected feature; networks that give nearly every input the same label
+are drawn again. The width is that of the certain interval of the gap; no input is sampled. Boxes are counted once for
+each group. Seconds are those of one core, so that other work on the machine does not count.
 
 **The examples.** The same for the six-layer networks that ship with fairchain (12 to 19 features beside the protected
 one). Their certain intervals stay wide: this is where branch and bound does not end.

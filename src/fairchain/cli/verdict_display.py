@@ -19,7 +19,7 @@ STOPPED = {
     "seconds": "the budget of seconds is spent",
     "interrupted": "you stopped it",
     "rows": "there are too few rows",
-    "boxes": "no box of inputs can be divided further",
+    "boxes": "the boxes of inputs cannot be divided further, or are too many",
     "weights": "the probabilities of the inputs are not known well enough",
 }
 BAR = 24

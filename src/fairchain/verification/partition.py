@@ -171,7 +171,8 @@ class Partition:
     ) -> None:
         self.space, self._bounds, self._predict, self._apply = space, bounds, predict, apply
         self._comparison = comparison
-        self.boxes = self.evaluations = self._sums = 0
+        # Sums that were added up, and the most numbers of one of them, for the rounding of both.
+        self.boxes = self.evaluations = self._sums = self._longest = 0
         # What bits of the possible labels mean for the question: for each outcome its bit and those of all others.
         self._outcomes = [np.uint32(1 << outcome) for outcome in comparison.outcomes]
         members, tables = len(space.members), len(comparison.rows)
@@ -196,8 +197,8 @@ class Partition:
 
     @property
     def error(self) -> float:
-        """A bound on the relative error of every sum of probabilities."""
-        return self.space.relative_error + (self._sums + 64) * 2.0**-52
+        """A bound on the relative error of every sum of probabilities: of the numbers, and of adding so many."""
+        return self.space.relative_error + (self._sums + self._longest + len(self.open) + 64) * 2.0**-52
 
     def rate_bounds(self) -> tuple[Floats, Floats]:
         """Return bounds of what is counted, (tables, counted) each, rounded outward.
@@ -336,7 +337,7 @@ class Partition:
         """Add settled boxes to the sums."""
         if not len(mass):
             return
-        self._sums += 1
+        self._sums, self._longest = self._sums + 1, max(self._longest, len(mass))
         self.labels |= np.bitwise_or.reduce(possible[np.bitwise_count(possible) == 1], initial=np.uint32(0))
         yes, no, neither = self._sums_of(mass, possible)
         self._yes, self._no, self._aside = self._yes + yes, self._no + no, self._aside + neither
