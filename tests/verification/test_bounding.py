@@ -311,7 +311,7 @@ def test_a_case_that_sampling_cannot_decide_is_proved_without_any_option(
     monkeypatch.setattr(choosing, "LEAST_SAMPLED", 512)
     monkeypatch.setattr(choosing, "HOPELESS", 0)
     path = save(relu_net(np.random.default_rng(5), [3, 16, 16, 2], gain=2.0), tmp_path / "net.onnx")
-    data = changed(question(*TWO_REALS), "property.threshold", 0.31)
+    data = changed(changed(question(*TWO_REALS), "property.threshold", 0.31), "guarantee.engine", "auto")
     verdict = verify(path, parse_spec(data), workers=1)
     assert (verdict.engine, verdict.decision, verdict.delta) == ("bounds", Decision.UNFAIR, 0.0)
     assert verdict.rounds == 0
