@@ -40,6 +40,7 @@ PARTS = {
     "error_split": "Half of delta for each answer",
     "sample_rows": "Rows of a sample",
     "stakes": "Stakes of the bets",
+    "bounds": "Bounds by branch and bound",
     "limits": "Distance to the information bound",
     "speed": "Speed",
     "enumeration": "Enumeration of finite input spaces",

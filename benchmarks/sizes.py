@@ -47,6 +47,8 @@ class Sizes:
         Simulated runs at a gap equal to the threshold, and the rounds of each.
     row_seeds
         Growing tables for each case of a sample of rows.
+    bounded, bound_seconds
+        Random networks of each size whose answers are bounded, and the seconds after which widths are read.
     point_seconds, tries
         The limit of time for one point of the scaling tables, and how often a short one is measured.
     bare, text_bare
@@ -85,6 +87,8 @@ class Sizes:
     split_runs: int
     split_rounds: int
     row_seeds: int
+    bounded: int
+    bound_seconds: tuple[float, ...]
     point_seconds: float
     tries: int
     bare: int
@@ -125,6 +129,8 @@ PAPER = Sizes(
     split_runs=1500,
     split_rounds=200_000,
     row_seeds=10,
+    bounded=10,
+    bound_seconds=(1.0, 10.0, 60.0),
     point_seconds=180.0,
     tries=3,
     bare=10_000_000,
@@ -166,6 +172,8 @@ QUICK = Sizes(
     split_runs=20,
     split_rounds=2000,
     row_seeds=1,
+    bounded=2,
+    bound_seconds=(0.5, 1.0),
     point_seconds=5.0,
     tries=1,
     bare=200_000,

@@ -35,6 +35,7 @@ from fairchain.errors import CertificateError
 from fairchain.spec import Marginals, Table
 from fairchain.spec.documents import files_of
 from fairchain.statements import (
+    NO_BOUNDS_CERTIFICATE,
     NO_CERTIFICATE,
     NO_PAPER_CERTIFICATE,
     NO_PARTIAL_CERTIFICATE,
@@ -42,7 +43,7 @@ from fairchain.statements import (
     table_name,
 )
 from fairchain.system.atomic_write import place
-from fairchain.verification.verdict import RunRecord, Verdict
+from fairchain.verification.verdict import BoundsRecord, RunRecord, Verdict
 
 
 def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
@@ -53,6 +54,8 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     record = verdict.evidence
     if not verdict.sound:
         raise CertificateError(NO_PAPER_CERTIFICATE)
+    if isinstance(record, BoundsRecord):
+        raise CertificateError(NO_BOUNDS_CERTIFICATE)
     if isinstance(record, RunRecord) and not record.whole:
         raise CertificateError(TOO_MANY_COUNTS)
     if verdict.unseen:
@@ -62,7 +65,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     claims = verdict.to_dict()
     seconds = claims.pop("seconds")
     # Illustrations, not claims: anybody can find witnesses again, and a forecast or a remark promises nothing.
-    for name in ("witnesses", "forecast", "notes", "assumptions", "engine", "unseen"):
+    for name in ("witnesses", "free_regions", "forecast", "notes", "assumptions", "engine", "unseen"):
         del claims[name]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     certificate: Certificate[RunEvidence | RowEvidence | EnumerationEvidence] = Certificate(

@@ -29,6 +29,9 @@ NO_RANDOM_CERTIFICATE = (
 NO_PAPER_CERTIFICATE = (
     'guarantee.rule: "paper" carries no valid guarantee, so no certificate can be written; use rule = "betting"'
 )
+NO_BOUNDS_CERTIFICATE = (
+    'guarantee.engine: "bounds" writes no certificate yet; leave the engine out, or --certificate (certify in Python)'
+)
 TOO_MANY_COUNTS = (
     "no certificate: the run has more counts than a certificate can hold; compare fewer groups, or choose one "
     "outcome: outcome = ... in [property]"
@@ -152,6 +155,40 @@ def enumeration_statement(
     return f"{seen} Under {population} {measure(kind)} is {measured}{relation}.{_without(left_out)}"
 
 
+def bounds_statement(
+    decision: str, *, kind: str, measured: str, threshold: float, population: str, open_mass: float, left_out: int = 0
+) -> str:
+    """Return the sentence of an answer by branch and bound alone; `open_mass` is the probability of the open boxes.
+
+    >>> words = {"kind": "difference", "measured": "0.05", "threshold": 0.1, "population": "uniform inputs"}
+    >>> print(bounds_statement("FAIR", open_mass=0.001, **words)[:71])
+    Proved: under uniform inputs the largest gap is 0.05, which meets the t
+    """
+    relation = {
+        "FAIR": f", which meets the threshold {threshold:g}",
+        "UNFAIR": f", which fails the threshold {threshold:g}",
+        "UNDECIDED": f"; that does not decide about the threshold {threshold:g}",
+    }[decision]
+    certain = "Certain" if decision == "UNDECIDED" else "Proved"
+    return (
+        f"{certain}: under {population} {measure(kind)} is {measured}{relation}. {open_part(open_mass)}"
+        f"{_without(left_out)}"
+    )
+
+
+def open_part(open_mass: float) -> str:
+    """Return the sentence about the part of the inputs that bounds did not settle.
+
+    >>> open_part(0.25)
+    'Bounds settled 75% of the inputs; nothing is assumed about the decisions for the other 25%.'
+    """
+    if open_mass == 0:
+        return "Bounds settled all inputs."
+    # Both shares are rounded, the settled one down.
+    settled, rest = f"{max(0.0, 1 - open_mass) * 100:.4g}%", f"{open_mass * 100:.4g}%"
+    return f"Bounds settled {settled} of the inputs; nothing is assumed about the decisions for the other {rest}."
+
+
 def enumeration_scope(model_sha256: str) -> str:
     """Return what a statement from an enumeration is about, and its limits."""
     return (
@@ -202,7 +239,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
     Constant model, allowed: all 1,200 inputs that were tried got the decision "no".
     """
     what, inputs = ("Constant decisions", "rows") if recorded else ("Constant model", "inputs that were tried")
-    seen = f'all {tried:,} {inputs} got the decision "{label}"'
+    seen = f'all {tried:,} {inputs} got the decision "{label}"' if tried else f'every input gets the decision "{label}"'
     if allowed:
         return f"{what}, allowed: {seen}."
     check = "Check the column of decisions" if recorded else "Check that inputs are scaled as the network expects"

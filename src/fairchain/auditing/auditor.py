@@ -277,7 +277,7 @@ def verify_files(run: AuditRun, tell: Tell) -> Files:
         done = f"{at.evaluations:,} of {at.total:,} rows" if at.gap is None else f"{at.gap}"
         tell(f"{done} so far")
 
-    verdict = verify_case(run.case, workers=run.workers, progress=progress)
+    verdict = verify_case(run.case, workers=run.workers, progress=progress, certify=True)
     if verdict.stopped == "interrupted":
         raise KeyboardInterrupt
     run.verdict = verdict

@@ -20,6 +20,7 @@ STOPPED = {
     "interrupted": "you stopped it",
     "evaluations": "the budget of evaluations is spent",
     "rows": "there are too few rows",
+    "boxes": "the boxes of inputs cannot be divided further, or are too many",
     "weights": "the probabilities of the inputs are not known well enough",
 }
 BAR = 24
@@ -54,6 +55,8 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     unit = f"{rows:,} rows" if rows is not None else f"{verdict.rounds:,} rounds"
     if verdict.engine == "enumeration":
         unit = "enumeration"
+    if verdict.engine == "bounds":
+        unit = f"{getattr(verdict.evidence, 'boxes', 0):,} boxes, {unit}"
     cost = f"{verdict.evaluations:,} evaluations of the network" if verdict.evaluations else "no evaluations"
     screen.line((f"{unit}, {cost}, {verdict.seconds:.3f} s; delta {verdict.delta:g}", "dim"))
     if verdict.decision.name == "UNDECIDED":

@@ -61,7 +61,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.threshold
 @shared.delta
 @click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
-@shared.choice("--engine", ["auto", "sampling", "enumeration", "counting"], "How the answer is found.")
+@shared.choice("--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "How the answer is found.")
 @shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")

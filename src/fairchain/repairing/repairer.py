@@ -69,7 +69,7 @@ from fairchain.repairing.thresholds import (
 )
 from fairchain.spec import Group, Individual, Spec, Table
 from fairchain.spec.properties import limit_of
-from fairchain.statements import NO_CERTIFICATE
+from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.tables import encode_rows, read_table
 from fairchain.verification import verify_case
@@ -278,7 +278,7 @@ def repair_case(
     sampled = isinstance(case.spec.population, Table) and case.spec.population.reading == "sample"
     if held_out is not None and labelled is None and not sampled:
         raise SpecError("held_out: labelled rows to judge on, and none to search on; give labelled too")
-    before = verify_case(case, workers=workers) if before is None else before
+    before = verify_case(case, workers=workers, certify=True) if before is None else before
     if before.stopped == "interrupted":
         raise KeyboardInterrupt
     if (before.decision is Decision.FAIR or before.constant is not None) and before.sound:
@@ -727,7 +727,9 @@ def _notes(
     plan: Plan,
 ) -> tuple[str, ...]:
     """Return sentences that a reader should know besides."""
-    notes = [] if best.verdict is None or best.verdict.certifiable else [NO_CERTIFICATE]
+    notes = []
+    if best.verdict is not None and not best.verdict.certifiable:
+        notes.append(NO_BOUNDS_CERTIFICATE if best.verdict.engine == "bounds" else NO_CERTIFICATE)
     if plan.groups:
         notes.append(USES_GROUP.format(protected=", ".join(plan.spec.protected)))
     added = [new.name for old, new in zip(sides.searched.spec.features, plan.spec.features, strict=True) if old != new]

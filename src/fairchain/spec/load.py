@@ -29,7 +29,7 @@ ADVICE = {
     "guarantee.delta": "write a probability from 1e-100 to below 1, for example delta = 1e-6",
     "guarantee.epsilon": "write a half width from 1e-9 to below 0.5, for example epsilon = 0.01",
     "guarantee.seed": "write a whole number from 0 to 2**63 - 1, or leave it out",
-    "guarantee.engine": 'write "auto", "sampling", "enumeration" or "counting"',
+    "guarantee.engine": 'write "auto", "sampling", "enumeration", "bounds" or "counting"',
     "guarantee.rule": 'write "betting" (sound) or "paper" (not sound, for comparison only)',
     "guarantee.budget.rounds": "write a number from 1 up, for example rounds = 1e8",
     "guarantee.budget.seconds": "write a positive number, for example seconds = 60",

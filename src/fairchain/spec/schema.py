@@ -469,10 +469,11 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
         doc("Estimate mode: go on until every probability and gap is known within epsilon."),
     ] = None
     engine: Annotated[
-        Literal["auto", "sampling", "enumeration", "counting"],
+        Literal["auto", "sampling", "enumeration", "bounds", "counting"],
         doc(
-            "How inputs that are not rows are answered: sampling, or enumeration of all of them if they are finitely "
-            "many; auto takes what costs less. The rows of a table are always counted."
+            "How inputs that are not rows are answered: sampling, enumeration of all of them if they are finitely "
+            "many, or bounds by branch and bound for ReLU networks; auto takes what costs less. The rows of a table "
+            "are always counted."
         ),
     ] = "auto"
     rule: Annotated[

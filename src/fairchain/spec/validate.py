@@ -273,6 +273,22 @@ def _check_population(spec: Spec) -> None:
         raise SpecError(f"property.min_size: found {size:g}; write a whole number of rows, or a share below 1")
 
 
+def no_bounds(spec: Spec) -> str:
+    """Return why branch and bound has no answer to a question about drawn inputs; empty if it has one."""
+    if not isinstance(spec.population, Uniform | Marginals):
+        kind = spec.population.__struct_config__.tag
+        return f'needs independent features, and those of population.kind = "{kind}" are not known to be'
+    if isinstance(spec.property, ProbabilityFormula):
+        return "takes no formula"
+    if spec.property.given is not None:
+        return "takes no condition (property.given)"
+    if getattr(spec.property, "reference", None) is not None:
+        return "takes no reference group"
+    if spec.model.decision == "random" or not spec.model.deterministic:
+        return "needs decisions that follow from the input"
+    return ""
+
+
 def _check_guarantee(spec: Spec) -> None:
     guarantee, prop, is_table = spec.guarantee, spec.property, isinstance(spec.population, Table)
     if guarantee.epsilon is not None and is_table:
@@ -297,12 +313,16 @@ def _check_guarantee(spec: Spec) -> None:
         raise SpecError(
             'guarantee.engine: "enumeration" has no stopping rule, so rule = "paper" means nothing; drop one'
         )
+    if guarantee.rule == "paper" and guarantee.engine == "bounds":
+        raise SpecError('guarantee.engine: "bounds" is sound, and rule = "paper" is not; drop one')
     kind = type(spec.population).__struct_config__.tag
     finite = isinstance(spec.population, Uniform | Marginals | BayesNetwork | Table)
     if guarantee.engine == "enumeration" and not finite:
         raise SpecError(
             f'guarantee.engine: "enumeration" cannot list the inputs of population.kind = "{kind}"; leave engine out'
         )
+    if guarantee.engine == "bounds" and not is_table and (why := no_bounds(spec)):
+        raise SpecError(f'guarantee.engine: "bounds" {why}; leave engine out')
     if guarantee.engine == "counting" and not is_table:
         raise SpecError(
             f'guarantee.engine: "counting" is for the rows of a table, and population.kind = "{kind}" has none; leave '

@@ -1,7 +1,7 @@
 """Engines and their answers: an engine takes a `Case` and returns one `Answer`, from which the verdict is written.
 
-Sampling, counting and enumeration are engines, each in a file of its own; `choosing.engine_for` chooses one. A further
-engine is a class with `partial` and `answer` in a file of its own, and a line in `engine_for`.
+Sampling, counting, enumeration and bounding are engines, each in a file of its own; `choosing.engine_for` chooses one.
+A further engine is a class with `partial` and `answer` in a file of its own, and a line in `engine_for`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Answer:
     Parameters
     ----------
     engine
-        Which engine it was: "sampling", "counting" or "enumeration".
+        Which engine it was: "sampling", "counting", "enumeration" or "bounds".
     delta
         The probability that the decision is wrong, at most; 0 where nothing is random.
     decision, sound
@@ -51,8 +51,9 @@ class Answer:
     rounds, evaluations, tried
         Rounds drawn, evaluations counted, and decisions looked at, counted or not.
     stopped
-        Why the engine stopped: "decided", "epsilon", "rounds", "evaluations", "seconds", "interrupted", "rows", or
-        "weights" where the weights of all inputs are not known well enough.
+        Why the engine stopped: "decided", "epsilon", "rounds", "evaluations", "seconds", "interrupted", "rows",
+        "weights" where the weights of all inputs are not known well enough, or "boxes" where no box can be divided
+        further.
     seen, unseen
         Rows of a table that the question is about, and that were evaluated or not.
     witnesses

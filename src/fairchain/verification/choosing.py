@@ -2,7 +2,8 @@
 
 Rows of a table are counted. Few inputs are enumerated at once. Otherwise inputs are sampled first. If they are finitely
 many, the enumeration takes over as soon as sampling has cost as much as evaluating all of them, or is forecast to need
-more: an input near the threshold does not cost more than twice an enumeration.
+more: an input near the threshold does not cost more than twice an enumeration. Small ReLU networks of few real inputs
+are left to branch and bound if sampling has no verdict in sight.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from math import floor, inf, log, prod
 from threading import Event
 from typing import TYPE_CHECKING
 
-from fairchain.errors import SpecError
+from fairchain.errors import ModelError, SpecError
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
 from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
+from fairchain.spec.validate import no_bounds
 from fairchain.statistics import Decision, Rule
 from fairchain.verification.answers import Answer, AnswerEngine
 from fairchain.verification.progress import Report
@@ -29,12 +31,16 @@ if TYPE_CHECKING:
 FEW_EVALUATIONS = 2048
 # More evaluations a second are not expected of any network: a space with more for the whole budget is not looked at.
 MOST_SPEED = 2e7
+# Branch and bound takes over from sampling for at most so many features beside the protected ones, and so many ReLUs;
+# after so many evaluations, if sampling is forecast to need this many times the seconds that are left.
+MOST_AXES, MOST_UNITS = 3, 128
+LEAST_SAMPLED, HOPELESS = 2**18, 2
 # Shares of an enumeration's cost at which it is forecast whether sampling will need more.
 FIRST_FORECAST = 1 / 16
 
 
-def engine_for(case: Case) -> AnswerEngine:
-    """Return the engine that answers a case."""
+def engine_for(case: Case, *, certify: bool = False) -> AnswerEngine:
+    """Return the engine that answers a case; with `certify`, one whose answers have certificates."""
     guarantee = case.spec.guarantee
     if isinstance(case.spec.population, Table):
         from fairchain.verification.counting import CountingEngine
@@ -44,12 +50,22 @@ def engine_for(case: Case) -> AnswerEngine:
         from fairchain.verification.enumeration import EnumerationEngine
 
         return EnumerationEngine()
+    if guarantee.engine == "bounds":
+        from fairchain.verification.bounding import BoundingEngine
+
+        return BoundingEngine()
     if guarantee.engine == "sampling" or guarantee.rule == "paper":
         return SamplingEngine()
     fewest = fewest_evaluations(case.spec)
     if fewest > MOST_SPEED * guarantee.budget.seconds:
-        return SamplingEngine()
+        return SamplingEngine() if certify or not _few_axes(case.spec) else ProofEngine()
     return CheapestEngine(fewest)
+
+
+def _few_axes(spec: Spec) -> bool:
+    """Return whether branch and bound may prove an answer: few features beside the protected ones, all independent."""
+    asked = [feature for feature in spec.features if feature.model_input and feature.name not in spec.protected]
+    return not no_bounds(spec) and spec.guarantee.epsilon is None and len(asked) <= MOST_AXES
 
 
 def fewest_evaluations(spec: Spec) -> float:
@@ -171,6 +187,51 @@ class CheapestEngine:
             except SpecError:
                 self._refused = True
         return self._inputs
+
+
+@dataclass
+class ProofEngine:
+    """Sample; if no verdict is in sight within the budget, prove one by branch and bound instead, where that is quick.
+
+    Only a certain answer takes the place of the sampled one, so that the error probability is spent once.
+    """
+
+    partial: bool = True
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer a case about a network of few features."""
+        budget, groups = case.spec.guarantee.budget, len(case.comparison.subgroups)
+        spent, looked = 0.0, 0
+
+        def leave(rule: Rule, evaluations: int, seconds: float) -> bool:
+            nonlocal spent, looked
+            spent = seconds
+            if evaluations < max(LEAST_SAMPLED, 2 * looked):
+                return False
+            looked, to_go = evaluations, rule.forecast()
+            if to_go is not None and to_go * groups * seconds <= HOPELESS * (budget.seconds - seconds) * evaluations:
+                return False
+            return self._small(case)
+
+        sampled = SamplingEngine(leave=leave).answer(case, workers=workers, cancel=cancel, progress=progress)
+        if sampled.stopped != "left":
+            return sampled
+        from fairchain.verification.bounding import BoundingEngine
+
+        engine = BoundingEngine(sampling=False, seconds=budget.seconds - spent)
+        found = engine.answer(case, workers=workers, cancel=cancel, progress=progress)
+        if found.decision is Decision.UNDECIDED and _width(sampled) < _width(found):
+            return replace(sampled, stopped=found.stopped)
+        return found
+
+    def _small(self, case: Case) -> bool:
+        """Return whether the network is a small ReLU network."""
+        from fairchain.models.inspect.relu_layers import relu_network
+
+        try:
+            return relu_network(case.model).units <= MOST_UNITS
+        except ModelError:
+            return False
 
 
 def _width(answer: Answer) -> float:

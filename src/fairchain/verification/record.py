@@ -81,13 +81,21 @@ class Witness(Record, frozen=True):
         return f"One {what}, two decisions: {one} as {first}, {other} as {second}{detail}"
 
 
+class FreeRegion(Record, frozen=True):
+    """A box of inputs that all groups get the same label for: the range of each number, the values of each category."""
+
+    label: str
+    probability: float
+    features: dict[str, tuple[str | float, ...]]
+
+
 class VerdictRecord(Record, frozen=True, kw_only=True):
     """A verdict as JSON has it. Certificates leave out the fields that have a default value here."""
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED", "CONSTANT"]
     decision: Literal["FAIR", "UNFAIR", "UNDECIDED"]
     constant: str | None
-    engine: Literal["sampling", "counting", "enumeration"]
+    engine: Literal["sampling", "counting", "enumeration", "bounds"]
     kind: Literal["difference", "ratio", "individual"]
     inputs: Literal["individuals", "texts"]
     gap: Gap
@@ -99,6 +107,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
     left_out: tuple[SmallGroup, ...]
     violators: tuple[Pair, ...]
     witnesses: tuple[Witness, ...] = ()
+    free_regions: tuple[FreeRegion, ...] = ()
     rounds: int
     rows: int | None
     evaluations: int

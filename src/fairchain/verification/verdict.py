@@ -16,11 +16,13 @@ from fairchain.spec import Spec, Table
 from fairchain.spec.properties import kind_of, outcome_names
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
+    bounds_statement,
     conclusion,
     constant_note,
     enumeration_scope,
     enumeration_statement,
     exact_statement,
+    open_part,
     rows_scope,
     scope,
     statement,
@@ -32,6 +34,7 @@ from fairchain.statistics.rules import BatchPlan
 from fairchain.verification.record import (
     MOST_GROUPS,
     EvaluatedGroup,
+    FreeRegion,
     Gap,
     Pair,
     SmallGroup,
@@ -83,8 +86,33 @@ class RunRecord:
         return all(len(batch.parts) == batch.chunks for _, batch in self.entries)
 
 
-# What an answer rests on, which certificates contain.
-Evidence = RunRecord | RowEvidence | EnumerationEvidence
+@dataclass(frozen=True)
+class BoundsRecord:
+    """What a run of the bounding engine did.
+
+    Parameters
+    ----------
+    seed, rounds
+        Rounds in the open boxes, and their seed.
+    boxes, open_boxes, open_mass
+        Boxes bounded, one for each combination of protected values; those still open, and their probability.
+    labels
+        All labels that were seen, or shown to be given, as numbers.
+    free
+        The most probable regions in which all groups get the same label, for sure.
+    """
+
+    seed: Seed
+    rounds: int
+    boxes: int
+    open_boxes: int
+    open_mass: float
+    labels: tuple[int, ...]
+    free: tuple[FreeRegion, ...] = field(default=(), repr=False)
+
+
+# What an answer rests on, which certificates contain; there are none for bounds yet.
+Evidence = RunRecord | RowEvidence | EnumerationEvidence | BoundsRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +184,7 @@ class Verdict:
     @property
     def rule(self) -> str:
         """The rule that gave the answer."""
-        if self.engine == "sampling":
+        if self.engine == "sampling" or (self.engine == "bounds" and self.delta > 0):
             return self.spec.guarantee.rule
         if self.engine != "counting":
             return "exact" if self.delta == 0 else "stratified"
@@ -169,6 +197,8 @@ class Verdict:
     def record(self) -> VerdictRecord:
         """The verdict as a typed record: what is written as JSON and shown by every report."""
         evidence, gap, widest = self.evidence, self.gap, self.widest
+        drawn = isinstance(evidence, RunRecord) or (isinstance(evidence, BoundsRecord) and evidence.rounds > 0)
+        seed = evidence.seed if isinstance(evidence, RunRecord | BoundsRecord) and drawn else None
         return VerdictRecord(
             verdict=self.conclusion,  # type: ignore[arg-type]  # one of the four words
             decision=self.decision.name,  # type: ignore[arg-type]  # one of the three
@@ -179,7 +209,7 @@ class Verdict:
             gap=Gap(gap.estimate, gap.low, gap.high, widest.more, widest.less, widest.outcome),
             threshold=self.spec.property.threshold,
             delta=self.delta,
-            epsilon=self.spec.guarantee.epsilon if self.engine == "sampling" else None,
+            epsilon=self.spec.guarantee.epsilon if self.engine in ("sampling", "bounds") else None,
             question=str(self.spec.property),
             groups=tuple(
                 EvaluatedGroup(group.name, group.outcome, p.estimate, p.low, p.high, group.evaluations)
@@ -189,14 +219,15 @@ class Verdict:
             left_out=tuple(SmallGroup(name, size) for name, size in self.left_out),
             violators=self.violators,
             witnesses=self.witnesses,
+            free_regions=evidence.free if isinstance(evidence, BoundsRecord) else (),
             rounds=self.rounds,
             rows=evidence.rows if isinstance(evidence, RowEvidence) else None,
             evaluations=self.evaluations,
             seconds=self.seconds,
             stopped=self.stopped,
             forecast=self.forecast,
-            seed=evidence.seed.value if isinstance(evidence, RunRecord) else None,
-            seed_origin=evidence.seed.origin if isinstance(evidence, RunRecord) else None,
+            seed=seed.value if seed is not None else None,
+            seed_origin=seed.origin if seed is not None else None,
             rule=self.rule,
             sound=self.sound,
             model_sha256=self.model_sha256,
@@ -277,6 +308,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
         certifiable=case.certifiable
         and not answer.unseen
+        and not isinstance(answer.record, BoundsRecord)
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
         engine=answer.engine,
@@ -317,6 +349,16 @@ def _statement(case: Case, answer: Answer) -> str:
             done=(record.done, int(record.points)),
             left_out=len(case.left_out),
         )
+    if isinstance(record, BoundsRecord) and answer.delta == 0:
+        return bounds_statement(
+            answer.decision.name,
+            kind=kind,
+            measured=bounded(answer.gap, least=4),
+            threshold=spec.property.threshold,
+            population=population,
+            open_mass=record.open_mass,
+            left_out=len(case.left_out),
+        )
     if answer.unseen:
         population += f" ({answer.seen:,} of them were evaluated, chosen at random)"
     if whole and answer.unseen and answer.stopped == "interrupted":
@@ -340,7 +382,7 @@ def _statement(case: Case, answer: Answer) -> str:
             population=case.described_population,
             left_out=len(case.left_out),
         )
-    return statement(
+    told = statement(
         answer.decision.name,
         threshold=spec.property.threshold,
         delta=spec.guarantee.delta,
@@ -352,13 +394,16 @@ def _statement(case: Case, answer: Answer) -> str:
         run="sample" if isinstance(spec.population, Table) and not whole else "run",
         left_out=len(case.left_out),
     )
+    return f"{told} {open_part(record.open_mass)}" if isinstance(record, BoundsRecord) else told
 
 
 def _scope(case: Case, record: Evidence) -> str:
     population = case.spec.population
     if isinstance(record, EnumerationEvidence):
         return enumeration_scope(case.model_sha256)
-    if isinstance(record, RunRecord):
+    if isinstance(record, BoundsRecord) and not record.rounds:
+        return enumeration_scope(case.model_sha256)
+    if isinstance(record, RunRecord | BoundsRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
     assert isinstance(population, Table)
     exact, sha256 = population.reading == "population", case.data_sha256 or ""
@@ -392,7 +437,7 @@ def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
 
 def _complement(group: GroupProbability, outcome: str) -> GroupProbability:
     p, trials = group.probability, group.evaluations
-    if p.low == p.high:
+    if p.low == p.high and trials:
         # 1 - 1/3 is not the floating number 2/3; a mean over groups is not such a fraction.
         successes = round(p.estimate * trials)
         exact = (trials - successes) / trials if successes / trials == p.estimate else 1 - p.estimate

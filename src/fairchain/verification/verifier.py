@@ -13,8 +13,13 @@ from fairchain.errors import CertificateError, SpecError
 from fairchain.messages import near
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
-from fairchain.spec import Spec
-from fairchain.statements import NO_CERTIFICATE, NO_PAPER_CERTIFICATE, NO_RANDOM_CERTIFICATE
+from fairchain.spec import Spec, Table
+from fairchain.statements import (
+    NO_BOUNDS_CERTIFICATE,
+    NO_CERTIFICATE,
+    NO_PAPER_CERTIFICATE,
+    NO_RANDOM_CERTIFICATE,
+)
 from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
 from fairchain.verification.choosing import engine_for
@@ -125,6 +130,8 @@ def verify(
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant, **changes)
+    if certify and question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
+        raise CertificateError(NO_BOUNDS_CERTIFICATE)
     if certify and question.guarantee.rule == "paper":
         raise CertificateError(NO_PAPER_CERTIFICATE)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
@@ -134,7 +141,7 @@ def verify(
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
     with reporting(progress) as report:
-        return verify_case(case, workers=workers, progress=report)
+        return verify_case(case, workers=workers, progress=report, certify=certify)
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +155,9 @@ def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
     return {OVERRIDES[name]: value for name, value in overrides.items()}
 
 
-def verify_case(case: Case, *, workers: int | None = None, progress: Report | None = None) -> Verdict:
+def verify_case(
+    case: Case, *, workers: int | None = None, progress: Report | None = None, certify: bool = False
+) -> Verdict:
     """Return the verdict on a case: the engine's answer, in words.
 
     Parameters
@@ -157,8 +166,10 @@ def verify_case(case: Case, *, workers: int | None = None, progress: Report | No
         As `prepare` makes it.
     workers, progress
         As for `verify`.
+    certify
+        Whether only engines are chosen whose answers have certificates.
     """
-    engine, cancel, start = engine_for(case), Event(), time.perf_counter()
+    engine, cancel, start = engine_for(case, certify=certify), Event(), time.perf_counter()
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)

@@ -1,0 +1,304 @@
+"""A feed-forward ReLU network as a list of affine layers, read from its ONNX graph.
+
+Affine operators in a row (Gemm, MatMul, Add, Sub, Mul, Div with constants, scaling in front) become one layer. A layer
+also has what bounds its rounding: the runtime's sums differ from exact ones by at most
+`rounding * (weight_size @ |inputs| + bias_size) + tiny`, in whatever order they are computed (docs/mathematics.md,
+"Bounds by branch and bound"). Any other operator is refused with a message that names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import ModelError
+from fairchain.models.base import Model
+from fairchain.models.onnx.file_checks import attribute
+from fairchain.models.onnx.inputs import Feed
+from fairchain.models.onnx.session import OnnxModel
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+Floats = NDArray[np.float64]
+# ONNX's numbers for single and double precision, with the unit roundoff of each.
+UNITS = {1: 2.0**-24, 11: 2.0**-53}
+# What underflow may add to a sum for each of its terms: the smallest normal number of single precision.
+UNDERFLOW = 2.0**-126
+# Operators that may come last: both keep the order of the scores.
+ENDS = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
+
+
+@dataclass(frozen=True, eq=False)
+class AffineLayer:
+    """weights @ inputs + bias, computed by the runtime with rounding.
+
+    Parameters
+    ----------
+    weights, bias
+        (outputs, inputs) and (outputs,).
+    weight_size, bias_size
+        The same with absolute values in every step: what rounding errors are proportional to.
+    tiny
+        (outputs,): what underflow adds to the error.
+    terms
+        Roundings that a number goes through from the inputs to an output, at most.
+    unit
+        The unit roundoff of the arithmetic; 0 for a layer that only selects inputs.
+    """
+
+    weights: Floats
+    bias: Floats
+    weight_size: Floats
+    bias_size: Floats
+    tiny: Floats
+    terms: int
+    unit: float
+
+    @classmethod
+    def of(cls, weights: Floats, bias: Floats, terms: int, unit: float) -> AffineLayer:
+        """Return the layer of one operator."""
+        return cls(weights, bias, np.abs(weights), np.abs(bias), np.full(len(bias), terms * UNDERFLOW), terms, unit)
+
+    @property
+    def rounding(self) -> float:
+        """Relative error of a sum of `terms` roundings, in any order: n u / (1 - n u)."""
+        return self.terms * self.unit / (1 - self.terms * self.unit)
+
+    def then(self, after: AffineLayer) -> AffineLayer:
+        """Return both layers as one. Multiplying weights here rounds too, in double precision, which is counted."""
+        return AffineLayer(
+            after.weights @ self.weights,
+            after.weights @ self.bias + after.bias,
+            after.weight_size @ self.weight_size,
+            after.weight_size @ self.bias_size + after.bias_size,
+            after.weight_size @ self.tiny + after.tiny,
+            self.terms + after.terms + (len(self.bias) + 2 if self.unit else 0),
+            max(self.unit, after.unit),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ReluNetwork:
+    """Affine layers with a ReLU after each but the last; `end` is "sigmoid", "softmax" or nothing."""
+
+    layers: tuple[AffineLayer, ...]
+    end: str
+
+    @property
+    def units(self) -> int:
+        """The number of ReLUs."""
+        return sum(len(layer.bias) for layer in self.layers[:-1])
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """What a tensor is: finished layers, each with a ReLU, then an affine map of the last one."""
+
+    done: tuple[AffineLayer, ...]
+    last: AffineLayer
+    kind: int
+
+
+def relu_network(model: Model | None) -> ReluNetwork:
+    """Return a network as its layers.
+
+    Raises
+    ------
+    ModelError
+        If it is not a feed-forward ReLU network of features, with the operator that is the reason.
+    """
+    if not isinstance(model, OnnxModel) or not isinstance(model.inputs, Feed):
+        name = "recorded decisions" if model is None else model.name
+        raise ModelError(f"{name}: bounds are computed for ONNX networks of features only")
+    return _Reader(model).network()
+
+
+class _Reader:
+    def __init__(self, model: OnnxModel) -> None:
+        self._model, self._graph = model, model.network.model.graph
+        self._constants = _constants(model)
+        assert isinstance(model.inputs, Feed)
+        slots, kinds = model.inputs.slots, {each.name: each.type.tensor_type.elem_type for each in self._graph.input}
+        width = sum(int(np.prod(slot.shape)) for slot in slots)
+        self._flows: dict[str, _Flow] = {}
+        start = 0
+        for slot in slots:
+            if len(slot.shape) != 1:
+                raise ModelError(
+                    f'{model.name}: input "{slot.name}" has the shape {slot.shape} for each row, and bounds need a '
+                    "plain list of features"
+                )
+            chosen = np.eye(width)[start : start + slot.shape[0]]
+            self._flows[slot.name] = _Flow((), AffineLayer.of(chosen, np.zeros(len(chosen)), 0, 0.0), kinds[slot.name])
+            start += slot.shape[0]
+
+    def network(self) -> ReluNetwork:
+        wanted = self._model.decision.output
+        for node in self._graph.node:
+            if all(name in self._constants for name in node.output if name):
+                continue
+            end = ENDS.get(node.op_type)
+            if end is not None and node.output[0] == wanted:
+                flow = self._flow(node, 0)
+                if end == "softmax" and attribute(node, "axis", -1) not in (-1, 1):
+                    self._refuse(node)
+                return ReluNetwork((*flow.done, flow.last), end)
+            # Operators behind the output that decides, or beside it, do not matter.
+            if any(name in self._flows for name in node.input):
+                flow_or_none = self._next(node)
+                if flow_or_none is not None:
+                    self._flows[node.output[0]] = flow_or_none
+            if wanted in self._flows:
+                flow = self._flows[wanted]
+                return ReluNetwork((*flow.done, flow.last), "")
+        maker = self._model.network.makers.get(wanted)
+        self._refuse(maker if maker is not None else self._graph.node[-1])
+
+    def _next(self, node: NodeProto) -> _Flow | None:
+        """Return what an operator makes, None if it is of a kind that only matters where the decision uses it."""
+        kind, given = node.op_type, [name for name in node.input if name]
+        if node.domain not in ("", "ai.onnx"):
+            return None
+        flows = [self._flows.get(name) for name in given]
+        first = flows[0] if flows else None
+        if kind in ("Identity", "Dropout", "Flatten", "Reshape"):
+            return first if self._keeps_rows(node) else None
+        if kind == "Relu" and first is not None:
+            done = (*first.done, first.last)
+            return _Flow(done, _identity(len(first.last.bias)), first.kind)
+        if kind == "Cast" and first is not None:
+            to = attribute(node, "to", 0)
+            if to not in UNITS:
+                return None
+            exact = first.kind == to or (first.kind == 1 and to == 11)
+            step = replace(_identity(len(first.last.bias)), terms=0 if exact else 1, unit=UNITS[to])
+            return _Flow(first.done, first.last.then(step), to)
+        if kind == "Concat" and attribute(node, "axis", 1) in (1, -1):
+            return self._joined(flows)
+        if kind in ("Gemm", "MatMul") and first is not None and first.kind in UNITS:
+            return self._product(node, first)
+        if kind in ("Add", "Sub", "Mul", "Div") and len(given) == 2:
+            return self._elementwise(node, flows)
+        return None
+
+    def _keeps_rows(self, node: NodeProto) -> bool:
+        """Return whether an operator hands (rows, values) on as they are."""
+        if node.op_type == "Dropout":
+            return len([name for name in node.input if name]) <= 2
+        if node.op_type == "Flatten":
+            return bool(attribute(node, "axis", 1) == 1)
+        if node.op_type == "Reshape":
+            shape, flow = self._constants.get(node.input[1]), self._flows.get(node.input[0])
+            width = -1 if flow is None else len(flow.last.bias)
+            return shape is not None and shape.tolist() in ([-1, width], [0, width], [0, -1])
+        return True
+
+    def _joined(self, flows: list[_Flow | None]) -> _Flow | None:
+        parts = [flow for flow in flows if flow is not None]
+        if len(parts) < len(flows) or any(part.done != parts[0].done for part in parts):
+            return None
+        lasts = [part.last for part in parts]
+        last = AffineLayer(
+            np.concatenate([each.weights for each in lasts]),
+            np.concatenate([each.bias for each in lasts]),
+            np.concatenate([each.weight_size for each in lasts]),
+            np.concatenate([each.bias_size for each in lasts]),
+            np.concatenate([each.tiny for each in lasts]),
+            terms=max(each.terms for each in lasts),
+            unit=max(each.unit for each in lasts),
+        )
+        return _Flow(parts[0].done, last, parts[0].kind)
+
+    def _product(self, node: NodeProto, flow: _Flow) -> _Flow | None:
+        weights = self._constants.get(node.input[1])
+        if weights is None or weights.ndim != 2:
+            return None
+        gemm = node.op_type == "Gemm"
+        if gemm and attribute(node, "transA", 0):
+            return None
+        if not (gemm and attribute(node, "transB", 0)):
+            weights = weights.T
+        if weights.shape[1] != len(flow.last.bias):
+            return None
+        bias = np.zeros(len(weights))
+        if gemm:
+            weights = weights * float(attribute(node, "alpha", 1.0))
+            if len(node.input) > 2 and node.input[2]:
+                added = self._row(node.input[2], len(weights))
+                if added is None:
+                    return None
+                bias = added * float(attribute(node, "beta", 1.0))
+        step = AffineLayer.of(weights, bias, weights.shape[1] + 4, UNITS[flow.kind])
+        return _Flow(flow.done, flow.last.then(step), flow.kind)
+
+    def _elementwise(self, node: NodeProto, flows: list[_Flow | None]) -> _Flow | None:
+        kind, flow, place = node.op_type, flows[0], 1
+        if flow is None:
+            flow, place = flows[1], 0
+        if flow is None or flow.kind not in UNITS or (kind == "Div" and place == 0):
+            return None
+        width = len(flow.last.bias)
+        added = self._row(node.input[place], width)
+        if added is None:
+            return None
+        factor, shift = np.ones(width), np.zeros(width)
+        if kind in ("Add", "Sub"):
+            factor = -factor if kind == "Sub" and place == 0 else factor
+            shift = -added if kind == "Sub" and place == 1 else added
+        elif kind == "Mul":
+            factor = added
+        elif (added == 0).any():
+            return None
+        else:
+            factor = 1 / added
+        step = AffineLayer.of(np.diag(factor), shift, 2, UNITS[flow.kind])
+        return _Flow(flow.done, flow.last.then(step), flow.kind)
+
+    def _row(self, name: str, width: int) -> Floats | None:
+        """Return a constant as one number for each value of a row; None if it is not one, or has a batch axis."""
+        array = self._constants.get(name)
+        if array is None or array.size not in (1, width) or any(size != 1 for size in array.shape[:-1]):
+            return None
+        return np.broadcast_to(array.reshape(-1), width).copy()
+
+    def _flow(self, node: NodeProto, place: int) -> _Flow:
+        flow = self._flows.get(node.input[place])
+        if flow is None:
+            maker = self._model.network.makers.get(node.input[place])
+            self._refuse(maker if maker is not None else node)
+        return flow
+
+    def _refuse(self, node: NodeProto) -> NoReturn:
+        """Raise the error for the first operator on the way to the decision that is not followed."""
+        while True:
+            unknown = [name for name in node.input if name and name not in self._flows and name not in self._constants]
+            maker = self._model.network.makers.get(unknown[0]) if unknown else None
+            if maker is None:
+                break
+            node = maker
+        raise ModelError(
+            f"{self._model.name}: operator {node.op_type} is not part of a feed-forward ReLU network, for which alone "
+            "bounds are computed (Gemm, MatMul, Add, Sub, Mul, Div, Relu; Sigmoid or Softmax last)"
+        )
+
+
+def _identity(width: int) -> AffineLayer:
+    return AffineLayer.of(np.eye(width), np.zeros(width), 0, 0.0)
+
+
+def _constants(model: OnnxModel) -> dict[str, Floats]:
+    """Return every tensor of the file that holds numbers, in double precision."""
+    from onnx import numpy_helper
+
+    graph = model.network.model.graph
+    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            for each in node.attribute:
+                if each.name == "value":
+                    found[node.output[0]] = numpy_helper.to_array(each.t)
+    return {name: array.astype(np.float64) for name, array in found.items() if array.dtype.kind in "fiu"}

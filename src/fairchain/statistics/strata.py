@@ -1,0 +1,435 @@
+"""Betting where a part of the population is known: only the rest is sampled (docs/mathematics.md, "Strata").
+
+A *stratum* is a part of the run during which the open part of the population, with probability M, stays the same. Of
+the rest the rate of every subgroup is known. If x is what a round in the open part shows, S + M x has the subgroup's
+rate as its mean, so payoffs are as in a plain run with M x + S in place of x. Wealth is carried from one stratum to the
+next. With nothing known (S = 0, M = 1) every bound is that of a plain run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.statistics.e_values import BETS, LOG_SHARES, Floats
+from fairchain.statistics.intervals import bisect
+from fairchain.statistics.rules import BatchPlan, Decision, Leader, next_batch
+from fairchain.statistics.tally import Counts, Tally
+
+# At the beginning of a stratum this part of the wealth is spread over all stakes anew: the best stake changes with M.
+SPREAD = 0.5
+# A pair whose gap may still be the largest within this many standard errors goes on being sampled.
+FOCUS = 0.5
+TINY = 1e-12
+
+
+@dataclass(eq=False)
+class Stratum:
+    """Rounds in one open part of the population.
+
+    Parameters
+    ----------
+    settled
+        (outcomes, groups): the part of each rate that is known.
+    mass
+        The probability of the open part.
+    slack
+        How far rounding may have moved a payoff's mean.
+    tally
+        Counts of the rounds so far.
+    leads
+        For each pair that bet on being unfair, its cells: only the first, both, only the second, none got it.
+    """
+
+    settled: Floats
+    mass: float
+    slack: float
+    tally: Tally
+    leads: dict[Leader, Counts] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> Floats:
+        """(groups, groups): how much its estimates count, the inverse of their variance up to a factor."""
+        return self.tally.joint / max(self.mass, TINY) ** 2
+
+
+def four_cells(tally: Tally, pair: Leader) -> Counts:
+    """Return (4,): rounds in which only i, both, only j and none got the outcome."""
+    i, j, outcome = pair
+    only, both, other = tally.only[outcome, i, j], tally.both[outcome, i, j], tally.only[outcome, j, i]
+    return np.array([only, both, other, tally.joint[i, j] - only - both - other], np.int64)
+
+
+# What (i, j) show in each of the four cells.
+FIRST, SECOND = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Bet:
+    """The counts of some pairs in one stratum: settled rates (pairs,), the open mass, and cells (pairs, 4)."""
+
+    first: Floats
+    second: Floats
+    mass: float
+    slack: float
+    cells: Counts
+
+    def growth(self, gap: Floats, *, relative: bool, at_least: bool) -> Floats:
+        """Return log growth of every stake over all rounds: (..., pairs, stakes) for gaps (..., pairs)."""
+        one = self.first[:, None] + self.mass * FIRST
+        other = self.second[:, None] + self.mass * SECOND
+        payoff = (1 - gap)[..., None] * one - other if relative else one - other - gap[..., None]
+        if at_least:
+            payoff = -(payoff + self.slack)
+        else:
+            payoff = payoff - self.slack
+        lost = np.maximum(-payoff.min(axis=-1), TINY)
+        logs = np.log1p(payoff[..., None] * (BETS / lost[..., None, None]))
+        grown: Floats = (self.cells[..., None] * logs).sum(axis=-2)
+        return grown
+
+
+def carried_wealth(bets: list[list[_Bet]], gap: Floats, *, relative: bool, at_least: bool) -> Floats:
+    """Return log wealth against "the gap is at least (or at most) this" over strata, each with some bets."""
+    wealth: Floats = np.broadcast_to(LOG_SHARES, (*gap.shape, len(BETS))).copy()
+    for number, stratum in enumerate(bets):
+        if number:
+            total = _log_sum(wealth)[..., None]
+            wealth = np.logaddexp(wealth + math.log1p(-SPREAD), total + math.log(SPREAD) + LOG_SHARES)
+        for bet in stratum:
+            wealth = wealth + bet.growth(gap, relative=relative, at_least=at_least)
+    return _log_sum(wealth)
+
+
+def _log_sum(each: Floats) -> Floats:
+    top = each.max(axis=-1, keepdims=True)
+    total: Floats = np.log(np.exp(each - top).sum(axis=-1)) + top[..., 0]
+    return total
+
+
+class StrataRule:
+    """The rule of a verdict from certain bounds and from rounds in what they leave open.
+
+    Parameters
+    ----------
+    groups, outcomes, threshold, delta, compared
+        As for `BettingRule`; the threshold as an exact fraction, since certain bounds are compared with it exactly.
+    relative
+        Whether a gap is one of a ratio.
+
+    Attributes
+    ----------
+    decision, proved
+        The answer so far, and whether certain bounds alone give it: then it cannot be wrong.
+    low, high
+        (outcomes, groups): certain bounds of every rate.
+    """
+
+    sound = True
+
+    def __init__(
+        self,
+        groups: int,
+        outcomes: int,
+        threshold: Fraction,
+        delta: float,
+        compared: NDArray[np.bool_],
+        *,
+        relative: bool = False,
+    ) -> None:
+        self.decision, self.proved = Decision.UNDECIDED, False
+        self.low, self.high = np.zeros((outcomes, groups)), np.ones((outcomes, groups))
+        self.strata: list[Stratum] = []
+        self.cleared = ~compared
+        self._compared, self._relative = compared, relative
+        self._pairs: list[Leader] = [(int(i), int(j), int(o)) for o, i, j in np.argwhere(compared)]
+        self._places = np.array(self._pairs, np.intp).reshape(-1, 3).T
+        self._groups, self._outcomes = groups, outcomes
+        self._threshold, self._delta = threshold, delta
+        # Half of delta for each answer, as in a plain run.
+        self._bar = math.log(2 / delta)
+        # Of the present counts and bounds, once they were computed.
+        self._estimates: tuple[Floats, Floats] | None = None
+
+    # -- What is certain ---------------------------------------------------------------------------------------------
+
+    def bound(self, low: Floats, high: Floats) -> None:
+        """Take in certain bounds of the rates, (outcomes, groups) each; they are intersected with earlier ones."""
+        self.low, self.high = np.maximum(self.low, low), np.minimum(self.high, high)
+        self._estimates = None
+        fair, unfair = self._certain_pairs()
+        outcome, i, j = self._places[2], self._places[0], self._places[1]
+        self.cleared[outcome, i, j] |= fair
+        if unfair.any() or fair.all():
+            self.decision, self.proved = Decision.UNFAIR if unfair.any() else Decision.FAIR, True
+        elif self.cleared.all() and self.decision is Decision.UNDECIDED:
+            self.decision = Decision.FAIR
+
+    def _certain_pairs(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return (pairs,): whether a gap is certainly at most the threshold, and whether it is certainly above."""
+        outcome, i, j = self._places[2], self._places[0], self._places[1]
+        rates = (self.low[outcome, i], self.high[outcome, i], self.low[outcome, j], self.high[outcome, j])
+        limit = float(self._threshold)
+        low_i, high_i, low_j, high_j = rates
+        scale = 1 - limit if self._relative else 1.0
+        shift = 0.0 if self._relative else limit
+        most, least = scale * high_i - low_j - shift, scale * low_i - high_j - shift
+        fair, unfair = most < -TINY, least > TINY
+        # What rounding could decide is decided by fractions.
+        for place in np.flatnonzero((np.abs(most) <= TINY) | (np.abs(least) <= TINY)):
+            first_low, first_high, second_low, second_high = (Fraction(float(rate[place])) for rate in rates)
+            factor = 1 - self._threshold if self._relative else Fraction(1)
+            added = Fraction(0) if self._relative else self._threshold
+            fair[place] = factor * first_high <= second_low + added
+            unfair[place] = factor * first_low > second_high + added
+        return fair, unfair
+
+    def certain_gap(self) -> tuple[float, float]:
+        """Return certain bounds of the largest gap, rounded outward."""
+        outcome, i, j = self._places[2], self._places[0], self._places[1]
+        low_i, high_i = self.low[outcome, i], self.high[outcome, i]
+        low_j, high_j = self.low[outcome, j], self.high[outcome, j]
+        if self._relative:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                least = np.where(low_i > 0, 1 - high_j / low_i, 0.0)
+                most = np.where(high_i > 0, 1 - low_j / high_i, 0.0)
+        else:
+            least, most = low_i - high_j, high_i - low_j
+        outward = 4 * 2.0**-53
+        low = max(0.0, float(least.max(initial=0.0)) - outward)
+        high = float(most.max(initial=0.0))
+        return low, min(1.0, high + outward) if high > 0 else 0.0
+
+    # -- Sampling ----------------------------------------------------------------------------------------------------
+
+    def begin(self, settled: Floats, mass: float, slack: float) -> None:
+        """Begin a stratum: the rates' settled parts, the open probability, and the rounding of both."""
+        self._estimates = None
+        self.strata.append(Stratum(settled, mass, slack, Tally.empty(self._groups, self._outcomes)))
+
+    def plan(self) -> BatchPlan:
+        """Return the groups that still matter, and the leader, from past counts."""
+        done = int(self.strata[-1].tally.joint.max())
+        rounds = next_batch(done, self._groups, self._outcomes, self._to_go())
+        return BatchPlan(rounds, self._active(), self.widest() if self.rounds else None)
+
+    def _active(self) -> tuple[int, ...]:
+        """Groups in an open pair that may be the largest, if that is above the threshold; else in any open pair."""
+        matter = ~self.cleared
+        gaps, errors = self._gaps()
+        largest = float(np.where(matter, gaps, -np.inf).max())
+        if largest > self._threshold:
+            matter = matter & (gaps + FOCUS * errors >= largest)
+        return tuple(np.flatnonzero(matter.any(axis=(0, 1)) | matter.any(axis=(0, 2))).tolist())
+
+    def observe(self, plan: BatchPlan, tally: Tally) -> None:
+        """Let the pairs and the leader play this batch."""
+        stratum = self.strata[-1]
+        stratum.tally = stratum.tally + tally
+        self._estimates = None
+        if plan.leader is not None:
+            before = stratum.leads.get(plan.leader, np.zeros(4, np.int64))
+            stratum.leads[plan.leader] = before + four_cells(tally, plan.leader)
+        if self.decision is not Decision.UNDECIDED:
+            return
+        limit = float(self._threshold)
+        waiting = [pair for pair in self._pairs if not self.cleared[pair[2], pair[0], pair[1]]]
+        if waiting:
+            reached = self._wealth(waiting)(np.full(len(waiting), limit), at_least=True) >= self._bar
+            for (i, j, outcome), done in zip(waiting, reached, strict=True):
+                self.cleared[outcome, i, j] = done
+        if self._lead_wealth(np.array([limit]))[0] >= self._bar:
+            self.decision = Decision.UNFAIR
+        elif self.cleared.all():
+            self.decision = Decision.FAIR
+
+    @property
+    def rounds(self) -> int:
+        """Rounds in all strata."""
+        return sum(int(stratum.tally.joint.max()) for stratum in self.strata)
+
+    @property
+    def trials(self) -> Counts:
+        """Trials of each group."""
+        return sum((stratum.tally.trials for stratum in self.strata), np.zeros(self._groups, np.int64))
+
+    # -- What is known -----------------------------------------------------------------------------------------------
+
+    def gap(self) -> tuple[float, float, float]:
+        """Return the largest gap: certain bounds, narrowed by those that hold with probability 1 - delta.
+
+        A proved answer has certain bounds only.
+        """
+        low, high = self.certain_gap()
+        if self.rounds and not self.proved and low < high:
+            high = min(high, max(0.0, self._gap_above()))
+            low = max(low, min(high, float(bisect(self._lead_below, np.ones(1), np.full(1, -1.0))[0])))
+        estimate = self.gap_estimate() if self.rounds else (low + high) / 2
+        return min(max(estimate, low), high), low, high
+
+    def gap_estimate(self) -> float:
+        """Return the estimate of the largest gap."""
+        return max(0.0, self._gap_of(self.widest()))
+
+    def _gap_above(self) -> float:
+        """Return the largest upper bound over pairs; a cleared pair is below the threshold in any case."""
+        wealth = self._wealth(self._pairs)
+
+        def refuted(gap: Floats) -> NDArray[np.bool_]:
+            return wealth(gap, at_least=True) >= self._bar
+
+        count = len(self._pairs)
+        above = bisect(refuted, np.full(count, -1.0), np.ones(count))
+        outcome, i, j = self._places[2], self._places[0], self._places[1]
+        known = self.cleared[outcome, i, j]
+        return float(np.where(known, np.minimum(above, float(self._threshold)), above).max())
+
+    def _lead_below(self, gap: Floats) -> NDArray[np.bool_]:
+        return self._lead_wealth(gap) >= self._bar
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Return certain bounds of the rates, narrowed by those that hold together with probability 1 - delta.
+
+        A proved answer has certain bounds only.
+        """
+        low, high = self.low.copy(), self.high.copy()
+        if self.proved or not self.rounds:
+            return low, high
+        bar = math.log(2 * self._groups * self._outcomes / self._delta)
+        outcome, group = (each.ravel() for each in np.mgrid[: self._outcomes, : self._groups])
+        nothing = np.zeros(len(group))
+        bets = []
+        for stratum in self.strata:
+            got = stratum.tally.successes[outcome, group]
+            cells = np.stack([got, 0 * got, 0 * got, stratum.tally.trials[group] - got], axis=1)
+            settled = stratum.settled[outcome, group]
+            bets.append([_Bet(settled, nothing, stratum.mass, stratum.slack, cells)])
+
+        def too_large(rate: Floats) -> NDArray[np.bool_]:
+            return carried_wealth(bets, rate, relative=False, at_least=True) >= bar
+
+        def too_small(rate: Floats) -> NDArray[np.bool_]:
+            return carried_wealth(bets, rate, relative=False, at_least=False) >= bar
+
+        shape = low.shape
+        above = bisect(too_large, np.zeros(len(group)), np.ones(len(group))).reshape(shape)
+        below = bisect(too_small, np.ones(len(group)), np.zeros(len(group))).reshape(shape)
+        return np.minimum(np.maximum(low, below), high), np.maximum(np.minimum(high, above), low)
+
+    def rates(self) -> Floats:
+        """Return the estimates that belong to `probabilities`: of all strata, or between the certain bounds."""
+        middle = (self.low + self.high) / 2
+        weights, total = np.zeros(self._groups), np.zeros((self._outcomes, self._groups))
+        for stratum in self.strata:
+            weight = stratum.weight.diagonal()
+            weights = weights + weight
+            total = total + weight * (stratum.settled + stratum.mass * stratum.tally.rates)
+        found = np.where(weights > 0, total / np.where(weights > 0, weights, 1.0), middle)
+        return np.clip(found, self.low, self.high)
+
+    def widest(self) -> Leader:
+        """Return the pair and outcome with the largest gap so far."""
+        gaps = np.where(self._compared, self._gaps()[0], -np.inf)
+        outcome, i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+        return int(i), int(j), int(outcome)
+
+    def violators(self) -> list[Leader]:
+        """Return pairs that are known, all together, to be above the threshold (union over pairs)."""
+        bar = self._bar + math.log(len(self._pairs))
+        limits = np.full(len(self._pairs), float(self._threshold))
+        _, above = self._certain_pairs()
+        if self.rounds and not self.proved:
+            above = above | (self._wealth(self._pairs)(limits, at_least=False) >= bar)
+        return [pair for pair, found in zip(self._pairs, above, strict=True) if found]
+
+    def forecast(self) -> int | None:
+        """Forecast how many more rounds are needed; None if that cannot be said."""
+        rounds = self._to_go()
+        return math.ceil(rounds) if math.isfinite(rounds) else None
+
+    # -- Parts -------------------------------------------------------------------------------------------------------
+
+    def _gaps(self) -> tuple[Floats, Floats]:
+        """Return (outcomes, groups, groups): estimates of the gaps, and their standard errors."""
+        if self._estimates is None:
+            self._estimates = self._estimated()
+        return self._estimates
+
+    def _estimated(self) -> tuple[Floats, Floats]:
+        shape = (self._outcomes, self._groups, self._groups)
+        weights, total, variance = np.zeros(shape[1:]), np.zeros(shape), np.zeros(shape)
+        for stratum in self.strata:
+            weight, tally = stratum.weight, stratum.tally
+            known = stratum.settled[:, :, None] - stratum.settled[:, None, :]
+            weights = weights + weight
+            total = total + weight * (known + stratum.mass * tally.gaps)
+            errors = np.where(tally.joint > 0, stratum.mass * tally.errors, 0.0)
+            variance = variance + (weight * errors) ** 2
+        rates = self.rates()
+        plain = rates[:, :, None] - rates[:, None, :]
+        sampled = weights > 0
+        gaps = np.where(sampled, total / np.where(sampled, weights, 1.0), plain)
+        errors = np.where(sampled, np.sqrt(variance) / np.where(sampled, weights, 1.0), np.inf)
+        if self._relative:
+            base = np.maximum(rates[:, :, None], TINY)
+            gaps, errors = gaps / base, errors / base
+        return gaps, errors
+
+    def _gap_of(self, pair: Leader) -> float:
+        return float(self._gaps()[0][pair[2], pair[0], pair[1]])
+
+    def _wealth(self, pairs: list[Leader]) -> Callable[..., Floats]:
+        """Return log wealth of these pairs as a function of their gaps, (..., pairs)."""
+        i, j, outcome = np.array(pairs, np.intp).T
+        bets = []
+        for stratum in self.strata:
+            tally = stratum.tally
+            only, both, other = tally.only[outcome, i, j], tally.both[outcome, i, j], tally.only[outcome, j, i]
+            cells = np.stack([only, both, other, tally.joint[i, j] - only - both - other], axis=1)
+            settled = stratum.settled
+            bets.append([_Bet(settled[outcome, i], settled[outcome, j], stratum.mass, stratum.slack, cells)])
+
+        def wealth(gap: Floats, *, at_least: bool) -> Floats:
+            return carried_wealth(bets, gap, relative=self._relative, at_least=at_least)
+
+        return wealth
+
+    def _lead_wealth(self, gap: Floats) -> Floats:
+        """Return log wealth of the leaders against "every gap is at most this", (..., 1)."""
+        bets = [
+            [
+                _Bet(
+                    stratum.settled[outcome, i][None],
+                    stratum.settled[outcome, j][None],
+                    stratum.mass,
+                    stratum.slack,
+                    cells[None],
+                )
+                for (i, j, outcome), cells in stratum.leads.items()
+            ]
+            for stratum in self.strata
+        ]
+        return carried_wealth(bets, gap, relative=self._relative, at_least=False)
+
+    def _to_go(self) -> float:
+        """Forecast the rounds until a verdict, if the frequencies of the present stratum stay as they are."""
+        if not self.strata or not self.strata[-1].tally.joint.any():
+            return math.inf
+        stratum, pair, limit = self.strata[-1], self.widest(), float(self._threshold)
+        i, j, outcome = pair
+        cells = four_cells(stratum.tally, pair)[None]
+        seen = int(stratum.tally.joint[i, j])
+        if not seen:
+            return math.inf
+        settled = stratum.settled
+        bet = _Bet(settled[outcome, i][None], settled[outcome, j][None], stratum.mass, stratum.slack, cells)
+        unfair = self._gap_of(pair) > limit
+        at = np.array([limit])
+        wealth = self._lead_wealth(at) if unfair else self._wealth([pair])(at, at_least=True)
+        rate = float(bet.growth(at, relative=self._relative, at_least=not unfair).max()) / seen
+        return max(1.0, (self._bar - float(wealth[0])) / rate) if rate > 0 else math.inf

@@ -1,0 +1,327 @@
+"""Bounding engine: certain bounds by branch and bound, combined with sampling of what they leave open.
+
+Two kinds of work alternate, whichever is forecast to narrow the interval more for its cost: halving boxes, and drawing
+rounds in the open ones. Costs are counted, not timed, so that a run depends on the seed and the budget only. A verdict
+that the certain bounds give alone is proved: its error probability is 0.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.populations.streams import Address, unit_reals
+from fairchain.prepare import Case
+from fairchain.spec import CategoryFeature
+from fairchain.spec.properties import in_own_unit, limit_of
+from fairchain.statistics import Decision, Interval, Tally
+from fairchain.statistics.rules import BatchPlan
+from fairchain.statistics.strata import StrataRule
+from fairchain.statistics.tally import count_together
+from fairchain.verification.answers import Answer, answer_from
+from fairchain.verification.boxes import Floats, box_space
+from fairchain.verification.partition import LabelledBoxes, Partition, label_bounds
+from fairchain.verification.progress import Progress, Report
+from fairchain.verification.record import FreeRegion
+from fairchain.verification.sampler import labels_in, thread_pool
+from fairchain.verification.verdict import BoundsRecord
+from fairchain.verification.witnesses import WITNESSES, changed_points
+
+# Boxes that are halved at a time, at least, and the part of all work so far that one step takes.
+LEAST_BOXES, STEP = 64, 0.1
+# An answer by sampling ends the run unless a proof is forecast to need at most so many boxes in all, one for each
+# member; the forecast is made once the first number of boxes is bounded.
+PATIENCE, FIRST_FORECAST = 2**16, 2**9
+# A new stratum begins when the open probability has fallen to this part of that of the last one.
+NEW_STRATUM = 0.9
+# Bounding a box costs as much as so many times its multiplications would in plain evaluations.
+OVERHEAD = 8
+REPORT_EVERY = 0.2
+# Rounds of a chunk, and substreams of the choice of a box and of a member of a mean.
+CHUNK = 8192
+BOX_SUBSTREAM, MEMBER_SUBSTREAM = 2**61, 2**61 + 1
+
+
+@dataclass(frozen=True)
+class BoundingEngine:
+    """Narrow certain bounds by branch and bound; sample what is open; stop when either decides.
+
+    Parameters
+    ----------
+    sampling
+        Whether rounds are drawn; without them every answer is certain.
+    seconds
+        The budget, by default the spec's.
+    """
+
+    sampling: bool = True
+    seconds: float | None = None
+    partial: bool = True
+
+    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+        """Answer a case about a feed-forward ReLU network with independent features."""
+        start = time.perf_counter()
+        with thread_pool(workers) as pool:
+            run = BoundingRun(case, pool.map if pool is not None else map, sampling=self.sampling)
+            budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
+            stopped = run.go(start + budget, cancel, progress)
+        return run.answer(stopped)
+
+
+class BoundingRun:
+    """One run: a partition, a rule, and the rounds drawn so far.
+
+    Parameters
+    ----------
+    case
+        The question.
+    apply
+        As `map`, over several threads.
+    sampling
+        Whether rounds are drawn.
+
+    Raises
+    ------
+    SpecError, ModelError
+        If the question or the network is not one that boxes can answer.
+    """
+
+    def __init__(self, case: Case, apply: Callable[..., Any] = map, *, sampling: bool = True) -> None:
+        comparison, spec, model = case.comparison, case.spec, case.model
+        bounds = label_bounds(model)
+        assert model is not None
+        self.case, self.space = case, box_space(case)
+        self.partition = Partition(self.space, bounds, model.predict, comparison, apply)
+        groups, outcomes = len(comparison.counted), len(comparison.rows)
+        relative = comparison.measure == "ratio"
+        delta, limit = spec.guarantee.delta, limit_of(spec)
+        self.rule = StrataRule(groups, outcomes, limit, delta, comparison.compared, relative=relative)
+        # An accuracy is reached by certain bounds or not at all.
+        self._sampling = sampling and spec.guarantee.epsilon is None
+        self.evaluations = 0
+        self.witnesses: list[Any] = []
+        self._labels: set[int] = set()
+        self._chunk = 0
+        self._sampled: LabelledBoxes | None = None
+        # Evaluations that bounding one box costs, and what each kind of work has cost so far.
+        self._cost = bounds.linear.cost * OVERHEAD
+        self._halving_cost, self._sampling_cost = 0.0, 1.0
+        self._gain = math.inf
+        self._bound()
+
+    # -- The loop ----------------------------------------------------------------------------------------------------
+
+    def go(self, deadline: float, cancel: Event, progress: Report | None) -> str:
+        """Work until the question is decided or the budget is spent; return why it ended."""
+        spec, most = self.case.spec, int(self.case.spec.guarantee.budget.rounds)
+        reported = start = time.perf_counter()
+        while not self._done():
+            now = time.perf_counter()
+            if cancel.is_set():
+                return "interrupted"
+            if now >= deadline:
+                return "seconds"
+            left = most - self.rule.rounds
+            if not (self._wants_halving(left) and self.halve()) and not self.sample(left):
+                if self._gain > 0:
+                    self._gain = 0.0
+                    continue
+                return "rounds" if left <= 0 and self._sampling else "boxes"
+            if progress is not None and now - reported > REPORT_EVERY:
+                reported = now
+                gap = Interval(*in_own_unit(spec, self.rule.gap()))
+                progress(Progress(self.rule.rounds, self._asked, now - start, gap))
+        return "decided" if spec.guarantee.epsilon is None else "epsilon"
+
+    def _done(self) -> bool:
+        epsilon = self.case.spec.guarantee.epsilon
+        if epsilon is not None:
+            low, high = self.rule.certain_gap()
+            return max(high - low, float((self.rule.high - self.rule.low).max())) <= 2 * epsilon
+        if self.rule.proved:
+            return True
+        return self.rule.decision is not Decision.UNDECIDED and not self._proof_is_near()
+
+    def _proof_is_near(self) -> bool:
+        """Return whether certain bounds are forecast to decide within `PATIENCE` boxes, at the present pace."""
+        boxes = self.partition.boxes
+        if self._gain <= 0 or boxes >= PATIENCE:
+            return False
+        if boxes < FIRST_FORECAST:
+            return True
+        wanted = max(abs(self.rule.gap_estimate() - float(limit_of(self.case.spec))), 1e-9)
+        # The open probability falls about as a power of the work.
+        power = self._gain * self._halving_cost
+        return math.log(max(self.partition.open_mass / wanted, 1.0)) <= power * math.log(PATIENCE / boxes)
+
+    def _wants_halving(self, left: int) -> bool:
+        """Return whether halving boxes is forecast to narrow the interval more than sampling, for the same cost.
+
+        The squared width of the interval is about proportional to the open probability, and to one over the rounds.
+        """
+        if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
+            return True
+        return self._gain * self._sampling_cost >= 1
+
+    def halve(self) -> bool:
+        """Halve some open boxes; return whether there were any."""
+        before, bounded = self.partition.open_mass, self.partition.boxes
+        if not self.partition.refine(max(LEAST_BOXES, int(STEP * len(self.partition.open)))):
+            self._gain = 0.0
+            return False
+        spent = max(1, self.partition.boxes - bounded) * self._cost
+        self._halving_cost += spent
+        after = max(self.partition.open_mass, 1e-300)
+        self._gain = math.log(before / after) / spent if before > after else 0.5 * min(self._gain, 1 / spent)
+        self._bound()
+        return True
+
+    def _bound(self) -> None:
+        """Hand the certain bounds to the rule, and put aside what no open pair needs."""
+        self.rule.bound(*self.partition.rate_bounds())
+        if self.case.comparison.individual or self.case.spec.guarantee.epsilon is not None:
+            return
+        if self.rule.decision is Decision.UNDECIDED:
+            waiting = ~self.rule.cleared
+            matter = waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2))
+            self.partition.restrict(np.asarray(self.space.weights[matter].any(axis=0)))
+
+    # -- Sampling ----------------------------------------------------------------------------------------------------
+
+    def sample(self, most: int) -> bool:
+        """Draw a batch of rounds in the open boxes; return whether there was anything to draw."""
+        partition = self.partition
+        if self.rule.decision is not Decision.UNDECIDED or not self._sampling:
+            return False
+        if most <= 0 or not len(partition.open):
+            return False
+        strata = self.rule.strata
+        if not strata or partition.open_mass < NEW_STRATUM * strata[-1].mass:
+            self._sampled = partition.open
+            slack = 8 * partition.error + len(partition.open) * 2.0**-50 + self.space.draw_error
+            self.rule.begin(partition.settled(), partition.open_mass, slack)
+        plan = self.rule.plan()
+        tally = self._batch(plan, min(plan.rounds, most))
+        self.rule.observe(plan, tally)
+        return True
+
+    def _batch(self, plan: BatchPlan, rounds: int) -> Tally:
+        comparison = self.case.comparison
+        subgroups = comparison.asks(plan.groups)
+        together = np.zeros((len(comparison.rows), len(plan.groups), len(plan.groups)), np.int64)
+        for start in range(0, rounds, CHUNK):
+            labels, places = self._labels_of(min(CHUNK, rounds - start), subgroups)
+            self._labels |= labels_in(labels)
+            self._keep_witnesses(labels, places, subgroups)
+            together += count_together(comparison.fold(labels), comparison.rows)
+        self.evaluations += rounds * len(subgroups)
+        self._sampling_cost += rounds * len(subgroups)
+        return Tally.of_batch(rounds, together, plan.groups, len(comparison.counted))
+
+    def _labels_of(self, rounds: int, subgroups: Sequence[int]) -> tuple[NDArray[np.integer], Floats]:
+        """Return the labels of a chunk of rounds as each subgroup, (subgroups, rounds), and the places drawn."""
+        assert self._sampled is not None
+        address = Address(self.case.seed.value, self._chunk)
+        self._chunk += 1
+        boxes, axes = self._sampled, len(self.space.axes)
+        chosen = choose(boxes.mass, _reals(address, rounds, BOX_SUBSTREAM))
+        units = _reals(address, rounds * axes, 0).reshape(rounds, axes)
+        places = self.space.draw(boxes.low[chosen], boxes.high[chosen], units)
+        pick = _reals(address, rounds, MEMBER_SUBSTREAM)
+        model = self.case.model
+        assert model is not None
+        labels = [model.predict(self.space.inputs(places, self._member(group, pick))) for group in subgroups]
+        return np.stack(labels), places
+
+    def _member(self, subgroup: int, pick: Floats) -> NDArray[np.intp]:
+        """Return a member of a subgroup for each round, by its share."""
+        shares = np.cumsum(self.space.weights[subgroup])
+        return np.asarray(np.minimum(np.searchsorted(shares, pick * shares[-1], side="right"), len(shares) - 1))
+
+    def _keep_witnesses(self, labels: NDArray[np.integer], places: Floats, subgroups: Sequence[int]) -> None:
+        """Keep a few inputs whose decision differs between groups of one protected value each."""
+        comparison = self.case.comparison
+        alone = [place for place, group in enumerate(subgroups) if (self.space.weights[group] == 1).any()]
+        if len(self.witnesses) >= WITNESSES or len(alone) < 2 or len(self.space.axes) > len(self.space.free_axes):
+            return
+        shown = self.space.inputs(places, np.zeros(len(places), np.intp))
+        names = [comparison.subgroups[subgroups[place]].name for place in alone]
+        found = changed_points(self.case, names, labels[alone], np.broadcast_to(shown, (len(alone), *shown.shape)))
+        self.witnesses = (self.witnesses + found)[:WITNESSES]
+
+    # -- The answer --------------------------------------------------------------------------------------------------
+
+    @property
+    def _asked(self) -> int:
+        return self.evaluations + self.partition.evaluations
+
+    def answer(self, stopped: str) -> Answer:
+        """Return what is known."""
+        partition = self.partition
+        seen = {label for label in range(32) if int(partition.labels) >> label & 1} | self._labels
+        if len(seen) < 2 and len(partition.open):
+            # A constant network is one whose every input has the same label, so the open part is looked at.
+            self._sampled = partition.open
+            labels, _ = self._labels_of(1024, range(len(self.case.comparison.subgroups)))
+            seen |= labels_in(labels)
+            self.evaluations += labels.size
+        mass = partition.open_mass if len(partition.open) else 0.0
+        record = BoundsRecord(
+            self.case.seed,
+            self.rule.rounds,
+            partition.boxes,
+            len(partition.open),
+            mass,
+            tuple(sorted(seen)),
+            self._free_regions(),
+        )
+        certain = self.rule.proved or not self.rule.rounds
+        return answer_from(
+            self.case,
+            self.rule,
+            record,
+            engine="bounds",
+            delta=0.0 if certain else self.case.spec.guarantee.delta,
+            rounds=self.rule.rounds,
+            evaluations=self._asked,
+            tried=self._asked,
+            stopped=stopped,
+            witnesses=tuple(self.witnesses),
+        )
+
+    def _free_regions(self) -> tuple[FreeRegion, ...]:
+        """Return settled boxes in which all groups get the same label, in the words of the spec."""
+        space, labels = self.space, self.case.spec.model.labels
+        if len(space.axes) > len(space.free_axes):
+            return ()
+        boxes, found = self.partition.free(), []
+        for low, high, mass, possible in zip(boxes.low, boxes.high, boxes.mass, boxes.possible, strict=True):
+            features: dict[str, Any] = {}
+            for place, (column, axis) in enumerate(zip(space.columns, space.axes, strict=True)):
+                feature = space.features[column]
+                first, last = (float(axis.values(end[place : place + 1])[0]) for end in (low, high))
+                if isinstance(feature, CategoryFeature):
+                    features[feature.name] = tuple(str(each) for each in feature.values[int(first) : int(last) + 1])
+                else:
+                    features[feature.name] = (first, last)
+            found.append(FreeRegion(labels[int(possible[0]).bit_length() - 1], float(mass), features))
+        return tuple(found)
+
+
+def choose(mass: Floats, units: Floats) -> NDArray[np.intp]:
+    """Return the number of a box for each uniform real, by probability; sums are of whole numbers, thus exact."""
+    ends = np.cumsum(np.rint(mass / mass.sum() * 2.0**52).astype(np.int64))
+    wanted = (units * float(ends[-1])).astype(np.int64)
+    return np.minimum(np.searchsorted(ends, wanted, side="right"), len(mass) - 1)
+
+
+def _reals(address: Address, count: int, substream: int) -> Floats:
+    words = address.halfwords(2 * count, substream)
+    return unit_reals(words[:count], words[count:])

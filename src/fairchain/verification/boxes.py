@@ -1,0 +1,491 @@
+"""Boxes of inputs of independent features: their probabilities, what the network gets there, and draws inside them.
+
+A box is an interval on each axis of a `BoxSpace`. Features that are not protected have an axis of their own. A
+protected feature has none if there are few protected values: each combination is then a *member*, shown for every box,
+and a subgroup is a mean over members with given weights. Otherwise its axis is the quantile that all subgroups share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairchain.errors import SpecError
+from fairchain.models.inspect.linear_bounds import InputBoxes
+from fairchain.models.onnx.feature_encoding import encode, widths
+from fairchain.models.onnx.inputs import Feed
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.populations.base import columns_of
+from fairchain.populations.distributions import Counted, Distribution, Ranges
+from fairchain.populations.marginals import distributions_of
+from fairchain.prepare import Case
+from fairchain.spec import CategoryFeature, Feature
+from fairchain.spec.subgroups import Subgroup, unmixed
+
+Floats = NDArray[np.float64]
+# Combinations of protected values that are shown one by one; with more, the axis of a protected feature is split.
+MOST_MEMBERS = 64
+# How far a quantile is moved outward, far more than the rounding of its computation.
+OUTWARD = 1e-12
+
+
+class Axis(Protocol):
+    """A coordinate that boxes are cut along."""
+
+    @property
+    def low(self) -> float:
+        """Its least value."""
+
+    @property
+    def high(self) -> float:
+        """Its largest value."""
+
+    @property
+    def real(self) -> bool:
+        """Whether it is cut anywhere; otherwise it has whole numbers, with both ends in a box."""
+
+    def masses(self, low: Floats, high: Floats) -> Floats:
+        """Return the probability of each interval, with a relative error of a few roundings."""
+
+    def values(self, places: Floats) -> Floats:
+        """Return the feature's value at each place."""
+
+    def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
+        """Return a place in each interval, distributed as the axis is there, from uniform reals in [0, 1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListedAxis:
+    """Values with whole counts; a place is the number of a value."""
+
+    listed: Counted
+    real: bool = False
+    low: float = 0.0
+
+    @property
+    def high(self) -> float:
+        """The number of the last value."""
+        return float(len(self.listed.values) - 1)
+
+    def masses(self, low: Floats, high: Floats) -> Floats:
+        """Return the share of the counts."""
+        sums = np.concatenate([[0], np.cumsum(self.listed.counts)])
+        return np.asarray((sums[high.astype(np.intp) + 1] - sums[low.astype(np.intp)]) / sums[-1])
+
+    def values(self, places: Floats) -> Floats:
+        """Return the values with these numbers."""
+        return self.listed.values[places.astype(np.intp)]
+
+    def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
+        """Return the number of a value, by its count."""
+        sums = np.concatenate([[0], np.cumsum(self.listed.counts)]).astype(float)
+        first, last = sums[low.astype(np.intp)], sums[high.astype(np.intp) + 1]
+        found = np.searchsorted(sums, first + (last - first) * unit, side="right") - 1.0
+        return np.asarray(np.clip(found, low, high))
+
+
+@dataclass(frozen=True, eq=False)
+class RangesAxis:
+    """Ranges with weights, uniform inside each; a place is the value itself."""
+
+    ranges: Ranges
+
+    @property
+    def real(self) -> bool:
+        """Whether the values are reals."""
+        return self.ranges.real
+
+    @property
+    def low(self) -> float:
+        """The least value."""
+        return float(self.ranges.parts[0].low)
+
+    @property
+    def high(self) -> float:
+        """The largest value."""
+        return float(self.ranges.parts[-1].high)
+
+    def masses(self, low: Floats, high: Floats) -> Floats:
+        """Return the sum over the ranges of the share of each that is inside."""
+        return np.asarray(self._inside(low, high)[0].sum(axis=-1))
+
+    def _inside(self, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return (..., ranges): the probability, the lower and the upper end of each part of an interval."""
+        parts, whole = self.ranges.parts, 0 if self.real else 1
+        lows, highs = np.array([part.low for part in parts]), np.array([part.high for part in parts])
+        share = np.array([float(part.weight / self.ranges.mass) for part in parts])
+        first, last = np.maximum(low[..., None], lows), np.minimum(high[..., None], highs)
+        return share * np.maximum(last - first + whole, 0.0) / (highs - lows + whole), first, last
+
+    def values(self, places: Floats) -> Floats:
+        """Return the places."""
+        return places
+
+    def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
+        """Choose a range by its share of the interval, then a place in it."""
+        mass, first, last = self._inside(low, high)
+        ends = np.cumsum(mass, axis=-1)
+        wanted = unit * ends[..., -1]
+        chosen = np.minimum((wanted[..., None] >= ends).sum(axis=-1), mass.shape[-1] - 1)[..., None]
+        mass, end, first, last = (
+            np.take_along_axis(each, chosen, axis=-1)[..., 0] for each in (mass, ends, first, last)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = np.clip(np.where(mass > 0, (wanted - (end - mass)) / mass, 0.0), 0.0, 1.0)
+        if self.real:
+            return np.asarray(np.clip(first + (last - first) * inner, low, high))
+        return np.asarray(np.clip(np.floor(first + (last - first + 1) * inner), low, high))
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileAxis:
+    """The quantile of a protected feature that subgroups share: uniform in [0, 1]."""
+
+    real: bool = True
+    low: float = 0.0
+    high: float = 1.0
+
+    def masses(self, low: Floats, high: Floats) -> Floats:
+        """Return the lengths."""
+        return high - low
+
+    def values(self, places: Floats) -> Floats:
+        """Return the places; each member has its own value there."""
+        return places
+
+    def draw(self, low: Floats, high: Floats, unit: Floats) -> Floats:
+        """Return a place in each interval."""
+        return low + (high - low) * unit
+
+
+def axis_of(distribution: Distribution) -> Axis:
+    """Return the axis of a feature with this distribution."""
+    if isinstance(distribution, Counted):
+        kept = distribution.counts > 0
+        return ListedAxis(Counted(distribution.values[kept], distribution.counts[kept]))
+    return RangesAxis(distribution)
+
+
+def quantiles(distribution: Distribution, places: Floats) -> Floats:
+    """Return the quantiles of a distribution at places in [0, 1], in rounded arithmetic."""
+    if isinstance(distribution, Counted):
+        ends = np.cumsum(distribution.counts) / distribution.counts.sum()
+        index = np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
+        return distribution.values[index]
+    axis = RangesAxis(distribution)
+    everywhere = np.full(len(places), axis.low), np.full(len(places), axis.high)
+    return axis.draw(*everywhere, np.clip(places, 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """Protected features of some inputs, one value or one distribution for each protected column."""
+
+    distributions: tuple[Distribution, ...]
+
+    def values(self, place: int, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return bounds of a protected feature between two quantiles, moved outward."""
+        found = self.distributions[place]
+        if (value := single(found)) is not None:
+            fixed = np.full(len(low), value)
+            return fixed, fixed
+        first, last = quantiles(found, low - OUTWARD), quantiles(found, high + OUTWARD)
+        if isinstance(found, Ranges) and found.real:
+            reach = 1e-15 * (abs(found.parts[0].low) + abs(found.parts[-1].high))
+            first, last = first - reach, last + reach
+            first, last = np.maximum(first, found.parts[0].low), np.minimum(last, found.parts[-1].high)
+        return first, last
+
+
+def single(distribution: Distribution) -> float | None:
+    """Return the only value of a distribution, None if there are several."""
+    if isinstance(distribution, Counted):
+        return float(distribution.values[0]) if len(distribution.values) == 1 else None
+    part = distribution.parts[0]
+    return float(part.low) if len(distribution.parts) == 1 and part.low == part.high else None
+
+
+def points_of(distribution: Distribution, most: int) -> list[tuple[float, float]] | None:
+    """Return the values of a distribution with their probabilities; None if there are more than `most`, or reals."""
+    if isinstance(distribution, Counted):
+        mass = int(distribution.counts.sum())
+        points = zip(distribution.values.tolist(), distribution.counts.tolist(), strict=True)
+        found = [(value, count / mass) for value, count in points if count]
+        return found if len(found) <= most else None
+    sizes = [int(part.high - part.low) + 1 for part in distribution.parts]
+    if distribution.real or sum(sizes) > most:
+        return None
+    return [
+        (part.low + index, float(part.weight / distribution.mass / size))
+        for part, size in zip(distribution.parts, sizes, strict=True)
+        for index in range(size)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSpace:
+    """The inputs of a question as boxes.
+
+    Parameters
+    ----------
+    features
+        Of the spec, in the order of the columns.
+    axes
+        One for each coordinate of a box.
+    columns
+        The column that each axis belongs to.
+    protected
+        The columns of the protected features.
+    members
+        Combinations of protected values.
+    weights
+        (subgroups, members): the share of each member in a subgroup.
+    model
+        The network, which gives the number type and the order of its inputs.
+    """
+
+    features: tuple[Feature, ...]
+    axes: tuple[Axis, ...]
+    columns: tuple[int, ...]
+    protected: tuple[int, ...]
+    members: tuple[Member, ...]
+    weights: Floats
+    model: OnnxModel
+
+    @property
+    def finite(self) -> bool:
+        """Whether a box has finitely many inputs."""
+        return not any(axis.real for axis in self.axes)
+
+    @property
+    def whole(self) -> tuple[Floats, Floats]:
+        """The box of all inputs: its lower and upper ends, (1, axes) each."""
+        return np.array([[axis.low for axis in self.axes]]), np.array([[axis.high for axis in self.axes]])
+
+    @property
+    def relative_error(self) -> float:
+        """How far the probability of a box may be off, as a share of it."""
+        parts = [len(axis.ranges.parts) for axis in self.axes if isinstance(axis, RangesAxis)]
+        return (8 * len(self.axes) + sum(parts) + 8) * 2.0**-52
+
+    @property
+    def free_axes(self) -> tuple[Axis, ...]:
+        """The axes of features that are not protected."""
+        return tuple(axis for axis in self.axes if not isinstance(axis, QuantileAxis))
+
+    @property
+    def draw_error(self) -> float:
+        """How far the distribution of a draw in a box may be from the exact one, by rounding: total variation."""
+        sizes = [axis.high - axis.low + 1 for axis in self.axes if not axis.real]
+        return (sum(sizes) + 8 * len(self.axes) + 64) * 2.0**-51
+
+    def masses(self, low: Floats, high: Floats) -> Floats:
+        """Return the probability of each box, (boxes,) from (boxes, axes)."""
+        mass = np.ones(len(low))
+        for place, axis in enumerate(self.axes):
+            mass *= axis.masses(low[:, place], high[:, place])
+        return mass
+
+    def halves(self, low: Floats, high: Floats, axis: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Return (2, boxes, axes): both halves of each box, cut in the middle of an axis."""
+        rows = np.arange(len(low))
+        middle = low[rows, axis] + (high[rows, axis] - low[rows, axis]) / 2
+        real = np.array([each.real for each in self.axes])[axis]
+        lows, highs = np.stack([low, low]), np.stack([high, high])
+        highs[0, rows, axis] = np.where(real, middle, np.floor(middle))
+        lows[1, rows, axis] = np.where(real, middle, np.floor(middle) + 1)
+        return lows, highs
+
+    def points(self, low: Floats, high: Floats) -> NDArray[np.float64]:
+        """Return how many inputs each box has; infinite for reals."""
+        if not self.axes:
+            return np.ones(len(low))
+        sizes = np.where([axis.real for axis in self.axes], np.inf, high - low + 1)
+        return np.asarray(sizes.prod(axis=1))
+
+    def places_in(self, low: Floats, high: Floats) -> Floats:
+        """Return every place of one finite box, (points, axes)."""
+        ranges = [np.arange(first, last + 1) for first, last in zip(low, high, strict=True)]
+        return np.array(list(product(*ranges)), float).reshape(-1, len(ranges))
+
+    def draw(self, low: Floats, high: Floats, units: Floats) -> Floats:
+        """Return a place in each box, (boxes, axes), from uniform reals of the same shape."""
+        places = np.empty_like(low)
+        for place, axis in enumerate(self.axes):
+            places[:, place] = axis.draw(low[:, place], high[:, place], units[:, place])
+        return places
+
+    def inputs(self, places: Floats, members: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the feature values at these places, each as one member: (rows, features), ready for the model."""
+        shown = np.zeros((len(places), len(self.features)))
+        for place, (column, axis) in enumerate(zip(self.columns, self.axes, strict=True)):
+            shown[:, column] = axis.values(places[:, place])
+        for number, member in enumerate(self.members):
+            rows = np.flatnonzero(members == number)
+            for place, column in enumerate(self.protected):
+                distribution = member.distributions[place]
+                value = single(distribution)
+                shown[rows, column] = (
+                    quantiles(distribution, places[rows, self.columns.index(column)]) if value is None else value
+                )
+        return shown.astype(self.model.dtype)
+
+    def network_inputs(self, low: Floats, high: Floats, members: NDArray[np.intp]) -> InputBoxes:
+        """Return what the network gets in each box as one member."""
+        rows = len(low)
+        first, last = np.zeros((rows, len(self.features))), np.zeros((rows, len(self.features)))
+        for place, (column, axis) in enumerate(zip(self.columns, self.axes, strict=True)):
+            first[:, column], last[:, column] = axis.values(low[:, place]), axis.values(high[:, place])
+        for number, member in enumerate(self.members):
+            chosen = np.flatnonzero(members == number)
+            for place, column in enumerate(self.protected):
+                span = first[chosen, column], last[chosen, column]
+                first[chosen, column], last[chosen, column] = member.values(place, *span)
+        return self._encoded(first.astype(self.model.dtype), last.astype(self.model.dtype))
+
+    def _encoded(self, first: NDArray[Any], last: NDArray[Any]) -> InputBoxes:
+        """Return intervals of the network's inputs: every encoding keeps the order, or is one-hot, or has a table."""
+        feed = self.model.inputs
+        assert isinstance(feed, Feed)
+        spans = widths(self.features)
+        width = sum(spans[place] for slot in feed.slots for place in slot.features)
+        low, high = np.zeros((len(first), width)), np.zeros((len(first), width))
+        blocks: list[slice] = []
+        firsts, lasts = [], []
+        start = 0
+        for slot in feed.slots:
+            for place in slot.features:
+                feature, span = self.features[place], slice(start, start + spans[place])
+                ends = first[:, place], last[:, place]
+                if feature.one_hot:
+                    blocks.append(span)
+                    firsts.append(encode(feature, ends[0]).argmax(axis=1))
+                    lasts.append(encode(feature, ends[1]).argmax(axis=1))
+                elif isinstance(feature, CategoryFeature) and feature.codes is not None:
+                    low[:, start], high[:, start] = _code_range(feature, slot.dtype, *ends)
+                else:
+                    low[:, start], high[:, start] = (
+                        encode(feature, each)[:, 0].astype(slot.dtype).astype(np.float64) for each in ends
+                    )
+                start += spans[place]
+        none = np.zeros((len(first), 0), np.int64)
+        return InputBoxes(
+            low,
+            high,
+            np.stack(firsts, axis=1) if firsts else none,
+            np.stack(lasts, axis=1) if lasts else none,
+            tuple(blocks),
+        )
+
+    def widths_of(self, weights: Floats, boxes: InputBoxes, splittable: NDArray[np.bool_]) -> Floats:
+        """Return (rows, axes): how far a linear function of the network's inputs moves along each axis of a box."""
+        feed = self.model.inputs
+        assert isinstance(feed, Feed)
+        spans = widths(self.features)
+        moves = np.zeros((len(weights), len(self.features)))
+        reach = boxes.high - boxes.low
+        start, block = 0, 0
+        for slot in feed.slots:
+            for place in slot.features:
+                span = slice(start, start + spans[place])
+                if self.features[place].one_hot:
+                    index = np.arange(spans[place])
+                    inside = (index >= boxes.first[:, block, None]) & (index <= boxes.last[:, block, None])
+                    most = np.where(inside, weights[:, span], 0.0).max(axis=1)
+                    moves[:, place] = np.where(inside.sum(axis=1) > 1, most, 0.0)
+                    block += 1
+                else:
+                    moves[:, place] = (weights[:, span] * reach[:, span]).sum(axis=1)
+                start += spans[place]
+        return np.where(splittable, moves[:, list(self.columns)], -1.0)
+
+
+def _code_range(
+    feature: CategoryFeature, dtype: Any, first: NDArray[Any], last: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and largest code of the values between two numbers."""
+    codes = np.asarray(feature.codes, np.float64).astype(dtype).astype(np.float64)
+    low, high = np.empty(len(first)), np.empty(len(first))
+    for start, end in {*zip(first.tolist(), last.tolist(), strict=True)}:
+        rows = (first == start) & (last == end)
+        between = codes[int(start) : int(end) + 1]
+        low[rows], high[rows] = between.min(), between.max()
+    return low, high
+
+
+def box_space(case: Case) -> BoxSpace:
+    """Return the boxes of a case.
+
+    Raises
+    ------
+    SpecError
+        If individuals are compared as groups of several values.
+    """
+    spec, comparison, model = case.spec, case.comparison, case.model
+    assert isinstance(model, OnnxModel)
+    distributions = distributions_of(spec, case.rows)
+    protected = columns_of(spec)
+    parts = unmixed(comparison.subgroups)
+    restricted = [_restricted(distributions, protected, part) for part in parts]
+    members, shares = _members(restricted)
+    ranges = any(single(each) is None for member in members for each in member.distributions)
+    if comparison.individual and (ranges or (shares.max(axis=1) < 1).any()):
+        raise SpecError(
+            'guarantee.engine: "bounds" compares individuals as groups of one value each; give every protected feature '
+            "groups of single values"
+        )
+    weights = np.zeros((len(comparison.subgroups), len(members)))
+    start = 0
+    for row, subgroup in enumerate(comparison.subgroups):
+        count = max(len(subgroup.mixed), 1)
+        weights[row] = shares[start : start + count].mean(axis=0)
+        start += count
+    axes: list[tuple[int, Axis]] = []
+    for column, distribution in enumerate(distributions):
+        if column in protected:
+            place = protected.index(column)
+            if any(single(member.distributions[place]) is None for member in members):
+                axes.append((column, QuantileAxis()))
+        elif spec.features[column].model_input:
+            axes.append((column, axis_of(distribution)))
+    return BoxSpace(
+        spec.features,
+        tuple(axis for _, axis in axes),
+        tuple(column for column, _ in axes),
+        protected,
+        members,
+        weights,
+        model,
+    )
+
+
+def _restricted(
+    distributions: Sequence[Distribution], protected: Sequence[int], part: Subgroup
+) -> tuple[Distribution, ...]:
+    """Return the distributions of the protected features in a group, or in the overall population."""
+    if part.group is None:
+        return tuple(distributions[column] for column in protected)
+    domains = part.group.domains
+    return tuple(distributions[column].within(domain) for column, domain in zip(protected, domains, strict=True))
+
+
+def _members(restricted: Sequence[tuple[Distribution, ...]]) -> tuple[tuple[Member, ...], Floats]:
+    """Return the members, and the share of each in every part: single values if they are few, else the parts."""
+    listed = [[points_of(each, MOST_MEMBERS) for each in part] for part in restricted]
+    shares: list[dict[tuple[float, ...], float]] = []
+    for part in listed:
+        if any(points is None for points in part):
+            break
+        combined = product(*(points for points in part if points is not None))
+        shares.append({tuple(value for value, _ in each): prod(share for _, share in each) for each in combined})
+    found = sorted({values for part in shares for values in part})
+    if len(shares) < len(restricted) or len(found) > MOST_MEMBERS:
+        return tuple(Member(part) for part in restricted), np.eye(len(restricted))
+    members = tuple(Member(tuple(Counted(np.array([value]), np.array([1])) for value in values)) for values in found)
+    return members, np.array([[part.get(values, 0.0) for values in found] for part in shares])

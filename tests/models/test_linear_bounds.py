@@ -1,0 +1,179 @@
+"""Linear bounds of ReLU networks contain every number that onnxruntime computes, rounding included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain.errors import ModelError
+from fairchain.models.inspect import linear_bounds
+from fairchain.models.inspect.linear_bounds import InputBoxes, LinearBounds
+from fairchain.models.inspect.relu_layers import ReluNetwork, relu_network
+from fairchain.models.onnx.session import OnnxModel
+from tests.networks import DOUBLE, FLOAT, constant, graph, node, value
+from tests.questions import category, integer, real, spec
+from tests.relu import relu_net
+
+
+def loaded(proto: Any, *features: dict[str, Any], **model: Any) -> OnnxModel:
+    return OnnxModel.from_bytes(proto.SerializeToString(), "net.onnx", spec(*features, **model))
+
+
+def reals(count: int) -> list[dict[str, Any]]:
+    return [real(f"x{place}", -2, 2) for place in range(count - 1)] + [category("sex", "F", "M")]
+
+
+def exact_scores(network: ReluNetwork, inputs: np.ndarray) -> np.ndarray:
+    """The layers in double precision."""
+    flow = inputs
+    for layer in network.layers[:-1]:
+        flow = np.maximum(flow @ layer.weights.T + layer.bias, 0)
+    return flow @ network.layers[-1].weights.T + network.layers[-1].bias
+
+
+def boxes(low: np.ndarray, high: np.ndarray) -> InputBoxes:
+    none = np.zeros((len(low), 0), np.int64)
+    return InputBoxes(low, high, none, none)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, DOUBLE])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_layers_of_a_graph_compute_what_the_network_computes(seed: int, kind: int) -> None:
+    rng = np.random.default_rng(seed)
+    model = loaded(relu_net(rng, [4, 9, 5, 3], kind=kind), *reals(4), labels=["a", "b", "c"])
+    network = relu_network(model)
+    inputs = rng.uniform(-2, 2, (200, 4)).astype(np.float32).astype(np.float64)
+    assert network.units == 14
+    assert np.allclose(model.scores(inputs.astype(model.dtype)), exact_scores(network, inputs), atol=1e-5)
+
+
+def test_scaling_and_several_inputs_in_front_become_part_of_the_first_layer() -> None:
+    rng = np.random.default_rng(3)
+    nodes = [
+        node("Concat", ["a", "b", "sex"], ["x"], axis=1),
+        node("Sub", ["x", "mean"], ["c"]),
+        node("Div", ["c", "std"], ["s"]),
+        node("MatMul", ["s", "w"], ["m"]),
+        node("Relu", ["m"], ["h"]),
+        node("Mul", ["h", "factor"], ["f"]),
+        node("MatMul", ["f", "v"], ["y"]),
+    ]
+    constants = [
+        constant("mean", [1.0, -2.0, 0.5]),
+        constant("std", [[3.0, 0.5, 0.25]]),
+        constant("w", rng.standard_normal((3, 4))),
+        constant("factor", 2.0),
+        constant("v", rng.standard_normal((4, 2))),
+    ]
+    single = [value(name, shape=("N", 1)) for name in ("a", "b", "sex")]
+    model = loaded(graph(nodes, single, [value("y")], constants), real("a"), real("b"), category("sex", "F", "M"))
+    network = relu_network(model)
+    inputs = rng.uniform(0, 1, (50, 3)).astype(np.float32)
+    assert len(network.layers) == 2
+    assert np.allclose(model.scores(inputs), exact_scores(network, inputs.astype(float)), atol=1e-5)
+
+
+@pytest.mark.parametrize("operator", ["Tanh", "LeakyRelu"])
+def test_a_network_with_another_activation_is_refused_by_name(operator: str) -> None:
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node(operator, ["m"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
+    model = loaded(graph(nodes, [value("x")], [value("y")], [constant("w", np.eye(2))]), *reals(2))
+    with pytest.raises(ModelError, match=f"operator {operator} is not part of a feed-forward ReLU network"):
+        relu_network(model)
+
+
+def contained(seed: int) -> bool:
+    """Whether the bounds of a random network over random boxes contain its outputs at corners and random points."""
+    rng = np.random.default_rng(seed)
+    widths = [4, *rng.integers(3, 24, rng.integers(1, 4)).tolist(), 2]
+    model = loaded(relu_net(rng, widths, kind=(FLOAT, DOUBLE)[seed % 2], gain=10.0 ** rng.integers(-1, 3)), *reals(4))
+    bounds = LinearBounds(relu_network(model), np.array([[-1.0, 1.0], [1.0, 0.0]]))
+    middle, width = rng.uniform(-2, 2, (64, 4)), 2.0 ** rng.uniform(-30, 2, (64, 1))
+    low, high = ((middle + sign * width).astype(np.float32).astype(float) for sign in (-0.5, 0.5))
+    found = bounds(boxes(low, high))
+    corners = rng.random((200, 64, 4))
+    corners[:100] = corners[:100].round()
+    for place in corners:
+        inputs = np.clip((low + (high - low) * place).astype(np.float32), low, high).astype(model.dtype)
+        scores = model.scores(inputs).astype(np.float64)
+        shown = np.stack([scores[:, 1] - scores[:, 0], scores[:, 0]], axis=1)
+        if not ((found.low <= shown) & (shown <= found.high)).all():
+            return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_bounds_contain_every_output_in_boxes_of_every_size(seed: int) -> None:
+    assert contained(seed)
+
+
+@pytest.mark.parametrize(("term", "wrong"), [("lift", 0.0), ("above", 0.5)])
+def test_a_relaxation_with_a_wrong_line_is_noticed(term: str, wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = linear_bounds.RelaxedLayer.of
+
+    def changed(*arguments: Any) -> linear_bounds.RelaxedLayer:
+        found = right(*arguments)
+        return replace(found, **{term: wrong * getattr(found, term)})
+
+    monkeypatch.setattr(linear_bounds.RelaxedLayer, "of", changed)
+    assert not all(contained(seed) for seed in range(6))
+
+
+def test_bounds_over_one_hot_blocks_contain_every_choice_and_are_reached() -> None:
+    rng = np.random.default_rng(5)
+    weights = rng.standard_normal((2, 6))
+    features = [real("x"), category("job", "a", "b", "c", "d", "e", one_hot=True)]
+    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    proto = graph(nodes, [value("x", shape=("N", 6))], [value("y")], [constant("w", weights.T)])
+    model = loaded(proto, *features)
+    bounds = LinearBounds(relu_network(model), np.array([[-1.0, 1.0]]))
+    inside = InputBoxes(
+        np.array([[0.25] + [0.0] * 5]), np.array([[0.5] + [0.0] * 5]), np.array([[1]]), np.array([[3]]), (slice(1, 6),)
+    )
+    found = bounds(inside)
+    rows = np.array([[x, job] for x in (0.25, 0.5) for job in (1, 2, 3)], np.float32)
+    lead = np.diff(model.scores(rows).astype(float), axis=1)
+    assert found.low[0, 0] <= lead.min() <= found.low[0, 0] + 1e-5
+    assert found.high[0, 0] - 1e-5 <= lead.max() <= found.high[0, 0]
+
+
+def cancelling() -> Any:
+    """Exactly x - x = 0 in real numbers; in single precision the sum of the large numbers is rounded."""
+    nodes = [
+        node("Gemm", ["x", "w", "b"], ["s"]),
+        node("Relu", ["s"], ["h"]),
+        node("MatMul", ["h", "v"], ["y"]),
+    ]
+    constants = [
+        constant("w", [[1.0, 1.0], [0.0, 0.0]]),
+        constant("b", [2.0**20, 0.0]),
+        constant("v", [[0.0, 1.0], [0.0, -1.0]]),
+    ]
+    return graph(nodes, [value("x")], [value("y")], constants)
+
+
+def test_bounds_without_the_margin_for_rounding_miss_what_the_runtime_computes() -> None:
+    # x + 2^20 - x is 2^20, except for what single precision makes of it.
+    model = loaded(cancelling(), real("a"), category("sex", "F", "M"))
+    rng = np.random.default_rng(0)
+    inputs = np.stack([rng.random(400), np.zeros(400)], axis=1).astype(np.float32)
+    lead = np.diff(model.scores(inputs).astype(float), axis=1)
+    points = boxes(inputs.astype(float), inputs.astype(float))
+    functions = np.array([[-1.0, 1.0]])
+    sound = LinearBounds(relu_network(model), functions)(points)
+    careless = LinearBounds(relu_network(model), functions, rounding=False)(points)
+    assert ((sound.low <= lead) & (lead <= sound.high)).all()
+    assert not ((careless.low <= lead) & (lead <= careless.high)).all()
+
+
+def test_nothing_is_claimed_where_numbers_may_overflow() -> None:
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Relu", ["m"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
+    model = loaded(
+        graph(nodes, [value("x")], [value("y")], [constant("w", np.diag([1e30, 1.0]))]),
+        integer("a", 0, 1),
+        *reals(2)[1:],
+    )
+    found = LinearBounds(relu_network(model), np.array([[-1.0, 1.0]]))(boxes(np.zeros((1, 2)), np.ones((1, 2))))
+    assert (found.low[0, 0], found.high[0, 0]) == (-np.inf, np.inf)

@@ -1,0 +1,319 @@
+"""Branch and bound agrees with what is counted by hand, alone and together with sampling.
+
+Certain bounds have no error probability. Where rounds are drawn too, delta is 1e-6, so that a wrong answer among the
+few hundred of a run has a chance below 1e-3; seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairchain import Decision, make_certificate, parse_spec, verify
+from fairchain.errors import CertificateError, SpecError
+from fairchain.models import load_model
+from fairchain.models.onnx.session import OnnxModel
+from fairchain.prepare import Case, case_of, prepare
+from fairchain.verification import choosing
+from fairchain.verification import partition as partitions
+from fairchain.verification.answers import Answer
+from fairchain.verification.bounding import BoundingRun, choose
+from fairchain.verification.boxes import box_space
+from fairchain.verification.partition import Partition, label_bounds
+from tests.networks import graph, node, save, value
+from tests.questions import category, changed, integer, question, real
+from tests.relu import relu_net
+from tests.verification.exact import Answers, random_answers
+
+KINDS = ("difference", "ratio", "individual")
+
+
+def small_question(number: int) -> Answers:
+    rng = np.random.default_rng(number)
+    return replace(random_answers(rng, KINDS[number % 3], ("uniform", "marginals")[number // 3 % 2]), given=None)
+
+
+def case_about(asked: Answers, path: Path, threshold: float, **guarantee: Any) -> Case:
+    data = asked.spec(asked.net.save(path / "network.onnx"), threshold, seed=1, **guarantee)
+    return prepare(None, parse_spec(data), data=asked.world.table)
+
+
+def run(case: Case) -> tuple[BoundingRun, Answer]:
+    started = BoundingRun(case)
+    return started, started.answer(started.go(time.perf_counter() + 30, Event(), None))
+
+
+def holds(asked: Answers, answer: Answer) -> bool:
+    """Whether the gap and every rate lie in their intervals; rounding of a fraction to a float is below 1e-12."""
+
+    def inside(truth: float, low: float, high: float) -> bool:
+        return low - 1e-12 <= truth <= high + 1e-12
+
+    truth = asked.numbers()
+    found = [inside(truth.measured, answer.gap.low, answer.gap.high)]
+    if asked.kind != "individual":
+        outcomes = [1] if asked.labels == 2 and asked.outcome is None and asked.kind == "difference" else asked.outcomes
+        for row, outcome in enumerate(outcomes):
+            for column, name in enumerate(asked.subgroups(outcome)):
+                found.append(inside(truth.rates[name, outcome], answer.low[row, column], answer.high[row, column]))
+    return all(found)
+
+
+@pytest.mark.parametrize("number", range(120))
+def test_a_finite_question_is_proved_and_every_number_is_exact(number: int, tmp_path: Path) -> None:
+    asked = small_question(number)
+    truth = float(asked.measured())
+    for threshold in (round(truth + 0.01, 3), round(truth - 0.01, 3)):
+        if not 0 < threshold < 1:
+            continue
+        started, answer = run(case_about(asked, tmp_path, threshold))
+        assert holds(asked, answer)
+        assert started.rule.proved
+        assert (answer.decision is Decision.FAIR) == asked.fair(threshold)
+        assert answer.rounds == 0
+
+
+@pytest.mark.parametrize("number", range(120, 240))
+def test_bounds_contain_the_truth_at_every_step(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # No box is evaluated point by point: everything is settled by bounds, or stays open.
+    monkeypatch.setattr(partitions, "FEW_POINTS", 0)
+    asked = small_question(number)
+    case = case_about(asked, tmp_path, 0.1)
+    assert case.model is not None
+    part = Partition(box_space(case), label_bounds(case.model), case.model.predict, case.comparison)
+    names = ["changes"] if asked.kind == "individual" else [subgroup.name for subgroup in case.comparison.subgroups]
+    before = np.inf
+    while True:
+        low, high = part.rate_bounds()
+        for row, outcome in enumerate(case.comparison.rows):
+            rates = {"changes": asked.changing()} if asked.kind == "individual" else asked.subgroups(outcome)
+            for column, name in enumerate(names):
+                assert low[row, column] - 1e-15 <= rates[name] <= high[row, column] + 1e-15
+        assert (high - low).max() <= before + 1e-12
+        before = (high - low).max()
+        if not part.refine(2):
+            break
+
+
+@pytest.mark.parametrize("number", range(240, 300))
+def test_sampling_and_bounds_together_give_the_right_answer(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "FEW_POINTS", 0)
+    asked = small_question(number)
+    truth = float(asked.measured())
+    threshold = round(truth + (0.1 if truth < 0.5 else -0.1), 3)
+    budget = {"rounds": 4000}
+    started, answer = run(case_about(asked, tmp_path, threshold, delta=1e-6, budget=budget))
+    assert holds(asked, answer)
+    if answer.decision is not Decision.UNDECIDED:
+        assert (answer.decision is Decision.FAIR) == asked.fair(threshold)
+    for stratum in started.rule.strata:
+        assert stratum.mass <= 1
+
+
+def drawn_case(seed: int, features: list[dict[str, Any]], widths: list[int], **changes: Any) -> Case:
+    data = question(*features)
+    for key, new in changes.items():
+        data = changed(data, key.replace("__", "."), new)
+    spec = parse_spec(data)
+    rng = np.random.default_rng(seed)
+    model = OnnxModel.from_bytes(relu_net(rng, widths, gain=2.0).SerializeToString(), "net.onnx", spec)
+    return case_of(spec, model, None)
+
+
+TWO_REALS = [real("a", -1, 1), real("b", -1, 1), category("sex", "F", "M")]
+
+
+def test_a_network_of_two_real_inputs_is_bounded_within_a_thousandth() -> None:
+    case = drawn_case(1, TWO_REALS, [3, 16, 16, 2], guarantee__epsilon=0.0005)
+    started, answer = run(case)
+    assert answer.stopped == "epsilon"
+    assert answer.rounds == 0
+    assert answer.gap.high - answer.gap.low <= 0.001
+    # A million inputs: the chance that one of two rates is off by more than 0.003 is below 1e-7 (Hoeffding).
+    inputs = np.random.default_rng(0).uniform(-1, 1, (10**6, 3)).astype(np.float32)
+    for column in (0, 1):
+        inputs[:, 2] = column
+        assert case.model is not None
+        rate = case.model.predict(inputs).mean()
+        assert answer.low[0, column] - 0.003 <= rate <= answer.high[0, column] + 0.003
+    assert started.partition.open_mass < 0.001
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_settled_box_has_the_label_that_the_network_gives_in_it(seed: int) -> None:
+    features = [real("a", -1, 1), integer("n", 0, 40, scale={"mean": 20, "std": 10}), category("sex", "F", "M")]
+    case = drawn_case(seed, features, [3, 12, 12, 2], property__kind="individual")
+    started = BoundingRun(case)
+    for _ in range(12):
+        started.partition.refine(64)
+    rng, model = np.random.default_rng(seed), case.model
+    assert model is not None
+    space = started.space
+    free = started.partition.free()
+    assert len(free.low)
+    for _ in range(8):
+        places = space.draw(free.low, free.high, rng.random(free.low.shape).round(rng.integers(0, 4)) * (1 - 1e-9))
+        labels = [model.predict(space.inputs(places, np.full(len(places), member))) for member in (0, 1)]
+        assert (labels[0] == labels[1]).all()
+        assert (labels[0] == np.log2(free.possible[:, 0])).all()
+
+
+def test_regions_without_discrimination_are_listed_in_the_words_of_the_spec(tmp_path: Path) -> None:
+    features = [real("a", -1, 1), category("job", "x", "y", "z"), category("sex", "F", "M")]
+    data = changed(changed(question(*features), "guarantee.engine", "bounds"), "property.kind", "individual")
+    path = save(relu_net(np.random.default_rng(4), [3, 8, 2], gain=2.0), tmp_path / "net.onnx")
+    verdict = verify(path, parse_spec(changed(data, "guarantee.epsilon", 0.01)), workers=1)
+    regions = verdict.record.free_regions
+    assert regions
+    assert [region.probability for region in regions] == sorted((r.probability for r in regions), reverse=True)
+    network = load_model(path, verdict.spec)
+    for region in regions:
+        low, high = map(float, region.features["a"])
+        jobs = region.features["job"]
+        inputs = [[a, "xyz".index(str(job)), sex] for a in np.linspace(low, high, 9) for job in jobs for sex in (0, 1)]
+        labels = network.predict(np.array(inputs, np.float32))
+        assert {verdict.spec.model.labels[label] for label in labels} == {region.label}
+    total = sum(region.probability for region in regions)
+    assert total <= 1 - verdict.gap.low + 1e-9
+
+
+def test_ranges_of_a_real_protected_feature_are_compared() -> None:
+    groups = {"young": [18, 30], "old": [30, 60]}
+    scale = {"mean": 40, "std": 10}
+    features = [real("a", -1, 1), real("age", 18, 60, groups=groups, scale=scale)]
+    case = drawn_case(4, features, [2, 12, 2], guarantee__epsilon=0.01)
+    _, answer = run(case)
+    assert answer.stopped == "epsilon"
+    assert case.model is not None
+    rng = np.random.default_rng(1)
+    for column, (low, high) in enumerate(groups.values()):
+        inputs = np.stack([rng.uniform(-1, 1, 200_000), rng.uniform(low, high, 200_000)], axis=1)
+        rate = case.model.predict(inputs.astype(case.model.dtype)).mean()
+        # Off by more than 0.007 with probability below 1e-8 (Hoeffding).
+        assert answer.low[0, column] - 0.007 <= rate <= answer.high[0, column] + 0.007
+
+
+def test_pieces_of_a_stated_frequency_have_their_probability() -> None:
+    frequencies = {"a": [[-1, 0, 0.9], [0.5, 1, 0.1]]}
+    features = [real("a", -1, 1), category("sex", "F", "M")]
+    case = drawn_case(
+        2, features, [2, 8, 2], population={"kind": "marginals", "frequencies": frequencies}, guarantee__epsilon=0.001
+    )
+    space = box_space(case)
+    whole = space.whole
+    assert space.masses(*whole)[0] == pytest.approx(1)
+    assert space.masses(np.array([[-0.5]]), np.array([[0.75]]))[0] == pytest.approx(0.9 / 2 + 0.1 / 2)
+    assert space.masses(np.array([[0.1]]), np.array([[0.4]]))[0] == 0
+    drawn = space.draw(np.full((4000, 1), -1.0), np.full((4000, 1), 1.0), np.random.default_rng(0).random((4000, 1)))
+    assert ((drawn <= 0) | (drawn >= 0.5)).all()
+    # Five standard deviations.
+    assert abs((drawn <= 0).mean() - 0.9) < 5 * np.sqrt(0.09 / 4000)
+
+
+def test_open_boxes_are_drawn_by_their_probability() -> None:
+    mass = np.array([0.1, 1e-9, 0.3, 0.0])
+    counts = np.bincount(choose(mass, (np.arange(10_000) + 0.5) / 10_000), minlength=4)
+    assert counts.tolist() == [2500, 0, 7500, 0]
+
+
+def test_the_number_of_threads_does_not_change_the_answer() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    case = drawn_case(5, TWO_REALS, [3, 16, 16, 2], guarantee__budget={"rounds": 500}, property__threshold=0.02)
+    alone = BoundingRun(case)
+    alone.go(time.perf_counter() + 30, Event(), None)
+    with ThreadPoolExecutor(3) as pool:
+        together = BoundingRun(case, pool.map)
+        together.go(time.perf_counter() + 30, Event(), None)
+    assert alone.answer("").gap == together.answer("").gap
+    assert alone.partition.boxes == together.partition.boxes
+
+
+def test_the_runtimes_sigmoid_and_softmax_are_as_exact_as_bounds_assume() -> None:
+    places = np.concatenate([np.linspace(-30, 30, 200_001), np.linspace(-1e-3, 1e-3, 20_001)]).astype(np.float32)
+    nodes = [node("Sigmoid", ["x"], ["y"])]
+    features = [real("a", -40, 40), category("sex", "F", "M")]
+    spec = parse_spec(question(*features, decision="argmax"))
+    sigmoid = OnnxModel.from_bytes(graph(nodes, [value("x")], [value("y")]).SerializeToString(), "net.onnx", spec)
+    shown = sigmoid.scores(np.stack([places, places], axis=1))[:, 0]
+    assert np.abs(shown - 1 / (1 + np.exp(-places.astype(float)))).max() < partitions.END_ERROR / 2
+    nodes = [node("Softmax", ["x"], ["y"])]
+    softmax = OnnxModel.from_bytes(graph(nodes, [value("x")], [value("y")]).SerializeToString(), "net.onnx", spec)
+    # Scores below 8 in size: there a lead of half of what is asked for is still more than one rounding.
+    scores = np.stack([places, places * 0], axis=1)[np.abs(places) < 8]
+    scores[:, 1] = scores[:, 0] + np.float32(partitions.END_LEAD / 2)
+    scores = scores[scores[:, 1] > scores[:, 0]]
+    shown = softmax.scores(scores)
+    assert (shown[:, 1] > shown[:, 0]).all()
+
+
+def test_every_kind_of_decision_is_bounded(tmp_path: Path) -> None:
+    for end, model in (("Sigmoid", {}), (None, {"decision": "logit", "decision_threshold": 0.3})):
+        data = question(*TWO_REALS, **model)
+        spec = parse_spec(changed(changed(data, "guarantee.epsilon", 0.01), "guarantee.engine", "bounds"))
+        path = save(relu_net(np.random.default_rng(8), [3, 8, 1], end=end, gain=2.0), tmp_path / "net.onnx")
+        verdict = verify(path, spec, workers=1)
+        inputs = np.random.default_rng(0).uniform(-1, 1, (100_000, 3)).astype(np.float32)
+        for column, group in enumerate(verdict.groups[2:]):
+            inputs[:, 2] = column
+            rate = load_model(path, spec).predict(inputs).mean()
+            # Off by more than 0.01 with probability below 1e-8 (Hoeffding).
+            assert group.probability.low - 0.01 <= rate <= group.probability.high + 0.01
+
+
+def test_a_verdict_by_bounds_states_its_proof_and_refuses_a_certificate(tmp_path: Path) -> None:
+    data = changed(question(*TWO_REALS), "guarantee.engine", "bounds")
+    path = save(relu_net(np.random.default_rng(5), [3, 16, 16, 2], gain=2.0), tmp_path / "net.onnx")
+    verdict = verify(path, parse_spec(data), workers=1)
+    assert (verdict.engine, verdict.delta, verdict.rule) == ("bounds", 0.0, "exact")
+    assert verdict.statement.startswith("Proved: under independent uniform inputs")
+    assert "nothing is assumed about the decisions for the other" in verdict.statement
+    assert not verdict.certifiable
+    with pytest.raises(CertificateError, match="writes no certificate yet"):
+        make_certificate(verdict)
+    with pytest.raises(CertificateError, match="writes no certificate yet"):
+        verify(path, parse_spec(data), certify=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("property.given", "a > 0", "takes no condition"),
+        ("guarantee.rule", "paper", "is sound, and rule"),
+        ("population", {"kind": "network", "nodes": [{"name": "sex", "probabilities": [0.5, 0.5]}]}, "independent"),
+    ],
+)
+def test_a_question_that_bounds_cannot_answer_is_refused(key: str, value: Any, message: str) -> None:
+    data = changed(changed(question(integer("a"), category("sex", "F", "M")), "guarantee.engine", "bounds"), key, value)
+    with pytest.raises(SpecError, match=message):
+        parse_spec(data)
+
+
+def test_individuals_as_groups_of_several_values_are_refused() -> None:
+    groups = {"young": [0, 4], "old": [5, 9]}
+    features = [real("b"), integer("age", 0, 9, groups=groups)]
+    case = drawn_case(0, features, [2, 4, 2], property__kind="individual")
+    with pytest.raises(SpecError, match="groups of one value each"):
+        BoundingRun(case)
+
+
+def test_a_case_that_sampling_cannot_decide_is_proved_without_any_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "LEAST_SAMPLED", 512)
+    monkeypatch.setattr(choosing, "HOPELESS", 0)
+    path = save(relu_net(np.random.default_rng(5), [3, 16, 16, 2], gain=2.0), tmp_path / "net.onnx")
+    data = changed(changed(question(*TWO_REALS), "property.threshold", 0.31), "guarantee.engine", "auto")
+    verdict = verify(path, parse_spec(data), workers=1)
+    assert (verdict.engine, verdict.decision, verdict.delta) == ("bounds", Decision.UNFAIR, 0.0)
+    assert verdict.rounds == 0
+    # A certificate is asked for, so sampling goes on to the end of its budget.
+    assert verify(path, parse_spec(data), workers=1, certify=True).engine == "sampling"
