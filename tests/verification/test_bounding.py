@@ -289,6 +289,15 @@ def test_a_verdict_by_bounds_states_its_proof_and_refuses_a_certificate(tmp_path
         ("property.given", "a > 0", "takes no condition"),
         ("guarantee.rule", "paper", "is sound, and rule"),
         ("population", {"kind": "network", "nodes": [{"name": "sex", "probabilities": [0.5, 0.5]}]}, "independent"),
+        (
+            "property",
+            {"kind": "difference", "protected": ["sex"], "outcome": "yes", "reference": "M", "threshold": 0.1},
+            "takes no reference group",
+        ),
+        ("property", {"kind": "formula", "formula": "P(yes | sex=F) - P(yes | sex=M) <= 0.1"}, "takes no formula"),
+        ("model.decision", "random", "decisions that follow from the input"),
+        ("model.deterministic", False, "decisions that follow from the input"),
+        ("guarantee.budget", {"evaluations": 1000}, "a budget of evaluations means nothing"),
     ],
 )
 def test_a_question_that_bounds_cannot_answer_is_refused(key: str, value: Any, message: str) -> None:

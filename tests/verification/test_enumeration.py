@@ -19,8 +19,9 @@ from fairchain.input_space import InputSpace, input_space
 from fairchain.prepare import prepare
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.verification import enumeration
-from fairchain.verification.answers import Answer, Progress
+from fairchain.verification.answers import Answer
 from fairchain.verification.enumeration import EnumerationEngine, Vector
+from fairchain.verification.progress import Progress
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question, real
 from tests.verification.exact import Answers, random_answers
@@ -387,3 +388,17 @@ def test_the_verdict_of_an_enumeration_is_plain_json(tmp_path: Path) -> None:
     assert (found["engine"], found["delta"], found["rule"], found["rounds"], found["seed"]) == (
         "enumeration", 0.0, "exact", 0, None,
     )  # fmt: skip
+
+
+def test_a_budget_of_evaluations_is_never_exceeded(tmp_path: Path) -> None:
+    _, asked = asked_at(0)
+    path = asked.net.save(tmp_path / "net.onnx")
+    spec = parse_spec(changed(asked.spec(path, 0.3), "guarantee.engine", "auto"))
+    whole = verify(None, spec, data=asked.world.table, workers=1)
+    assert whole.engine == "enumeration"
+    for most in (whole.evaluations, whole.evaluations - 1, 16):
+        verdict = verify(None, spec, data=asked.world.table, workers=1, max_evaluations=most)
+        assert verdict.evaluations <= most
+        assert (verdict.engine == "enumeration") == (most == whole.evaluations)
+    with pytest.raises(SpecError, match=r"^guarantee.budget.evaluations: 16 are not enough for the "):
+        enumerated(asked, path, 0.3, budget={"evaluations": 16})

@@ -286,6 +286,8 @@ def no_bounds(spec: Spec) -> str:
         return "takes no reference group"
     if spec.model.decision == "random" or not spec.model.deterministic:
         return "needs decisions that follow from the input"
+    if spec.guarantee.budget.evaluations is not None:
+        return "bounds boxes of inputs, so a budget of evaluations means nothing to it"
     return ""
 
 

@@ -144,10 +144,10 @@ class CheapestEngine:
         from fairchain.verification.enumeration import EnumerationEngine
 
         groups = len(case.comparison.subgroups)
-        budget = case.spec.guarantee.budget.seconds
+        budget, allowed = case.spec.guarantee.budget.seconds, case.spec.guarantee.budget.evaluations
         if self.fewest <= max(FEW_EVALUATIONS, fewest_rounds(case.spec) * groups):
             space = self._space(case)
-            if space is not None:
+            if space is not None and (allowed is None or space.evaluations <= allowed):
                 few = EnumerationEngine(inputs=space)
                 return few.answer(case, workers=workers, cancel=cancel, progress=progress)
         spent = 0.0
@@ -159,6 +159,8 @@ class CheapestEngine:
                 return False
             space = self._space(case)
             if space is None or space.evaluations * seconds > evaluations * (budget - seconds):
+                return False
+            if allowed is not None and evaluations + space.evaluations > allowed:
                 return False
             if evaluations >= space.evaluations:
                 return True

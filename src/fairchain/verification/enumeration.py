@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
+from fairchain.errors import SpecError
 from fairchain.input_space import TILE, InputSpace, Shown, input_space
 from fairchain.models import Model
 from fairchain.models.onnx.decision import WORDS, words_that_change
@@ -364,6 +365,12 @@ class EnumerationEngine:
         start = time.perf_counter()
         assert case.model is not None
         inputs = self.inputs or input_space(case)
+        allowed = case.spec.guarantee.budget.evaluations
+        if allowed is not None and inputs.evaluations > allowed:
+            raise SpecError(
+                f"guarantee.budget.evaluations: {int(allowed):,} are not enough for the {inputs.evaluations:,} "
+                "evaluations of an enumeration; allow more, or leave guarantee.engine out"
+            )
         budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
         deadline = start + budget
 
