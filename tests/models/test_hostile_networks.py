@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,18 @@ def test_every_domain_of_the_runtime_is_refused_for_functions() -> None:
 
 def test_a_function_that_is_defined_twice_is_refused() -> None:
     assert "is defined twice" in refused(hostile.defined_twice())
+
+
+@pytest.mark.parametrize("what", hostile.AMBIGUOUS)
+def test_a_name_with_two_meanings_is_refused(what: str) -> None:
+    """The proof that rows are independent read one value where the runtime took the other."""
+    assert re.search("defined twice|several values|besides its value", refused(hostile.AMBIGUOUS[what]()))
+
+
+def test_a_name_that_is_used_20000_times_is_refused_at_once() -> None:
+    network = linear(hostile.WEIGHTS)
+    network.graph.initializer.extend(constant(str(place // 2), [1.0]) for place in range(20_000))
+    assert "a tensor named" in refused(network)
 
 
 def test_an_overload_that_is_not_defined_is_not_taken_for_one_that_is() -> None:

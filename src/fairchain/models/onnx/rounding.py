@@ -49,8 +49,7 @@ def rounding_may_vary(network: Network) -> bool:
     types = {tensor.data_type for tensor in graph.initializer}
     types |= {each.type.tensor_type.elem_type for each in graph.input}
     for node in graph.node:
-        for attribute in node.attribute:
-            types |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+        types |= {each.t.data_type for each in node.attribute} | {attribute(node, "to", 0)}
     return not types.isdisjoint(NOT_SINGLE)
 
 
