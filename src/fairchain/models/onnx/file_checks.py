@@ -259,7 +259,8 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
                 f'{path}: function {shown} is in the domain "{domain}" of built-in operators; export '
                 "the network with functions in a domain of their own, or without functions"
             )
-        if key in own:
+        # Older runtimes do not tell overloads of a name apart.
+        if any(known[:2] == key[:2] for known in own):
             raise ModelError(f"{path}: function {shown} is defined twice; export the network again")
         own[key] = function
     versions = _versions(path, model, "the network")
