@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.messages import in_a_line
-from fairchain.models.onnx.row_independence import RULES
+from fairchain.models.onnx.operator_rules import RULES
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, TensorProto
