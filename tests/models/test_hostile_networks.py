@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, NodeProto, helper
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel
@@ -95,6 +95,23 @@ def test_every_domain_of_the_runtime_is_refused_for_functions() -> None:
 
 def test_a_function_that_is_defined_twice_is_refused() -> None:
     assert "is defined twice" in refused(hostile.defined_twice())
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        node("Gemm", ["y"], ["z"]),
+        node("Cast", ["y"], ["z"], to=[1, 1]),
+        node("Cast", ["y"], ["z"]),
+        node("Gemm", ["y", "w"], ["z"], transA=[1]),
+    ],
+    ids=str,
+)
+def test_an_operator_without_what_it_needs_is_one_message(damaged: NodeProto) -> None:
+    network = linear(hostile.WEIGHTS)
+    network.graph.node.append(damaged)
+    network.graph.output[0].name = "z"
+    refused(network)
 
 
 @pytest.mark.parametrize("what", hostile.AMBIGUOUS)

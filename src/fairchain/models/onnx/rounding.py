@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.base import Model
-from fairchain.models.onnx.file_checks import Network, attribute
+from fairchain.models.onnx.file_checks import Network
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -49,7 +49,8 @@ def rounding_may_vary(network: Network) -> bool:
     types = {tensor.data_type for tensor in graph.initializer}
     types |= {each.type.tensor_type.elem_type for each in graph.input}
     for node in graph.node:
-        types |= {each.t.data_type for each in node.attribute} | {attribute(node, "to", 0)}
+        types |= {each.t.data_type for each in node.attribute}
+        types |= {each.i for each in node.attribute if each.name == "to"}
     return not types.isdisjoint(NOT_SINGLE)
 
 
@@ -61,11 +62,12 @@ def _is_exact(node: NodeProto, written: Mapping[str, int]) -> bool:
     if node.domain not in ("", "ai.onnx") or node.op_type not in EXACT | EXACT_IN_SINGLE:
         return False
     if node.op_type == "Cast":
-        return attribute(node, "to") in EXACT_CASTS
+        return all(each.i in EXACT_CASTS for each in node.attribute if each.name == "to")
     if node.op_type in ("Gemm", "MatMul"):
         # Rows times one matrix of weights. For weights times columns, and for several matrices at once, the runtime
         # chooses among its kernels, which add in different orders, by the number of rows.
-        return written.get(node.input[1]) in (1, 2) and not attribute(node, "transA", 0)
+        turned = any(each.i for each in node.attribute if each.name == "transA")
+        return len(node.input) > 1 and written.get(node.input[1]) in (1, 2) and not turned
     return True
 
 
