@@ -59,7 +59,7 @@ def _is_exact(node: NodeProto, written: Mapping[str, int]) -> bool:
 
     `written` has the number of axes of each tensor that is written in the file.
     """
-    if node.domain not in ("", "ai.onnx") or node.op_type not in EXACT | EXACT_IN_SINGLE:
+    if node.domain not in ("", "ai.onnx") or (node.op_type not in EXACT and node.op_type not in EXACT_IN_SINGLE):
         return False
     if node.op_type == "Cast":
         return all(each.i in EXACT_CASTS for each in node.attribute if each.name == "to")

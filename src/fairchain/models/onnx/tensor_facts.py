@@ -212,7 +212,7 @@ def most_bits(size: tuple[int, tuple[str, ...]]) -> int:
 def within_bits(given: Followed, bits: int) -> Followed:
     """Return what is known of a tensor without the numbers that may have been rounded or have overflowed."""
     if given.entries is None:
-        return replace(given, bits=bits)
+        return given if given.bits == bits else replace(given, bits=bits)
     kept = tuple(entry if entry is None or most_bits(entry) < bits else None for entry in given.entries)
     return replace(given, entries=kept, bits=bits)
 
