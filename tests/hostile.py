@@ -108,6 +108,55 @@ def defined_twice() -> ModelProto:
     )
 
 
+def two_values_of_an_attribute() -> ModelProto:
+    """Work along two axes, of which the runtime takes the last one, inside a function."""
+    inner = node("Softmax", ["a"], ["b"])
+    inner.attribute.extend(AttributeProto(name="axis", type=AttributeProto.INT, i=axis) for axis in (0, 1))
+    return _calling(_function("my", "F", [inner]))
+
+
+def two_defaults_of_an_attribute() -> ModelProto:
+    """Give two defaults to an attribute of a function, of which the runtime takes the first one."""
+    defaults = [AttributeProto(name="along", type=AttributeProto.INT, i=axis) for axis in (0, 1)]
+    inner = node("Softmax", ["a"], ["b"])
+    inner.attribute.add(name="axis", ref_attr_name="along", type=AttributeProto.INT)
+    return _calling(_function("my", "F", [inner], attribute_protos=defaults))
+
+
+def a_reference_beside_a_value() -> ModelProto:
+    """Refer to an attribute of a function outside of any function; the runtime takes the value."""
+    network = linear(WEIGHTS)
+    made = node("Softmax", ["y"], ["z"])
+    made.attribute.add(name="axis", ref_attr_name="along", type=AttributeProto.INT, i=0)
+    network.graph.node.append(made)
+    network.graph.output[0].name = "z"
+    return network
+
+
+def two_values_of_a_constant() -> ModelProto:
+    """Write two numbers into one constant; the runtime takes the first one."""
+    made = node("Constant", [], ["along"], value_ints=[0])
+    made.attribute.append(helper.make_attribute("value", constant("", [1], np.int64)))
+    nodes = [made, node("ReduceSum", ["x", "along"], ["sum"]), node("Sub", ["x", "sum"], ["y"])]
+    return graph(nodes, [value("x", FLOAT, ("N", 2))], [value("y", FLOAT, ("N", 2))], [])
+
+
+def two_tensors_of_one_name() -> ModelProto:
+    """Write two constants of one name; the runtime takes the last one."""
+    nodes = [node("ReduceSum", ["x", "along"], ["sum"]), node("Sub", ["x", "sum"], ["y"])]
+    constants = [constant("along", [axis], np.int64) for axis in (0, 1)]
+    return graph(nodes, [value("x", FLOAT, ("N", 2))], [value("y", FLOAT, ("N", 2))], constants)
+
+
+AMBIGUOUS: dict[str, Callable[[], ModelProto]] = {
+    "attribute": two_values_of_an_attribute,
+    "default": two_defaults_of_an_attribute,
+    "reference": a_reference_beside_a_value,
+    "constant": two_values_of_a_constant,
+    "tensor": two_tensors_of_one_name,
+}
+
+
 def nested_functions(count: int) -> ModelProto:
     """Let every function call the next one, in the order in which they are hardest to count."""
     functions = [_function("my", f"F{i}", [node(f"F{i + 1}", ["a"], ["b"], "my")]) for i in range(count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import subprocess
@@ -182,6 +183,6 @@ def fuzz(
 
 
 def shared_out(total: int, names: Sequence[str]) -> dict[str, int]:
-    """Return how many mutants each target gets of so many in all, by its share."""
+    """Return how many mutants each target gets of so many in all, at least, by its share."""
     whole = sum(TARGETS[name].share for name in names)
-    return {name: max(1, round(total * TARGETS[name].share / whole)) for name in names}
+    return {name: math.ceil(total * TARGETS[name].share / whole) for name in names}

@@ -108,6 +108,12 @@ def _flood(path: Path) -> None:
     bytearray(10**12)
 
 
+def test_the_targets_together_get_as_many_mutants_as_were_asked_for() -> None:
+    for total in (1, 100, 100_000):
+        counts = run.shared_out(total, list(TARGETS))
+        assert total <= sum(counts.values()) <= total + len(TARGETS)
+
+
 def test_what_is_no_error_of_ours_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for attempt, ended in ((_refuse, "refused"), (_foreign, "failed"), (_flood, "failed"), (Path.exists, "accepted")):
         monkeypatch.setitem(TARGETS, "toy", Target("bytes", ".toy", lambda: [b"toy"], attempt))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, NodeProto, helper
 
 from fairchain.errors import ModelError
 from fairchain.models import Limits, OnnxModel
@@ -94,6 +95,35 @@ def test_every_domain_of_the_runtime_is_refused_for_functions() -> None:
 
 def test_a_function_that_is_defined_twice_is_refused() -> None:
     assert "is defined twice" in refused(hostile.defined_twice())
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        node("Gemm", ["y"], ["z"]),
+        node("Cast", ["y"], ["z"], to=[1, 1]),
+        node("Cast", ["y"], ["z"]),
+        node("Gemm", ["y", "w"], ["z"], transA=[1]),
+    ],
+    ids=str,
+)
+def test_an_operator_without_what_it_needs_is_one_message(damaged: NodeProto) -> None:
+    network = linear(hostile.WEIGHTS)
+    network.graph.node.append(damaged)
+    network.graph.output[0].name = "z"
+    refused(network)
+
+
+@pytest.mark.parametrize("what", hostile.AMBIGUOUS)
+def test_a_name_with_two_meanings_is_refused(what: str) -> None:
+    """The proof that rows are independent read one value where the runtime took the other."""
+    assert re.search("defined twice|several values|besides its value", refused(hostile.AMBIGUOUS[what]()))
+
+
+def test_a_name_that_is_used_20000_times_is_refused_at_once() -> None:
+    network = linear(hostile.WEIGHTS)
+    network.graph.initializer.extend(constant(str(place // 2), [1.0]) for place in range(20_000))
+    assert "a tensor named" in refused(network)
 
 
 def test_an_overload_that_is_not_defined_is_not_taken_for_one_that_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from fairchain import ModelError, OnnxModel, parse_spec, recheck, verify, write_certificate
 from fairchain.models.base import _varied
@@ -19,6 +19,7 @@ from tests.networks import DOUBLE, FLOAT, constant, graph, linear, node, save, v
 from tests.questions import category, question, real
 
 SHIFTS = 16
+UINT32 = 12
 
 
 def asked() -> Spec:
@@ -111,6 +112,56 @@ def test_trials_of_a_row_alone_cost_nothing_where_all_operators_are_exact() -> N
     assert varies(linear([[1, 2], [3, 4]], end="Softplus"))
     assert varies(linear([[1, 2], [3, 4]], end="Sigmoid", kind=DOUBLE))
     assert varies(magnifier())
+
+
+def varying() -> dict[str, ModelProto]:
+    """Networks of 3 features in single precision whose last bits depend on the batch though no function is in them."""
+    rng = np.random.default_rng(0)
+
+    def made(nodes: list[NodeProto], **constants: NDArray[np.float32]) -> ModelProto:
+        written = [constant(name, array) for name, array in constants.items()]
+        return graph(nodes, [value("x", FLOAT, ("N", 3))], [value("y", FLOAT, ("N", None))], written)
+
+    turned = [node("Transpose", ["x"], ["t"], perm=[1, 0]), node("MatMul", ["w", "t"], ["z"])]
+    divided = node("Div", ["one", "z"], ["y"])
+    return {
+        "weights times columns": made(
+            [*turned, node("Transpose", ["z"], ["y"], perm=[1, 0])], w=rng.standard_normal((1, 3))
+        ),
+        "two matrices at once": made(
+            [node("MatMul", ["x", "w"], ["z"]), node("Transpose", ["z"], ["y"], perm=[1, 0, 2])],
+            w=rng.standard_normal((2, 3, 5)),
+        ),
+        "numbers beyond uint32": made(
+            [
+                node("Mul", ["x", "huge"], ["z"]),
+                node("Cast", ["z"], ["cut"], to=UINT32),
+                node("Cast", ["cut"], ["y"], to=FLOAT),
+            ],
+            huge=np.float32(1e10),
+        ),
+        "zeros with a sign": made(
+            [
+                node("Mul", ["x", "zero"], ["signed"]),
+                node("Max", ["signed", "zero"], ["z"]),
+                divided,
+            ],
+            zero=np.float32(0),
+            one=np.float32(1),
+        ),
+    }
+
+
+@pytest.mark.parametrize("case", varying())
+def test_operators_that_choose_their_arithmetic_by_the_batch_are_not_called_exact(case: str) -> None:
+    """Each network really gives some of 600 rows other bits in smaller batches."""
+    checked = check_bytes(Path("network"), varying()[case].SerializeToString(), Limits())
+    assert rounding_may_vary(checked)
+    session = Runtime(checked, Limits())
+    rows = np.random.default_rng(1).standard_normal((600, 3)).astype(np.float32)
+    whole = session.run({"x": rows}, ["y"])[0]
+    parts = [np.concatenate([session.run({"x": p}, ["y"])[0] for p in np.split(rows, 600 // n)]) for n in (1, 2, 3)]
+    assert any(not np.array_equal(part, whole) for part in parts)
 
 
 @pytest.mark.parametrize("operator", sorted(EXACT_IN_SINGLE))

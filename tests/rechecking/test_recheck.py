@@ -21,7 +21,7 @@ from fairchain import CertificateError, ModelError, example, load_spec, make_cer
 from fairchain.certificate_format import digest
 from fairchain.certificates import dump
 from fairchain.rechecking import Recheck, arithmetic
-from fairchain.spec import revise
+from fairchain.spec import Table, revise
 from fairchain.statements import statement
 
 Content = dict[str, Any]
@@ -228,6 +228,25 @@ def test_the_checkers_own_question_is_compared(tmp_path: Path) -> None:
     assert failing(check(tmp_path, content, spec=spec)) == set()
     assert failing(check(tmp_path, content, spec=revise(spec, property__threshold=0.05))) == {"question"}
     assert failing(check(tmp_path, content, spec=example("credit"))) == {"question"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"guarantee__delta": 1e-9},
+        {"guarantee__allow_constant": True},
+        {"population": Table(reading="population")},
+    ],
+    ids=str,
+)
+def test_tables_of_a_spec_at_their_defaults_are_compared_too(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Whichever of the two specs leaves the table out."""
+    plain = revise(load_spec(example("credit")), property__protected=["sex"])
+    other, table = revise(plain, **change), next(iter(change)).split("__")[0]
+    cases = [(plain, other), (other, plain)] if table == "guarantee" else [(plain, other)]
+    for inside, own in cases:
+        report = check(tmp_path, json.loads(dump(make_certificate(verify(None, inside)))), spec=own)
+        assert [claim.detail for claim in report.claims if not claim.holds] == [f"the given spec differs in {table}"]
 
 
 def test_a_count_beyond_all_numbers_is_an_error(tmp_path: Path) -> None:

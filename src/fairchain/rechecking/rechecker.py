@@ -236,8 +236,9 @@ def _differing_keys(own: Spec, inside: Spec, data: Any) -> list[str]:
 
     A file's name changes no meaning, but frequencies of rows are not those of a spec without rows.
     """
-    theirs = meaning_of(inside)
-    differs = [key for key, text in meaning_of(own).items() if text != theirs[key]]
+    ours, theirs = meaning_of(own), meaning_of(inside)
+    # A table at its defaults has no text.
+    differs = sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key))
     if isinstance(own.population, Marginals) and isinstance(inside.population, Marginals):
         rows = own.population.path is not None or data is not None
         if rows != (inside.population.path is not None) and "population" not in differs:

@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairchain.models.onnx.file_checks import attribute
-from fairchain.models.onnx.row_independence import Followed
+from fairchain.models.onnx.tensor_facts import Followed
 
 if TYPE_CHECKING:
     from onnx import NodeProto

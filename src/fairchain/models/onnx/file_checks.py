@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.messages import in_a_line
-from fairchain.models.onnx.row_independence import RULES
+from fairchain.models.onnx.operator_rules import RULES
 from fairchain.system.untrusted_files import UnreadableError, read_plain
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
 def _checked(path: Path, model: ModelProto, limits: Limits) -> list[TensorProto]:
     """Check every part of a network in one walk; return the tensors whose data is in other files."""
     own = _functions(path, model)
+    _check_names(path, model)
     if _expanded(path, model, own, limits.nodes) > limits.nodes:
         raise ModelError(f"{path}: more than {limits.nodes} operators; raise Limits.nodes if the file is trusted")
     external = []
@@ -243,7 +245,8 @@ def _functions(path: Path, model: ModelProto) -> dict[Key, FunctionProto]:
                 f'{path}: function {shown} is in the domain "{domain}" of built-in operators; export '
                 "the network with functions in a domain of their own, or without functions"
             )
-        if key in own:
+        # Older runtimes do not tell overloads of a name apart.
+        if any(known[:2] == key[:2] for known in own):
             raise ModelError(f"{path}: function {shown} is defined twice; export the network again")
         own[key] = function
     versions = _versions(path, model, "the network")
@@ -267,6 +270,49 @@ def _versions(path: Path, part: ModelProto | FunctionProto, shown: str) -> dict[
         if versions.setdefault(name, each.version) != each.version:
             raise ModelError(f"{path}: {shown} names two versions of its operators; export the network again")
     return versions
+
+
+def _check_names(path: Path, model: ModelProto) -> None:
+    """Refuse a name with two meanings: the runtime would take one of them, and the checks maybe the other."""
+    graph = model.graph
+    constants = [each.name for each in graph.initializer] + [each.values.name for each in graph.sparse_initializer]
+    made = [name for node in graph.node for name in node.output if name]
+    _check_different(path, "a tensor", constants + made)
+    _check_different(path, "a tensor", [each.name for each in graph.input] + made)
+    for node in graph.node:
+        _check_attributes(path, node, ())
+    for function in model.functions:
+        inner = [name for node in function.node for name in node.output if name]
+        _check_different(path, "a tensor", [*function.input, *inner])
+        declared = [*function.attribute, *(each.name for each in function.attribute_proto)]
+        _check_different(path, "an attribute", declared)
+        for node in function.node:
+            _check_attributes(path, node, declared)
+
+
+def _check_attributes(path: Path, node: NodeProto, declared: Collection[str]) -> None:
+    """Refuse attributes with two values; `declared` are those of the function that an operator is in."""
+    attributes = node.attribute
+    if len(attributes) > 1:
+        _check_different(path, "an attribute", [each.name for each in attributes])
+        if node.op_type == "Constant":
+            raise ModelError(f"{path}: operator Constant has several values; export the network again")
+    for each in attributes:
+        if not each.ref_attr_name:
+            continue
+        fields = {field.name for field, _ in each.ListFields()}
+        if each.ref_attr_name not in declared or not fields <= {"name", "ref_attr_name", "type", "doc_string"}:
+            raise ModelError(
+                f'{path}: attribute "{_shown(each.name)}" refers to another one besides its value, or to one that its '
+                "function does not declare; export the network again"
+            )
+
+
+def _check_different(path: Path, what: str, names: Sequence[str]) -> None:
+    """Raise a ModelError if one of these names occurs twice."""
+    if len(set(names)) < len(names):
+        again = Counter(names).most_common(1)[0][0]
+        raise ModelError(f'{path}: {what} named "{_shown(again)}" is defined twice; export the network again')
 
 
 def _check_operator(path: Path, node: NodeProto, own: Iterable[Key]) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
 from fairchain.models.onnx.feature_encoding import encode, extremes, fits_single, is_plain, is_whole, widths
-from fairchain.models.onnx.row_independence import SIZE_BITS
+from fairchain.models.onnx.tensor_facts import SIZE_BITS
 from fairchain.spec import CategoryFeature, Feature
 
 TYPES: dict[str, Any] = {

@@ -7,7 +7,8 @@ the batch"). The graph cannot show whether it does so: inputs have to be tried.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,23 @@ from fairchain.errors import ModelError
 from fairchain.models.base import Model
 from fairchain.models.onnx.file_checks import Network
 
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
 # Operators that give a number the same bits wherever it is in a batch: they move numbers, or round to the nearest.
+# Max and Min are not among them: of 0 and -0 they choose one by its place, and a division makes this an infinity.
 EXACT = frozenset(
     """
     Abs Add And ArgMax ArgMin Cast Ceil Clip Concat Constant Div Dropout Equal Expand Flatten Floor Gather Greater
-    GreaterOrEqual Identity LeakyRelu Less LessOrEqual Max Min Mul Neg Not OneHot Or PRelu Pad Relu Reshape Round Shape
-    Sign Slice Split Squeeze Sub Transpose Unsqueeze Where Xor
+    GreaterOrEqual Identity LeakyRelu Less LessOrEqual Mul Neg Not OneHot Or PRelu Pad Relu Reshape Round Shape Sign
+    Slice Split Squeeze Sub Transpose Unsqueeze Where Xor
     """.split()  # noqa: SIM905  # a block of names reads better than a list of strings
 )
 # Operators whose kernels do so in single precision; tests/models/test_rounding.py measures it.
 EXACT_IN_SINGLE = frozenset({"Erf", "Exp", "Gemm", "MatMul", "Sigmoid", "Softmax", "Tanh"})
+# Numbers of ONNX for the types to which Cast is exact even for numbers that do not fit: float, int32, int64 and bool.
+# A number beyond uint32 becomes another one inside a batch than at its end.
+EXACT_CASTS = frozenset({1, 6, 7, 9})
 # Numbers of ONNX for half, double and bfloat16.
 NOT_SINGLE = frozenset({10, 11, 16})
 # How many inputs of a batch are evaluated alone, and in how many batches at the beginning of a run; later one is.
@@ -35,14 +43,32 @@ ALONE, BATCHES = 16, 64
 def rounding_may_vary(network: Network) -> bool:
     """Return whether the last bit of an answer may depend on the place of its row in the batch."""
     graph = network.model.graph
-    if any(node.domain not in ("", "ai.onnx") or node.op_type not in EXACT | EXACT_IN_SINGLE for node in graph.node):
+    written = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    if not all(_is_exact(node, written) for node in graph.node):
         return True
     types = {tensor.data_type for tensor in graph.initializer}
     types |= {each.type.tensor_type.elem_type for each in graph.input}
     for node in graph.node:
-        for attribute in node.attribute:
-            types |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+        types |= {each.t.data_type for each in node.attribute}
+        types |= {each.i for each in node.attribute if each.name == "to"}
     return not types.isdisjoint(NOT_SINGLE)
+
+
+def _is_exact(node: NodeProto, written: Mapping[str, int]) -> bool:
+    """Return whether an operator gives every row the same bits wherever it is in a batch of single precision.
+
+    `written` has the number of axes of each tensor that is written in the file.
+    """
+    if node.domain not in ("", "ai.onnx") or (node.op_type not in EXACT and node.op_type not in EXACT_IN_SINGLE):
+        return False
+    if node.op_type == "Cast":
+        return all(each.i in EXACT_CASTS for each in node.attribute if each.name == "to")
+    if node.op_type in ("Gemm", "MatMul"):
+        # Rows times one matrix of weights. For weights times columns, and for several matrices at once, the runtime
+        # chooses among its kernels, which add in different orders, by the number of rows.
+        turned = any(each.i for each in node.attribute if each.name == "transA")
+        return len(node.input) > 1 and written.get(node.input[1]) in (1, 2) and not turned
+    return True
 
 
 def check_alone(

@@ -26,8 +26,9 @@ from fairchain.models.onnx.decision import DecisionRule, Ends, Labels, NoDecisio
 from fairchain.models.onnx.file_checks import Limits, Network, check_bytes, read_network
 from fairchain.models.onnx.inputs import Feed, plan_feed
 from fairchain.models.onnx.rounding import rounding_may_vary
-from fairchain.models.onnx.row_independence import Followed, check_row_independence, follow
+from fairchain.models.onnx.row_independence import check_row_independence, follow
 from fairchain.models.onnx.runtime import Runtime
+from fairchain.models.onnx.tensor_facts import Followed
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text
 from fairchain.spec import Spec
 from fairchain.system.isolation import at_work_on
