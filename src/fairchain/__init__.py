@@ -134,10 +134,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'fairchain' has no attribute '{name}'")
     from importlib import import_module
 
+    if name == "metrics":
+        # A module that is used by its name: fairchain.metrics.by_group(...).
+        return import_module("fairchain.metrics")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fairchain' has no attribute '{name}'")
     return getattr(import_module(_HOME_OF[name]), name)
 
 

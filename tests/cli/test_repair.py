@@ -54,6 +54,23 @@ def test_a_repair_writes_three_files_and_says_what_it_did(cli: Cli, tmp_path: Pa
     assert "Weights that changed" in Path("fixed.txt").read_text()
 
 
+def test_a_named_function_gets_thresholds_for_groups_with_a_warning(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cli_scores.py").write_text("def score(x):\n    return x[:, 0] + x[:, 1] + 2 * x[:, 2] - 10.5\n")
+    spec = json.loads(Path(written(tmp_path)).read_text())
+    spec["model"] = {"labels": ["no", "yes"], "decision": "logit"}
+    Path("audit.json").write_text(json.dumps(spec))
+    change = ["--change", "group-thresholds", "--model", "python:cli_scores:score"]
+    code, out, err = cli("repair", "audit.json", "-o", "fixed.json", *change, *QUICK)
+    assert (code, err) == (0, "")
+    for words in ("sex=Female", "gained it", "threshold before", "unlawful", "no certificate", "fixed.json, fixed.txt"):
+        assert words in out
+    saved = json.loads(Path("fixed.json").read_text())
+    assert [each["name"] for each in saved["thresholds"]] == ["threshold of sex=Female", "threshold of sex=Male"]
+    code, _, err = cli("repair", "audit.json", "-o", "fixed.json", *change[2:], "--change", "scales", *QUICK)
+    assert code == 2
+    assert "is evaluated in Python, and has no weights that could be changed; take change" in err
+
+
 def test_a_repair_that_cannot_be_written_is_shown_and_ends_with_2(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from sklearn.metrics import accuracy_score, precision_score
 from fairchain import metrics
 from fairchain.errors import DataError
 from fairchain.metrics import GroupTable, by_group
+from tests.child import run_child
 
 FUNCTIONS = {
     "selection_rate": fairlearn.metrics.selection_rate,
@@ -239,5 +240,6 @@ def test_all_intervals_of_a_table_hold_together_and_would_not_without_the_union(
     assert binom.sf(misses(delta * intervals, runs) - 1, runs, delta) < 1e-6
 
 
-def test_a_table_is_part_of_the_public_metrics() -> None:
+def test_metrics_are_found_without_an_import_of_their_own() -> None:
     assert metrics.by_group is by_group
+    assert run_child("import fairchain; print(fairchain.metrics.by_group.__name__)").strip() == "by_group"

@@ -172,6 +172,15 @@ def test_a_sample_is_divided_and_judged_on_the_half_that_the_search_has_not_seen
     assert (result.price.measure, result.price.inputs) == ("accuracy", 750)
 
 
+def test_labelled_rows_that_are_those_of_the_sample_are_refused(boosted: Any) -> None:
+    """With other individuals as labelled rows the same question is answered."""
+    spec = question("sample", threshold=0.25)
+    with pytest.raises(SpecError, match=r"labelled: .* which would make the verdict invalid; leave them out and name"):
+        repaired(boosted, spec, labelled=ROWS, label="income", change="group-thresholds")
+    others = people(600, seed=8)[0]
+    assert repaired(boosted, spec, labelled=others, label="income", change="group-thresholds").needed
+
+
 def test_rows_to_judge_on_give_a_sample_its_certificate(boosted: Any, tmp_path: Path) -> None:
     others = people(1500, seed=3)[0]
     result = repaired(

@@ -135,10 +135,13 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         if part != "chain":
             screen.line((f"No {part}: {reason}.", "yellow"))
     if repair is not None and repair.needed:
-        told = ("REPAIRED", "bold green") if found.repaired else ("NOT REPAIRED", "bold yellow")
-        screen.line(told, f": {repair.after.headline}" if repair.after is not None else "")
-        if found.repaired:
+        if found.repaired and repair.after is not None:
+            screen.line(("REPAIRED", "bold green"), f": {repair.after.headline}")
             screen.line((repair.statement, "bold"))
+        else:
+            screen.line(("NOT REPAIRED", "bold yellow"), f": {repair.statement.removeprefix('Not repaired: ')}")
+        for note in repair.notes:
+            screen.line((note, "yellow"))
     screen.line()
     steps = [["read", str(found.report)]]
     if found.repaired:

@@ -31,16 +31,6 @@ from fairchain.metrics.columns import (
 from fairchain.statistics.intervals import Interval
 from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
 
-__all__ = [
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equal_opportunity_difference",
-    "equal_opportunity_ratio",
-    "equalized_odds_difference",
-    "equalized_odds_ratio",
-    "selection_rates",
-]
-
 Method = Literal["between_groups", "to_overall"]
 Aggregation = Literal["worst_case", "mean"]
 Measure = Literal["difference", "ratio"]

@@ -91,6 +91,8 @@ LEAST_DELTA = 1e-98
 MEAN_ROWS = 4096
 # Rounds of the explanation that ranks units: no verdict depends on it.
 RANKING_ROUNDS = 10_000
+# The share of judging rows that may equal a labelled row of a sample by coincidence.
+MOST_COMMON = 0.25
 # Weights of a tensor that are listed.
 MOST_LISTED = 5
 THRESHOLD, GROUP_THRESHOLDS = "threshold", "group-thresholds"
@@ -296,6 +298,8 @@ def repair_case(
         )
     sides = _sides(case, held_out)
     rows, kept = _labelled(labelled, held_out, label, sides)
+    if sampled and labelled is not None:
+        sides = _with_others(sides, rows)
     # An explanation of all rows of a sample has seen those that are judged on.
     known = explanation if sides.searched is case else None
     plan = _plan(sides.searched, settings, source, rows, workers, known)
@@ -385,6 +389,27 @@ def _labelled(
     if min(len(searched), len(kept)) < LEAST_ROWS:
         raise SpecError(f"data: fewer than {LEAST_ROWS} labelled rows on one side; give more, or none")
     return searched, kept
+
+
+def _with_others(sides: Sides, rows: LabelledRows | None) -> Sides:
+    """Refuse labelled rows that are those of the judge: what is chosen on them is not independent of them.
+
+    A few equal rows may be other individuals, which a note says.
+    """
+    judged = sides.judged.rows
+    assert judged is not None
+    seen = {row.tobytes() for row in np.asarray(rows.values, np.float64)} if rows is not None else set()
+    common, total = sum(row.tobytes() in seen for row in judged.values), len(judged.values)
+    if common > MOST_COMMON * total:
+        raise SpecError(
+            f"labelled: {common:,} of the {total:,} rows that judge the repair equal labelled rows that are searched "
+            "on, which would make the verdict invalid; leave them out and name the column of true labels in the spec: "
+            'label = "..." in [population]'
+        )
+    if not common:
+        return sides
+    note = f"{common:,} of the rows that judge equal a labelled row; if they are copies, the verdict is not valid."
+    return dataclasses.replace(sides, note=f"{sides.note} {note}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,12 +126,13 @@ def _views(
                 yield model, spec, showing_scores(model, spec, tensor), tensor
             except ModelError:
                 continue
-    source = spec.model.path if source is None else source
+    # Code that a spec file names is never imported.
+    trusted, source = source is not None, spec.model.path if source is None else source
     decisions: tuple[Decision, ...] = ("probability", "argmax", "logit")
     for decision in decisions:
         changed = replace(spec, model=replace(spec.model, decision=decision, codes=None))
         try:
-            other = load_model(source, changed, limits, allow_python=True)
+            other = load_model(source, changed, limits, allow_python=trusted)
         except ModelError:
             continue
         yield other, changed, other, None
