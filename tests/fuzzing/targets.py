@@ -228,6 +228,69 @@ def _keras_descriptions() -> list[bytes]:
     ]
 
 
+def _nnet_files() -> list[bytes]:
+    from tests.models.test_nnet import written
+
+    return [written((2, 3, 2))[0].encode(), written((2, 2), mean=1.5, spread=2)[0].encode()]
+
+
+def _ask_nnet(path: Path) -> object:
+    from fairchain.models.adapters.from_nnet import from_nnet
+
+    return from_nnet(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
+
+
+def _h5_files() -> list[bytes]:
+    from tests.models.test_h5 import layer, saved
+
+    layers = [layer("Dense", "dense", activation="relu"), layer("Dense", "dense_1")]
+    weights = {"dense": [np.ones((2, 3)), np.ones(3)], "dense_1": [np.ones((3, 2)), np.zeros(2)]}
+    return [made(lambda path: saved(path, layers, weights), ".h5")]
+
+
+def _ask_h5(path: Path) -> object:
+    from fairchain.models.adapters.from_h5 import from_h5
+
+    return from_h5(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
+
+
+@cache
+def _boosted_files() -> dict[str, bytes]:
+    """Return a small model of each package, fitted on two columns."""
+    import catboost
+    import lightgbm
+    import xgboost
+
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.integers(0, 10, 200), random.integers(0, 2, 200)]).astype(float)
+    labels = (rows[:, 0] + 3 * rows[:, 1] > 6).astype(int)
+    booster = xgboost.train({"max_depth": 3, "nthread": 1}, xgboost.DMatrix(rows, labels), 3)
+    settings = {"verbose": -1, "num_threads": 1, "objective": "binary"}
+    trees = lightgbm.train(settings, lightgbm.Dataset(rows, labels, categorical_feature=[1]), 3)
+    oblivious = catboost.CatBoost({"iterations": 3, "depth": 2, "verbose": 0, "allow_writing_files": False})
+    oblivious.fit(rows, labels)
+    return {
+        ".json": bytes(booster.save_raw("json")),
+        ".ubj": bytes(booster.save_raw("ubj")),
+        ".txt": trees.model_to_string().encode(),
+        ".cbm": made(lambda path: oblivious.save_model(str(path)), ".cbm"),
+    }
+
+
+def _ask_boosted(path: Path) -> object:
+    from fairchain.models import load_model
+    from fairchain.models.adapters.model_files import read_object
+
+    question = spec(decision="score", decision_threshold=0.5)
+    return load_model(read_object(path, _limits()), question).predict(np.ones((2, 2)))
+
+
+def _boosted(suffix: str) -> Callable[[], list[bytes]]:
+    return lambda: [_boosted_files()[suffix]]
+
+
+BOOSTING = ("xgboost", "lightgbm", "catboost")
+
 # ---- specs and conditions ----
 
 
@@ -722,6 +785,12 @@ TARGETS: dict[str, Target] = {
     "row independence": Target("bytes", ".onnx", list, _check_graph, isolated=True, generate=_generate_graph),
     "socrates": Target("json", ".json", _socrates, _ask_socrates),
     "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
+    "nnet": Target("text", ".nnet", _nnet_files, _ask_nnet),
+    "h5": Target("bytes", ".h5", _h5_files, _ask_h5, needs=("h5py",), share=2, isolated=True),
+    "xgboost": Target("json", ".json", _boosted(".json"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
+    "xgboost ubj": Target("bytes", ".ubj", _boosted(".ubj"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
+    "lightgbm": Target("text", ".txt", _boosted(".txt"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
+    "catboost": Target("bytes", ".cbm", _boosted(".cbm"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
     "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),
     "keras": Target("zip", ".keras", _keras_files, _load_keras, needs=("keras", "torch"), share=1),
     "keras archive": Target("zip", ".keras", _keras_descriptions, _check_keras),
