@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -254,27 +254,26 @@ def _ask_h5(path: Path) -> object:
     return from_h5(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
 
 
-@cache
-def _boosted_files() -> dict[str, bytes]:
-    """Return a small model of each package, fitted on two columns."""
-    import catboost
-    import lightgbm
-    import xgboost
-
+def _boosted(suffix: str) -> list[bytes]:
+    """Return a small model in a format of XGBoost, LightGBM or CatBoost, fitted on two columns."""
     random = np.random.default_rng(0)
     rows = np.column_stack([random.integers(0, 10, 200), random.integers(0, 2, 200)]).astype(float)
     labels = (rows[:, 0] + 3 * rows[:, 1] > 6).astype(int)
+    if suffix == ".txt":
+        import lightgbm
+
+        settings = {"verbose": -1, "num_threads": 1, "objective": "binary"}
+        trees = lightgbm.train(settings, lightgbm.Dataset(rows, labels, categorical_feature=[1]), 3)
+        return [trees.model_to_string().encode()]
+    if suffix == ".cbm":
+        import catboost
+
+        oblivious = catboost.CatBoost({"iterations": 3, "depth": 2, "verbose": 0, "allow_writing_files": False})
+        return [made(lambda path: oblivious.fit(rows, labels).save_model(str(path)), ".cbm")]
+    import xgboost
+
     booster = xgboost.train({"max_depth": 3, "nthread": 1}, xgboost.DMatrix(rows, labels), 3)
-    settings = {"verbose": -1, "num_threads": 1, "objective": "binary"}
-    trees = lightgbm.train(settings, lightgbm.Dataset(rows, labels, categorical_feature=[1]), 3)
-    oblivious = catboost.CatBoost({"iterations": 3, "depth": 2, "verbose": 0, "allow_writing_files": False})
-    oblivious.fit(rows, labels)
-    return {
-        ".json": bytes(booster.save_raw("json")),
-        ".ubj": bytes(booster.save_raw("ubj")),
-        ".txt": trees.model_to_string().encode(),
-        ".cbm": made(lambda path: oblivious.save_model(str(path)), ".cbm"),
-    }
+    return [bytes(booster.save_raw(suffix[1:]))]
 
 
 def _ask_boosted(path: Path) -> object:
@@ -284,12 +283,6 @@ def _ask_boosted(path: Path) -> object:
     question = spec(decision="score", decision_threshold=0.5)
     return load_model(read_object(path, _limits()), question).predict(np.ones((2, 2)))
 
-
-def _boosted(suffix: str) -> Callable[[], list[bytes]]:
-    return lambda: [_boosted_files()[suffix]]
-
-
-BOOSTING = ("xgboost", "lightgbm", "catboost")
 
 # ---- specs and conditions ----
 
@@ -787,10 +780,18 @@ TARGETS: dict[str, Target] = {
     "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
     "nnet": Target("text", ".nnet", _nnet_files, _ask_nnet),
     "h5": Target("bytes", ".h5", _h5_files, _ask_h5, needs=("h5py",), share=2, isolated=True),
-    "xgboost": Target("json", ".json", _boosted(".json"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
-    "xgboost ubj": Target("bytes", ".ubj", _boosted(".ubj"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
-    "lightgbm": Target("text", ".txt", _boosted(".txt"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
-    "catboost": Target("bytes", ".cbm", _boosted(".cbm"), _ask_boosted, needs=BOOSTING, share=1, isolated=True),
+    "xgboost": Target(
+        "json", ".json", partial(_boosted, ".json"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
+    ),
+    "xgboost ubj": Target(
+        "bytes", ".ubj", partial(_boosted, ".ubj"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
+    ),
+    "lightgbm": Target(
+        "text", ".txt", partial(_boosted, ".txt"), _ask_boosted, needs=("lightgbm",), share=1, isolated=True
+    ),
+    "catboost": Target(
+        "bytes", ".cbm", partial(_boosted, ".cbm"), _ask_boosted, needs=("catboost",), share=1, isolated=True
+    ),
     "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),
     "keras": Target("zip", ".keras", _keras_files, _load_keras, needs=("keras", "torch"), share=1),
     "keras archive": Target("zip", ".keras", _keras_descriptions, _check_keras),
