@@ -92,8 +92,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path, suffix: str) -> None:
         ("model.pt", ["weights of a torch module", "python:package.module:name"]),
         ("model.pth", ["weights of a torch module"]),
         ("pytorch_model.bin", ["weights of a torch module"]),
-        ("model.h5", ["save the model again as .keras"]),
-        ("model.txt", ['ends in ".txt"', ".onnx", ".keras", ".json"]),
+        ("model.md", ['ends in ".md"', ".onnx", ".keras", ".h5", ".nnet", ".skops", ".ubj", ".txt", ".cbm", ".json"]),
         ("model", ['ends in ""', ".onnx"]),
     ],
 )

@@ -215,5 +215,5 @@ def test_an_estimator_uses_the_trees_of_its_best_iteration(tmp_path: Path) -> No
 
 def test_a_pickle_is_refused_with_advice(tmp_path: Path) -> None:
     (tmp_path / "model.pkl").write_bytes(b"\x80\x04.")
-    with pytest.raises(ModelError, match=r"save a scikit-learn model with skops.io.dump and a booster in its own"):
+    with pytest.raises(ModelError, match=r"save a scikit-learn model with skops.io.dump, a booster in its own"):
         load_model(tmp_path / "model.pkl", spec())

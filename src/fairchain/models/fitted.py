@@ -103,20 +103,27 @@ def fitted_of(model: Any) -> Fitted:
     Parameters
     ----------
     model
-        An estimator, a pipeline, a booster, or a method of one, also given through `as_frames`. All else gives a record
-        that knows only its name.
+        An estimator, a pipeline, a booster, an object with `predict` and `feature_names_in_`, or a method of one of
+        these, also given through `as_frames`. All else gives a record that knows only its name.
     """
     if isinstance(model, FrameModel):
         inner = fitted_of(model.function)
         return replace(inner, frames=True)
     owner = getattr(model, "__self__", None)
-    if owner is not None and package_of(owner) is not None:
+    if owner is not None and (package_of(owner) is not None or is_predictor(owner)):
         return replace(fitted_of(owner), answers=_method_answers(getattr(model, "__name__", "")))
     package = package_of(model)
-    if package is None:
+    if package is None and not is_predictor(model):
         return Fitted(str(getattr(model, "__qualname__", type(model).__name__)))
+    if package is None:
+        return replace(_sklearn(model), name=type(model).__name__, package=None)
     read = {"XGBoost": _xgboost, "LightGBM": _lightgbm, "CatBoost": _catboost, "scikit-learn": _sklearn}[package]
     return read(model)
+
+
+def is_predictor(model: Any) -> bool:
+    """Whether an object has `predict` and was fitted on a frame, in the words of scikit-learn; a class has not."""
+    return not isinstance(model, type) and hasattr(model, "predict") and _read(model, "feature_names_in_") is not None
 
 
 def package_of(model: Any) -> Package | None:

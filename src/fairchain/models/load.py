@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairchain.errors import ModelError
 from fairchain.models.base import Model
-from fairchain.models.fitted import BOOSTING, package_of
+from fairchain.models.fitted import BOOSTING, is_predictor, package_of
 from fairchain.models.frames import FrameModel
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
@@ -34,8 +34,9 @@ READ = (
 # Why files with these suffixes are not read.
 NOT_READ = {
     ".pkl .pickle .joblib .sav .dill .cloudpickle": (
-        "a pickle can run any code when it is opened, so it is not; save a scikit-learn model with skops.io.dump and a "
-        "booster in its own format, or load it yourself in Python and give the object to fairchain.verify"
+        "a pickle can run any code when it is opened, so it is not; save a scikit-learn model with skops.io.dump, a "
+        "booster in its own format, or export the model to ONNX; or load it yourself in Python and give the object to "
+        "fairchain.verify"
     ),
     ".pt .pth .bin .ckpt": (
         "holds the weights of a torch module without the module; export the module to ONNX, or give "
@@ -243,7 +244,7 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
         from fairchain.models.adapters.from_boosting import from_boosting
 
         return from_boosting(source, spec, limits, rows=rows, direct=direct)
-    if is_estimator(source):
+    if is_estimator(source) or is_predictor(source):
         return from_sklearn(source, spec, limits, rows=rows, direct=direct)
     if isinstance(source, type):
         raise ModelError(f"{source.__qualname__}: is a class, not a model; give an instance of it, or its weights")
@@ -251,7 +252,13 @@ def _from_object(source: Any, spec: Spec, limits: Limits | None, rows: TableRows
         from fairchain.models.adapters.from_function import from_function
 
         return from_function(source, spec, rows)
+    if hasattr(source, "predict"):
+        raise ModelError(
+            f"cannot use an object of type {type(source).__name__} as a model, because it does not say what it was "
+            "fitted on; give model.predict if it takes arrays, or fairchain.as_frames(model.predict) if it takes frames"
+        )
     raise ModelError(
         f"cannot use an object of type {type(source).__name__} as a model; give a file ({READ}), a model of torch, "
-        "scikit-learn or Keras, or a function, for example model.predict"
+        "scikit-learn, XGBoost, LightGBM, CatBoost or Keras, or a function of an array or, through "
+        "fairchain.as_frames, of a frame"
     )

@@ -291,6 +291,10 @@ class ThresholdModel:
         """The scores are relative to the threshold of their row."""
         return DecisionRule("score", "threshold", 2)
 
+    def to_network(self) -> OnnxModel:
+        """Raise a ModelError: the thresholds of a model in Python have no network."""
+        raise ModelError(f"{self.name}: is evaluated in Python and cannot be converted to ONNX")
+
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this model was made for the same features and labels."""
         must_fit(self.name, self._spec, spec)

@@ -146,5 +146,16 @@ def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:
     return list(range(len(model.labels)))
 
 
+def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
+    """Return scores of all classes with a column for each label of the spec, or the second's alone for a cut-off.
+
+    Answers with another number of columns are returned as they are: the decision rule says what is wrong with them.
+    """
+    answer = np.asarray(answer)
+    if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
+        return answer
+    return answer[:, order[1:]] if model.decision == "probability" else answer[:, order]
+
+
 def _some(items: Sequence[Any]) -> str:
     return ", ".join(map(str, items[:5])) + (", ..." if len(items) > 5 else "")

@@ -6,7 +6,7 @@ can be converted is in `boosting_network`; files of these packages are read in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -20,6 +20,7 @@ from fairchain.models.adapters.estimator_inputs import (
     check_words,
     class_order,
     guessed_categories,
+    in_label_order,
     input_columns,
     show_columns,
 )
@@ -62,7 +63,7 @@ def from_boosting(
     show = show_columns(fitted, columns, spec, rows) if columns else _positional(fitted, spec, name)
     note = "; ".join(filter(None, (check_words(fitted, spec, name), guessed_categories(fitted, columns, spec, rows))))
     original = FunctionModel(
-        lambda shown: _chosen(ask(shown), spec, order),
+        lambda shown: in_label_order(ask(shown), spec.model, order),
         spec,
         name,
         show=show,
@@ -118,14 +119,6 @@ def _asked(model: Any, fitted: Fitted, reads: str) -> Callable[[Any], Any]:
         return model.predict_proba  # type: ignore[no-any-return]  # of another package
     raw = {"XGBoost": "output_margin", "LightGBM": "raw_score"}[str(fitted.package)]
     return partial(model.predict, **{raw: True}) if reads == "raw" else model.predict
-
-
-def _chosen(answer: Any, spec: Spec, order: Sequence[int]) -> Any:
-    """Return the answer with a column for each label of the spec, or the last one's alone for a cut-off."""
-    answer = np.asarray(answer)
-    if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
-        return answer
-    return answer[:, order[1:]] if spec.model.decision == "probability" else answer[:, order]
 
 
 def _positional(fitted: Fitted, spec: Spec, name: str) -> Callable[[Any], Any]:

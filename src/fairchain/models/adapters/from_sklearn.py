@@ -1,4 +1,4 @@
-"""scikit-learn classifiers and pipelines: converted by skl2onnx where it can, evaluated in Python else.
+"""scikit-learn classifiers and pipelines, and objects like them: asked as they are, or converted by skl2onnx.
 
 An estimator that was fitted on a frame is shown a frame, in the table's own words (see `model.frames`), and its
 network has an input for each column; one fitted on an array is shown the array that a network would get.
@@ -17,7 +17,13 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.models.adapters.converting import converted_or_asked, quiet
-from fairchain.models.adapters.estimator_inputs import check_words, class_order, input_columns, show_columns
+from fairchain.models.adapters.estimator_inputs import (
+    check_words,
+    class_order,
+    in_label_order,
+    input_columns,
+    show_columns,
+)
 from fairchain.models.adapters.from_function import FunctionModel, values_of
 from fairchain.models.adapters.sklearn_network import to_network
 from fairchain.models.base import random_inputs
@@ -50,8 +56,8 @@ def from_sklearn(
     Its own `predict` decides, unless the spec's `decision` names the probability (with a `decision_threshold`), the
     logit or the largest probability.
     """
-    name = f"scikit-learn {type(estimator).__name__}"
     fitted = fitted_of(estimator)
+    name = fitted.name
     columns, order = input_columns(fitted, spec, name), class_order(fitted, spec.model)
     function, output = _function(estimator, spec, name, order)
     show = show_columns(fitted, columns, spec, rows) if columns else None
@@ -62,6 +68,8 @@ def from_sklearn(
         return original
 
     def convert(kind: str) -> bytes:
+        if fitted.package is None:
+            raise ModelError("there is no converter for models of its kind")
         if find_spec("skl2onnx") is None:
             raise ModelError("skl2onnx is not installed: pip install 'fairchain[sklearn]'")
         with quiet():
@@ -105,10 +113,8 @@ def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tu
         numbers = np.asarray(labels).astype(np.int64)
         return numbers if np.array_equal(numbers, labels) else labels
 
-    if decision == "probability" and classes is not None:
-        return lambda inputs: call(inputs)[:, order[1:]], method
-    if decision == "argmax" and classes is not None:
-        return lambda inputs: call(inputs)[:, order], method
+    if method == "predict_proba":
+        return lambda inputs: in_label_order(call(inputs), spec.model, order), method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
         return whole, method
     return call, method

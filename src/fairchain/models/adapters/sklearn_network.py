@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from fairchain.errors import ModelError
 from fairchain.models.adapters.onnx_graph import IR_VERSION, OPSET, plain_bytes
 from fairchain.models.base import random_inputs
+from fairchain.models.fitted import package_of
 from fairchain.models.frames import column_name, is_text, make_frame
 from fairchain.models.onnx.feature_encoding import widths, words
 from fairchain.spec import CategoryFeature, Feature, Spec
@@ -41,6 +43,7 @@ def to_network(
     last = estimator
     while hasattr(last, "steps"):
         last = last.steps[-1][1]
+    _register(skl2onnx, last)
     model = skl2onnx.convert_sklearn(
         estimator,
         initial_types=initial,
@@ -52,6 +55,30 @@ def to_network(
         _name_inputs(model, [features[name] for name in columns], spec.features)
     keep_one_output(model, spec, order)
     return plain_bytes(model)
+
+
+def _register(skl2onnx: Any, last: Any) -> None:
+    """Tell skl2onnx how to convert a last step of XGBoost or LightGBM, which onnxmltools does."""
+    package = package_of(last)
+    if package not in ("XGBoost", "LightGBM"):
+        return
+    if find_spec("onnxmltools") is None:
+        raise ModelError("onnxmltools is not installed: pip install 'fairchain[boosting]'")
+    file = {"XGBoost": "XGBoost", "LightGBM": "LightGbm"}[package]
+    converters = import_module(f"onnxmltools.convert.{package.lower()}.operator_converters.{file}")
+    convert = getattr(converters, f"convert_{package.lower()}")
+    shapes = import_module("skl2onnx.common.shape_calculator")
+    classes = hasattr(last, "classes_")
+    kind = "classifier" if classes else "regressor"
+    skl2onnx.update_registered_converter(
+        type(last),
+        f"{package}{type(last).__name__}",
+        getattr(shapes, f"calculate_linear_{kind}_output_shapes"),
+        convert,
+        options={"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
+        if classes
+        else None,
+    )
 
 
 def _joining(estimator: Any, columns: Sequence[str], spec: Spec) -> Any:
