@@ -16,12 +16,13 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairchain.errors import DataError, SpecError
+from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import shown
-from fairchain.models import Limits, Model, load_model
+from fairchain.models import Limits, Model, OnnxModel, load_model
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
+    CategoryFeature,
     Comparison,
     Group,
     Marginals,
@@ -235,6 +236,7 @@ def case_of(
     left_out: tuple[tuple[str, float], ...]
     if isinstance(spec.population, Table):
         assert rows is not None
+        _check_missing(model, spec, rows)
         concerned = _concerned(rows, spec, predicate)
         groups, members, left_out = _large_enough_rows(rows, spec, concerned)
         comparison = comparison_of(spec, groups)
@@ -269,6 +271,22 @@ def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
         return ()
     cut = {"logit": "0", "probability": "0.5"}[model.decision]
     return (f"{shown(model.labels[1])} is decided above a {model.decision} of {cut}, the default cut-off.",)
+
+
+def _check_missing(model: Model | None, spec: Spec, rows: TableRows) -> None:
+    """Refuse missing values that a network cannot be given: only an input of floating numbers can hold one."""
+    if not isinstance(model, OnnxModel) or not np.isnan(rows.values).any():
+        return
+    lacking: Mask = np.asarray(np.isnan(rows.values).any(axis=0))
+    for slot in getattr(model.inputs, "slots", ()):
+        for place in slot.features:
+            feature = spec.features[place]
+            floating = np.dtype(slot.dtype).kind == "f" and not isinstance(feature, CategoryFeature)
+            if lacking[place] and not floating:
+                raise ModelError(
+                    f'{model.name}: input "{slot.name}" cannot be given the missing values of feature '
+                    f'"{feature.name}"; state missing = ... in the [[feature]], or remove keep_missing in [population]'
+                )
 
 
 def _predicate(spec: Spec) -> Predicate | None:
