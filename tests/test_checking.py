@@ -48,6 +48,20 @@ def test_recorded_decisions_need_no_spec() -> None:
     assert any('"approved", by its name' in text for text in verdict.assumptions)
 
 
+def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -> None:
+    frame = people()
+    frame["hours"] = frame["hours"].where(frame.index % 2 == 0)
+    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population", label="loan")
+    assert verdict.record.rows == 600
+    assert verdict.gap.estimate == pytest.approx(gap(frame, frame["loan"] == "approved"), abs=1e-12)
+    assert [feature.name for feature in verdict.spec.features] == ["sex"]
+    some = fairchain.check(
+        None, frame, protected="sex", prediction="loan", rows="population", given="age >= 40", min_size=5
+    )
+    older = frame[frame["age"] >= 40]
+    assert some.gap.estimate == pytest.approx(gap(older, older["loan"] == "approved"), abs=1e-12)
+
+
 def test_rows_are_a_sample_unless_it_is_stated_otherwise_and_that_is_said() -> None:
     verdict = fairchain.check(None, people(), protected="sex", prediction="loan")
     assert (verdict.rule, verdict.delta) == ("fixed sample", 1e-6)
@@ -309,6 +323,8 @@ def test_ranges_that_were_cut_from_the_rows_make_the_rows_the_population() -> No
     groups = {"age": {"young": [18, 39], "old": [40, 70]}}
     sample = fairchain.check(None, people(), protected="age", prediction="loan", groups=groups)
     assert sample.rule == "fixed sample"
+    with pytest.raises(SpecError, match="cut by looking at these rows, so they cannot be read as a sample"):
+        fairchain.check(None, people(), protected="age", prediction="loan", rows="sample")
     assert {group.name for group in sample.groups} == {"age=young", "age=old"}
 
 

@@ -74,9 +74,9 @@ class Case:
         Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
     function
         The Python function that draws inputs, if one was given.
-    assumptions, warnings
-        What was assumed about the model or the data without being stated by the caller, and which of that is probably
-        wrong or weighs heavily.
+    assumptions, remarks
+        What was assumed about the model or the data without being stated by the caller, and what else a reader of the
+        verdict should know about them.
     """
 
     spec: Spec
@@ -92,7 +92,7 @@ class Case:
     data_sha256: str | None
     function: Callable[..., Any] | None
     assumptions: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def model_sha256(self) -> str:
@@ -127,7 +127,7 @@ class Case:
     @property
     def notes(self) -> tuple[str, ...]:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
-        notes = self.warnings + (self.population.notes if self.population is not None else ())
+        notes = self.remarks + (self.population.notes if self.population is not None else ())
         if self.rows is not None and self.rows.dropped:
             notes += (dropped_note(self.rows.dropped, len(self.rows.values) + self.rows.dropped),)
         note = getattr(self.model, "note", "")
@@ -215,13 +215,13 @@ def case_of(
     function: Callable[..., Any] | None = None,
     dtype: DTypeLike = np.float32,
     assumptions: tuple[str, ...] = (),
-    warnings: tuple[str, ...] = (),
+    remarks: tuple[str, ...] = (),
 ) -> Case:
     """Return the case of a validated spec, a loaded model and its rows.
 
     Parameters
     ----------
-    spec, model, rows, function, assumptions, warnings
+    spec, model, rows, function, assumptions, remarks
         As in `Case`.
     dtype
         Of the feature values, where no model determines it.
@@ -261,7 +261,7 @@ def case_of(
         data_sha256=data_sha256,
         function=function,
         assumptions=(*assumptions, *_default_cut_offs(spec.model)),
-        warnings=warnings,
+        remarks=remarks,
     )
 
 

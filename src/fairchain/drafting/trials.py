@@ -91,12 +91,16 @@ def spec_of(layout: InputLayout, reading: OutputReading, population: Table) -> S
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What is tried: a model, if there is one, on the rows of a table; `most` rows of Python code at most."""
+    """What is tried: a model, if there is one, on the rows of a table; `most` rows of Python code at most.
+
+    Missing values of the `protected` columns are not given to the model: such rows are in no group.
+    """
 
     table: RawTable
     opened: OpenedModel | None
     taken: Signature
     population: Table
+    protected: Sequence[str] = ()
     most: int | None = None
 
     def best(self, layouts: Sequence[InputLayout], readings: Sequence[OutputReading]) -> EncodingTrial:
@@ -129,7 +133,8 @@ class Trials:
     def _tried(self, layout: InputLayout, reading: OutputReading, *, single: bool) -> EncodingTrial:
         if self.opened is not None and self.opened.network is None:
             keeping = msgspec.structs.replace(self.population, keep_missing=True)
-            rows = encode_rows(self.table, spec_of(layout, reading, keeping))
+            inputs = {feature.name for feature in layout.features} - set(self.protected)
+            rows = encode_rows(self.table, spec_of(layout, reading, keeping), inputs)
             lacking = np.isnan(rows.values)
             if not lacking.any():
                 return self._run(layout, reading, self.population, rows, lacking, single=single)
