@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -226,6 +226,62 @@ def _keras_descriptions() -> list[bytes]:
     return [
         zipped([("config.json", json.dumps(config).encode()), ("metadata.json", b"{}"), ("model.weights.h5", b"x")])
     ]
+
+
+def _nnet_files() -> list[bytes]:
+    from tests.models.test_nnet import written
+
+    return [written((2, 3, 2))[0].encode(), written((2, 2), mean=1.5, spread=2)[0].encode()]
+
+
+def _ask_nnet(path: Path) -> object:
+    from fairchain.models.adapters.from_nnet import from_nnet
+
+    return from_nnet(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
+
+
+def _h5_files() -> list[bytes]:
+    from tests.models.test_h5 import layer, saved
+
+    layers = [layer("Dense", "dense", activation="relu"), layer("Dense", "dense_1")]
+    weights = {"dense": [np.ones((2, 3)), np.ones(3)], "dense_1": [np.ones((3, 2)), np.zeros(2)]}
+    return [made(lambda path: saved(path, layers, weights), ".h5")]
+
+
+def _ask_h5(path: Path) -> object:
+    from fairchain.models.adapters.from_h5 import from_h5
+
+    return from_h5(path, spec(), _limits()).predict(np.ones((2, 2), np.float32))
+
+
+def _boosted(suffix: str) -> list[bytes]:
+    """Return a small model in a format of XGBoost, LightGBM or CatBoost, fitted on two columns."""
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.integers(0, 10, 200), random.integers(0, 2, 200)]).astype(float)
+    labels = (rows[:, 0] + 3 * rows[:, 1] > 6).astype(int)
+    if suffix == ".txt":
+        import lightgbm
+
+        settings = {"verbose": -1, "num_threads": 1, "objective": "binary"}
+        trees = lightgbm.train(settings, lightgbm.Dataset(rows, labels, categorical_feature=[1]), 3)
+        return [trees.model_to_string().encode()]
+    if suffix == ".cbm":
+        import catboost
+
+        oblivious = catboost.CatBoost({"iterations": 3, "depth": 2, "verbose": 0, "allow_writing_files": False})
+        return [made(lambda path: oblivious.fit(rows, labels).save_model(str(path)), ".cbm")]
+    import xgboost
+
+    booster = xgboost.train({"max_depth": 3, "nthread": 1}, xgboost.DMatrix(rows, labels), 3)
+    return [bytes(booster.save_raw(suffix[1:]))]
+
+
+def _ask_boosted(path: Path) -> object:
+    from fairchain.models import load_model
+    from fairchain.models.adapters.model_files import read_object
+
+    question = spec(decision="score", decision_threshold=0.5)
+    return load_model(read_object(path, _limits()), question).predict(np.ones((2, 2)))
 
 
 # ---- specs and conditions ----
@@ -722,6 +778,20 @@ TARGETS: dict[str, Target] = {
     "row independence": Target("bytes", ".onnx", list, _check_graph, isolated=True, generate=_generate_graph),
     "socrates": Target("json", ".json", _socrates, _ask_socrates),
     "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
+    "nnet": Target("text", ".nnet", _nnet_files, _ask_nnet),
+    "h5": Target("bytes", ".h5", _h5_files, _ask_h5, needs=("h5py",), share=2, isolated=True),
+    "xgboost": Target(
+        "json", ".json", partial(_boosted, ".json"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
+    ),
+    "xgboost ubj": Target(
+        "bytes", ".ubj", partial(_boosted, ".ubj"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
+    ),
+    "lightgbm": Target(
+        "text", ".txt", partial(_boosted, ".txt"), _ask_boosted, needs=("lightgbm",), share=1, isolated=True
+    ),
+    "catboost": Target(
+        "bytes", ".cbm", partial(_boosted, ".cbm"), _ask_boosted, needs=("catboost",), share=1, isolated=True
+    ),
     "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),
     "keras": Target("zip", ".keras", _keras_files, _load_keras, needs=("keras", "torch"), share=1),
     "keras archive": Target("zip", ".keras", _keras_descriptions, _check_keras),

@@ -22,7 +22,7 @@ from tests.fuzzing.targets import TARGETS, Target
 # In the default run: hostile files, whole files and some mutants of each format.
 FEW, MANY = 25, 2_000
 # Their packages take seconds to import.
-HEAVY = ("torch", "keras")
+HEAVY = ("torch", "keras", "h5", "xgboost", "xgboost ubj", "lightgbm", "catboost")
 # Native code reads these, and a crash would end the tests.
 NATIVE = ("onnx", "row independence", "parquet")
 LIGHT = [name for name in TARGETS if name not in (*HEAVY, *NATIVE)]

@@ -61,23 +61,21 @@ def read_nnet(path: Path, limits: Limits) -> DenseNetwork:
     """Return the contents of a .nnet file, or raise a ModelError that says what is wrong with it."""
     numbers = _lines(path, read_file(path, limits.file_bytes, "a .nnet file"))
     try:
-        layers, inputs, outputs, _ = _whole(next(numbers), 4)
+        layers, inputs, outputs, _ = _whole(_following(numbers), 4)
         if not 0 < layers <= MOST_LAYERS:
             raise ValueError(f"{layers} layers")
-        sizes = _whole(next(numbers), layers + 1)
+        sizes = _whole(_following(numbers), layers + 1)
         if sizes[0] != inputs or sizes[-1] != outputs or min(sizes) < 1:
             raise ValueError("sizes of layers that contradict the first line")
-        next(numbers)  # a flag without a use
-        low, high = (_exactly(next(numbers), inputs) for _ in range(2))
-        mean, spread = (_exactly(next(numbers), inputs + 1) for _ in range(2))
+        _following(numbers)  # a flag without a use
+        low, high = (_exactly(_following(numbers), inputs) for _ in range(2))
+        mean, spread = (_exactly(_following(numbers), inputs + 1) for _ in range(2))
         if (spread == 0).any() or (low > high).any():
             raise ValueError("a range of 0, or a least value above the largest")
         parts = []
         for before, size in pairwise(sizes):
-            weights = np.stack([_exactly(next(numbers), before) for _ in range(size)])
-            parts.append((weights, np.concatenate([_exactly(next(numbers), 1) for _ in range(size)])))
-    except StopIteration:
-        raise ModelError(f"{path}: the file ends before the last layer; export the network again") from None
+            weights = np.stack([_exactly(_following(numbers), before) for _ in range(size)])
+            parts.append((weights, np.concatenate([_exactly(_following(numbers), 1) for _ in range(size)])))
     except (ValueError, OverflowError) as error:
         raise ModelError(f"{path}: not a .nnet network, or a damaged one ({error}); export it again") from None
     return DenseNetwork(
@@ -95,6 +93,13 @@ def _lines(path: Path, content: bytes) -> Iterator[list[bytes]]:
         if not all(NUMBER.fullmatch(part) for part in parts):
             raise ModelError(f"{path}: line {number:,} holds more than numbers between commas; export it again")
         yield parts
+
+
+def _following(numbers: Iterator[list[bytes]]) -> list[bytes]:
+    found = next(numbers, None)
+    if found is None:
+        raise ValueError("it ends before the last layer")
+    return found
 
 
 def _whole(parts: list[bytes], count: int) -> list[int]:
