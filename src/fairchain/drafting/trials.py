@@ -19,7 +19,7 @@ from fairchain.drafting.columns import InputLayout
 from fairchain.drafting.guesses import Guess
 from fairchain.drafting.labels import OutputReading
 from fairchain.drafting.signature import OpenedModel, Signature
-from fairchain.errors import DataError, InputError, ModelError
+from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError
 from fairchain.messages import listed, shown
 from fairchain.models import Model, OnnxModel
 from fairchain.spec import CategoryFeature, Difference, Spec, Table
@@ -35,10 +35,6 @@ MOST_PERMUTED = 6
 SHUFFLES, MATTERS = 19, 0.01
 # Rows with a missing value on which it is tried whether Python code takes them.
 TRIED_MISSING = 16
-
-
-class CutOffNeededError(ModelError):
-    """Scores without a cut-off, or of which the rows do not show what is decided above it."""
 
 
 @dataclass(frozen=True, eq=False)
