@@ -44,6 +44,7 @@ PARTS = {
     "limits": "Distance to the information bound",
     "speed": "Speed",
     "enumeration": "Enumeration of finite input spaces",
+    "check_cost": "One call against the model's own predict",
     "texts": "Speed on texts",
     "scaling": "Scaling",
     "large_chains": "Large chains",

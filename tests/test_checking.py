@@ -48,6 +48,20 @@ def test_recorded_decisions_need_no_spec() -> None:
     assert any('"approved", by its name' in text for text in verdict.assumptions)
 
 
+def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -> None:
+    frame = people()
+    frame["hours"] = frame["hours"].where(frame.index % 2 == 0)
+    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population", label="loan")
+    assert verdict.record.rows == 600
+    assert verdict.gap.estimate == pytest.approx(gap(frame, frame["loan"] == "approved"), abs=1e-12)
+    assert [feature.name for feature in verdict.spec.features] == ["sex"]
+    some = fairchain.check(
+        None, frame, protected="sex", prediction="loan", rows="population", given="age >= 40", min_size=5
+    )
+    older = frame[frame["age"] >= 40]
+    assert some.gap.estimate == pytest.approx(gap(older, older["loan"] == "approved"), abs=1e-12)
+
+
 def test_rows_are_a_sample_unless_it_is_stated_otherwise_and_that_is_said() -> None:
     verdict = fairchain.check(None, people(), protected="sex", prediction="loan")
     assert (verdict.rule, verdict.delta) == ("fixed sample", 1e-6)
@@ -309,6 +323,8 @@ def test_ranges_that_were_cut_from_the_rows_make_the_rows_the_population() -> No
     groups = {"age": {"young": [18, 39], "old": [40, 70]}}
     sample = fairchain.check(None, people(), protected="age", prediction="loan", groups=groups)
     assert sample.rule == "fixed sample"
+    with pytest.raises(SpecError, match="cut by looking at these rows, so they cannot be read as a sample"):
+        fairchain.check(None, people(), protected="age", prediction="loan", rows="sample")
     assert {group.name for group in sample.groups} == {"age=young", "age=old"}
 
 
@@ -354,3 +370,45 @@ def test_a_certificate_contains_the_assumptions_as_notes() -> None:
     certificate = fairchain.make_certificate(verdict)
     assert set(verdict.assumptions) <= set(certificate["notes"])
     assert not {"assumptions", "notes", "engine"} & set(certificate["claims"])
+
+
+def test_missing_values_are_given_to_a_network_as_numbers_only() -> None:
+    """An input of whole numbers, and a category, would silently become something else."""
+    frame = people().drop(columns=["hours", "score", "loan"]).assign(sex=lambda rows: (rows["sex"] == "M").astype(int))
+    weights = np.zeros((3, 2))
+    network = bytes(linear(weights, [0, -1.5]).SerializeToString())
+    spec = fairchain.check(network, frame, protected="sex", rows="population", allow_constant=True).spec
+    frame["job"] = frame["job"].astype(object)
+    frame.loc[3, "job"] = None
+    kept = fairchain.spec.revise(spec, population__keep_missing=True)
+    with pytest.raises(ModelError, match='cannot be given the missing values of feature "job"'):
+        fairchain.verify(network, kept, data=frame)
+
+
+def test_a_regressor_of_scikit_learn_is_cut_where_it_is_stated() -> None:
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import LinearRegression
+
+    frame = people()
+    inputs = frame[["age", "hours"]].assign(points=frame["score"])
+    model = LinearRegression().fit(inputs, frame["score"])
+    table = inputs.assign(sex=frame["sex"], loan=frame["loan"])
+    with pytest.raises(ModelError, match="--decision-threshold"):
+        fairchain.check(model, table, protected="sex", label="loan")
+    verdict = fairchain.check(
+        model, table, protected="sex", label="loan", decision_threshold=600, kind="ratio", rows="population"
+    )
+    approved = model.predict(inputs) > 600
+    low, high = sorted(float(np.mean(approved[frame["sex"] == sex])) for sex in "FM")
+    assert verdict.gap.estimate == pytest.approx(low / high, abs=1e-12)
+
+
+@pytest.mark.parametrize("outcome", [None, "refused"])
+def test_a_cut_off_of_a_classifier_is_on_the_probability_of_the_outcome(outcome: str | None) -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    verdict = fairchain.check(model, frame, protected="sex", decision_threshold=0.7, outcome=outcome, rows="population")
+    wanted = outcome or "approved"
+    probability = model.predict_proba(frame[["age", "score", "job"]])[:, list(model.classes_).index(wanted)]
+    assert verdict.gap.estimate == pytest.approx(gap(frame, probability > 0.7), abs=1e-12)
+    assert any(f'"{wanted}" is decided above a probability of 0.7' in text for text in verdict.assumptions)

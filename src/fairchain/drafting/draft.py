@@ -143,7 +143,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     known = label or options.prediction
     readings = output_readings(taken, Profile(raw, known) if known else None, options)
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
-    trial = Trials(raw, opened, taken, rows, _most_asked(options)).best(possible, readings)
+    trial = Trials(raw, opened, taken, rows, options.protected, _most_asked(options)).best(possible, readings)
     outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
     checks = (*about_agreement(trial, label), *about_codes(trial))
     model_path, about_path = _model_path(model, options)
@@ -241,6 +241,12 @@ def _label_and_layouts(
 
     A guessed label is an input after all if there is no layout without it.
     """
+    if options.prediction is not None and not options.every_group:
+        # Of recorded decisions only what defines the groups is needed.
+        used = [name for name in columns if name in options.protected or name in str(options.property.get("given", ""))]
+        features = tuple(frame_feature(columns[name]) for name in used if name != options.label)
+        if features:
+            return options.label, (), [InputLayout(features)]
     label, guess = (options.label, None) if options.label is not None else find_label(columns, taken)
     for each in (label,) if guess is None else (label, None):
         inputs = {name: profile for name, profile in columns.items() if name != each}
@@ -274,7 +280,7 @@ def _protected(
             added = (replace(frame_feature(columns[name]), model_input=False) for name in besides)
             features = (*features, *added)
         found = trial.rows
-        if besides or (trial.keeps_missing and protected[0] != names[0]):
+        if besides or (trial.keeps_missing and not options.protected):
             # Rows without a value of a protected feature are in no group.
             spec = spec_of(InputLayout(features), trial.reading, replace(rows, keep_missing=trial.keeps_missing))
             prop = Difference(protected=protected, threshold=0.1)

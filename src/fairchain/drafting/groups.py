@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairchain.drafting.columns import PROTECTED_WORDS, like_protected, words_of
 from fairchain.drafting.guesses import DraftOptions, Guess
-from fairchain.errors import SpecError
+from fairchain.errors import NoProtectedFeatureError, SpecError
 from fairchain.messages import listed, near, shown
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
 from fairchain.spec.schema import GroupExpr
@@ -27,14 +27,6 @@ FEW_VALUES, MANY_VALUES = 12, 100
 MOST_RANGES = 10
 VALUES = "Groups: one for each value that occurs; join or rename them as your question needs."
 RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
-
-
-class NoProtectedFeatureError(SpecError):
-    """No name shows which feature is protected; `candidates` are the features."""
-
-    def __init__(self, message: str, candidates: tuple[str, ...]) -> None:
-        super().__init__(message)
-        self.candidates = candidates
 
 
 def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> list[tuple[str, ...]]:
