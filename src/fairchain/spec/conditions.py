@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import in_a_line, near
-from fairchain.spec.groups import group_domain
-from fairchain.spec.schema import CategoryFeature, Feature, Spec
+from fairchain.spec.groups import group_domain, groups_of
+from fairchain.spec.schema import CategoryFeature, Feature, ProbabilityFormula, Spec
 
 Values = NDArray[np.floating]
 Mask = NDArray[np.bool_]
@@ -666,3 +666,12 @@ def _short(text: str, most: int = 60) -> str:
 def predicate_of(spec: Spec) -> Predicate | None:
     """Return the condition in `property.given`; None if there is none."""
     return None if spec.property.given is None else parse_predicate(spec.property.given, spec.features)
+
+
+def given_features(spec: Spec) -> tuple[str, ...]:
+    """Return the features in `property.given`, or in the conditions of a formula beside values of single features."""
+    if isinstance(spec.property, ProbabilityFormula):
+        conditions = [group.condition for group in groups_of(spec) if group.condition is not None]
+        return tuple(name for condition in conditions for name in condition.names)
+    predicate = predicate_of(spec)
+    return () if predicate is None else predicate.names

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
+from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of
 from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
 from fairchain.spec.validate import no_bounds
@@ -76,7 +76,11 @@ def fewest_evaluations(spec: Spec) -> float:
     """
     if not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
         return inf
-    needed = {*spec.protected, *_given(spec)}
+    needed = set(spec.protected)
+    if spec.property.given is not None or isinstance(spec.property, ProbabilityFormula):
+        from fairchain.spec.conditions import given_features
+
+        needed.update(given_features(spec))
     return prod(
         (
             _codes(feature) if feature.name not in needed else domain_of(feature).size or inf
@@ -97,19 +101,6 @@ def _codes(feature: Feature) -> float:
     if feature.step is not None:
         return floor(feature.high / feature.step) - floor(feature.low / feature.step) + 1
     return domain_of(feature).size or inf
-
-
-def _given(spec: Spec) -> tuple[str, ...]:
-    """Return the features in the condition `given`, or in those of a formula beside the values of single features."""
-    if isinstance(spec.property, ProbabilityFormula):
-        conditions = [group.condition for group in groups_of(spec) if group.condition is not None]
-        return tuple(name for condition in conditions for name in condition.names)
-    if spec.property.given is None:
-        return ()
-    from fairchain.spec.conditions import predicate_of
-
-    predicate = predicate_of(spec)
-    return () if predicate is None else predicate.names
 
 
 def fewest_rounds(spec: Spec) -> float:
