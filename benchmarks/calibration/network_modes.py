@@ -135,7 +135,9 @@ def _judged(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wron
         model=spec.model,
         described=spec.described,
         property=spec.property,
-        guarantee=type(spec.guarantee)(delta=DELTA, seed=seed, budget=spec.guarantee.budget),
+        guarantee=type(spec.guarantee)(
+            delta=DELTA, seed=seed, budget=spec.guarantee.budget, engine=spec.guarantee.engine
+        ),
     )
     made: Any = SimpleNamespace(network=lambda point: point, weights=lambda point: point)
     candidate: Any = network(1, 2.5)
