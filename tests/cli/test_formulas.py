@@ -14,11 +14,12 @@ from fairchain.examples import example
 
 def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any, str]:
     program = ["fairchain", "verify", str(example("census")), "--json", *arguments]
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", program)
-        run()
+        with pytest.raises(SystemExit) as ended:
+            run()
     output = capsys.readouterr()
-    return int(ended.value.code or 0), json.loads(output.out) if output.out else None, output.err
+    return int(ended.value.code or 0), json.loads(output.out), output.err
 
 
 def test_a_formula_takes_the_place_of_the_property(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,14 +41,13 @@ def test_a_reference_group_is_named_in_the_property(capsys: pytest.CaptureFixtur
     [
         (["--formula", "P(>50K | sex=Femal) >= P(>50K)"], 'did you mean "Female"?'),
         (["--formula", "P(>50K | sex=Female) >= P(>50K)", "--outcome", ">50K"], "property.outcome: unknown key"),
-        (["--reference", "Whit", "--outcome", ">50K"], 'did you mean "race=White"?'),
-        (["--reference", "White"], "the favourable label must be known"),
+        (["--reference", "Whit", "--outcome", ">50K"], 'did you mean "White"?'),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_code_2(
     arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found, errors = verified(capsys, *arguments)
-    assert (code, found) == (2, None)
-    assert expected in errors
+    assert code == 2
+    assert expected in found["error"]
     assert "Traceback" not in errors
