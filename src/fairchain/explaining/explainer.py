@@ -23,10 +23,10 @@ from fairchain.explaining.words import word_effects
 from fairchain.models import Limits
 from fairchain.models.inspect.activations import HiddenLayer, Probe
 from fairchain.prepare import Case, gather, read_question
-from fairchain.spec import Individual, Marginals, Ratio, Spec, Table, Texts
+from fairchain.spec import Individual, Marginals, Spec, Table, Texts
 from fairchain.spec.properties import kind_of
 from fairchain.statements import scope
-from fairchain.statistics import DIFFERENCE, RATIO, Interval, Tally, count_together
+from fairchain.statistics import Interval, Tally, count_together, payoff_of
 from fairchain.tables import encode_rows, read_table
 from fairchain.verification.record import Pair
 from fairchain.verification.sampler import default_workers, thread_pool
@@ -156,8 +156,11 @@ def _widest_pair(context: EffectContext) -> ComparedPair:
     tally = Tally.of_batch(labels.shape[1], count_together(labels, outcomes), range(groups), groups)
     compared = np.broadcast_to(~np.eye(groups, dtype=bool), tally.only.shape)
     if not isinstance(question, Individual):
-        payoff = RATIO if isinstance(question, Ratio) else DIFFERENCE
-        more, less, outcome = payoff.widest(tally, compared)
+        own = context.case.comparison
+        if own.compared.shape == tally.only.shape and getattr(question, "compare", "groups") == "groups":
+            # With a reference group, or in a formula, not every pair is compared; here it may differ in either way.
+            compared = own.compared | own.compared.swapaxes(1, 2)
+        more, less, outcome = payoff_of(own.measure, compared).widest(tally, compared)
         return ComparedPair(more, less, outcomes[outcome])
     flips = tally.only + tally.only.swapaxes(1, 2)
     flips = flips if question.outcome is not None else flips.sum(axis=0, keepdims=True)
@@ -296,7 +299,7 @@ def _notes(context: EffectContext) -> tuple[str, ...]:
     spec, notes = context.spec, [context.model.note] if context.model.note else []
     if isinstance(spec.population, Table) and spec.population.reading == "sample":
         notes.append("All numbers are about these rows, not about the population they come from.")
-    if isinstance(spec.property, Ratio):
+    if kind_of(spec) == "ratio":
         notes.append("The pair is the one with the smallest ratio; gap and effects are differences of probabilities.")
     if getattr(spec.property, "compare", "groups") != "groups":
         notes.append("Groups are compared with each other here, not with the overall population.")

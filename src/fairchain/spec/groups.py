@@ -153,7 +153,8 @@ def reference_group(spec: Spec, groups: Sequence[Group]) -> int | None:
         values = [part.removeprefix(f"{name}=") for name, part in zip(protected, parts, strict=True)]
         if reference == group.name or (wanted in (set(parts), set(values)) and len(wanted) == len(parts)):
             return place
-    names = [group.name for group in groups]
+    # Without the feature's name a single value is meant.
+    names = [group.name if "=" in reference else group.name.removeprefix(f"{protected[0]}=") for group in groups]
     if reference in {group.name for group in groups_of(spec)}:
         raise SpecError(
             f'property.reference: "{reference}" is below property.min_size and is left out; choose another group'
