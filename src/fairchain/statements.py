@@ -176,8 +176,8 @@ def bounds_statement(
     )
 
 
-def open_part(open_mass: float) -> str:
-    """Return the sentence about the part of the inputs that bounds did not settle.
+def open_part(open_mass: float, *, sampled: bool = False) -> str:
+    """Return the sentence about the part of the inputs that bounds did not settle, whether rounds were drawn or not.
 
     >>> open_part(0.25)
     'Bounds settled 75% of the inputs; nothing is assumed about the decisions for the other 25%.'
@@ -186,6 +186,8 @@ def open_part(open_mass: float) -> str:
         return "Bounds settled all inputs."
     # Both shares are rounded, the settled one down.
     settled, rest = f"{max(0.0, 1 - open_mass) * 100:.4g}%", f"{open_mass * 100:.4g}%"
+    if sampled:
+        return f"Bounds settled {settled} of the inputs; rounds were drawn among inputs that were not settled yet."
     return f"Bounds settled {settled} of the inputs; nothing is assumed about the decisions for the other {rest}."
 
 

@@ -110,9 +110,13 @@ def _questions() -> list[Spec]:
 def _ask_network(path: Path) -> object:
     """Ask the network with the spec whose number of inputs it is likely to have."""
     from fairchain.models import OnnxModel
+    from fairchain.models.inspect.relu_layers import relu_network
 
     asked = _questions()[likely(path.stat().st_size)]
-    return OnnxModel(path, asked, _limits()).predict(np.ones((4, len(asked.features)), np.float32))
+    model = OnnxModel(path, asked, _limits())
+    answer = model.predict(np.ones((4, len(asked.features)), np.float32))
+    relu_network(model)
+    return answer
 
 
 @cache

@@ -177,3 +177,12 @@ def test_nothing_is_claimed_where_numbers_may_overflow() -> None:
     )
     found = LinearBounds(relu_network(model), np.array([[-1.0, 1.0]]))(boxes(np.zeros((1, 2)), np.ones((1, 2))))
     assert (found.low[0, 0], found.high[0, 0]) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(wrong: float) -> None:
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Relu", ["m"], ["h"]), node("MatMul", ["h", "v"], ["y"])]
+    weights = [constant("w", [[1.0, wrong], [0.0, 1.0]]), constant("v", np.eye(2))]
+    model = loaded(graph(nodes, [value("x")], [value("y")], weights), integer("a", 1, 2), *reals(2)[1:])
+    with pytest.raises(ModelError, match="not finite numbers"):
+        relu_network(model)

@@ -37,7 +37,7 @@ from fairchain.verification.witnesses import WITNESSES, changed_points
 # Boxes that are halved at a time, at least, and the part of all work so far that one step takes.
 LEAST_BOXES, STEP = 64, 0.1
 # An answer by sampling ends the run unless a proof is forecast to need at most so many boxes in all, one for each
-# member; the forecast is made once the first number of boxes is bounded.
+# member. Before that many boxes are bounded that a forecast means something, nothing is sampled.
 PATIENCE, FIRST_FORECAST = 2**16, 2**9
 # A new stratum begins when the open probability has fallen to this part of that of the last one.
 NEW_STRATUM = 0.9
@@ -129,11 +129,13 @@ class BoundingRun:
             if now >= deadline:
                 return "seconds"
             left = most - self.rule.rounds
+            if left <= 0 and self._sampling and not self._proof_is_near():
+                return "rounds"
             if not (self._wants_halving(left) and self.halve()) and not self.sample(left):
                 if self._gain > 0:
                     self._gain = 0.0
                     continue
-                return "rounds" if left <= 0 and self._sampling else "boxes"
+                return "boxes"
             if progress is not None and now - reported > REPORT_EVERY:
                 reported = now
                 gap = Interval(*in_own_unit(spec, self.rule.gap()))
@@ -168,7 +170,7 @@ class BoundingRun:
         """
         if self.rule.decision is not Decision.UNDECIDED or not self._sampling or left <= 0:
             return True
-        return self._gain * self._sampling_cost >= 1
+        return self.partition.boxes < FIRST_FORECAST or self._gain * self._sampling_cost >= 1
 
     def halve(self) -> bool:
         """Halve some open boxes; return whether there were any."""

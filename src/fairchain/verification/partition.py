@@ -24,6 +24,8 @@ from fairchain.verification.boxes import BoxSpace, Floats
 Masks = NDArray[np.uint32]
 # Labels that a network may have here: a bit for each fits into a mask, and each pair of labels is a function.
 MOST_LABELS = 16
+# Weights of a layer, at most: a box takes twice as many numbers.
+MOST_WEIGHTS = 2**22
 # A finite box with at most so many inputs is evaluated point by point: that costs no more than its bounds.
 FEW_POINTS = 32
 # Open boxes that are kept; with more, memory rather than time would end the run.
@@ -106,6 +108,10 @@ def label_bounds(model: Any, *, rounding: bool = True) -> LabelBounds:
     ):
         raise ModelError(
             f'{model.name}: bounds need the scores behind a decision; choose them: output = "..." in [model]'
+        )
+    if max(layer.weights.size for layer in network.layers) > MOST_WEIGHTS:
+        raise ModelError(
+            f"{model.name}: has a layer of more than {MOST_WEIGHTS:,} weights, too large for bounds; use another engine"
         )
     if decision.classes > MOST_LABELS:
         raise ModelError(

@@ -394,7 +394,7 @@ def _statement(case: Case, answer: Answer) -> str:
         run="sample" if isinstance(spec.population, Table) and not whole else "run",
         left_out=len(case.left_out),
     )
-    return f"{told} {open_part(record.open_mass)}" if isinstance(record, BoundsRecord) else told
+    return f"{told} {open_part(record.open_mass, sampled=True)}" if isinstance(record, BoundsRecord) else told
 
 
 def _scope(case: Case, record: Evidence) -> str:

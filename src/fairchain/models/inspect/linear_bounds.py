@@ -132,9 +132,11 @@ class LinearBounds:
 
     def __call__(self, boxes: InputBoxes) -> FunctionBounds:
         """Return the bounds over every box."""
-        parts = [
-            self._bounds(boxes.part(slice(start, start + self._rows))) for start in range(0, len(boxes), self._rows)
-        ]
+        # Huge weights may overflow here too; such bounds settle nothing.
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = [
+                self._bounds(boxes.part(slice(start, start + self._rows))) for start in range(0, len(boxes), self._rows)
+            ]
         low, high, weights = zip(*parts, strict=True)
         return FunctionBounds(np.concatenate(low), np.concatenate(high), np.concatenate(weights))
 

@@ -114,7 +114,11 @@ def relu_network(model: Model | None) -> ReluNetwork:
     if not isinstance(model, OnnxModel) or not isinstance(model.inputs, Feed):
         name = "recorded decisions" if model is None else model.name
         raise ModelError(f"{name}: bounds are computed for ONNX networks of features only")
-    return _Reader(model).network()
+    with np.errstate(over="ignore", invalid="ignore"):
+        network = _Reader(model).network()
+    if not all(np.isfinite(layer.weight_size).all() and np.isfinite(layer.bias_size).all() for layer in network.layers):
+        raise ModelError(f"{model.name}: has weights that are not finite numbers, so that it has no bounds")
+    return network
 
 
 class _Reader:
