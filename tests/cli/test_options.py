@@ -56,8 +56,9 @@ def test_a_python_parameter_has_the_name_of_its_option(commands: set[str], funct
     other_names = {"reading": "as", "repair": "no_repair", "groups": "group", "prediction": "prediction"}
     keywords = [each.name for each in signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
     missing = {name for name in keywords if other_names.get(name, name) not in options} - only_python
-    # The rows of a population that is repaired come from the spec.
-    assert missing <= ({"prediction"} if "init" in commands else {"data"} if "repair" in commands else set())
+    # On the command line the rows of a population that is repaired or audited come from the spec.
+    in_memory = {"data"} if commands & {"audit", "repair"} else set()
+    assert missing <= ({"prediction"} if "init" in commands else in_memory)
 
 
 def test_every_option_says_what_it_is() -> None:
