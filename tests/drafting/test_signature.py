@@ -120,7 +120,7 @@ def test_a_name_is_looked_at_as_what_it_stands_for(tmp_path: Path, monkeypatch: 
     ("model", "words"),
     [
         ("model.pkl", "a pickle can run any code"),
-        ("model.txt", "is not read; give one of"),
+        ("model.md", "is not read; give one of"),
         (3, "an object of type int"),
     ],
 )

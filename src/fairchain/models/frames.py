@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from fairchain.errors import ModelError
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
-from fairchain.tables.frames import package_of
 
 
 @dataclass(frozen=True)
@@ -154,6 +153,8 @@ class OwnFrame:
 
 def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: Any) -> bool:
     """Return whether the columns of a pandas frame can be shown as they are: the spec changes none of their values."""
+    from fairchain.tables.frames import package_of
+
     if package_of(frame, "DataFrame") != "pandas":
         return False
     named = {column_name(feature): feature for feature in features}

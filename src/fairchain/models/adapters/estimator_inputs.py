@@ -72,12 +72,12 @@ def show_columns(
 
 def category_codes(feature: Feature, known: Sequence[Any]) -> Callable[[Values], NDArray[np.int64]]:
     """Return a function from values of a feature to their places among the categories that a model knows."""
-    places = {str(each): place for place, each in enumerate(known)}
+    places = {_text(each): place for place, each in enumerate(known)}
     if isinstance(feature, CategoryFeature):
-        table = np.array([places.get(str(word), NO_CATEGORY) for word in words(feature)], np.int64)
+        table = np.array([places.get(_text(word), NO_CATEGORY) for word in words(feature)], np.int64)
         return lambda values: table[values.astype(np.intp)]
     return lambda values: np.array(
-        [places.get(str(each), NO_CATEGORY) for each in column_values(feature, values).tolist()], np.int64
+        [places.get(_text(each), NO_CATEGORY) for each in column_values(feature, values).tolist()], np.int64
     )
 
 
@@ -106,8 +106,8 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
         known = fitted.categories.get(fitted.column(column_name(feature)) or "")
         if not feature.model_input or known is None or not isinstance(feature, CategoryFeature):
             continue
-        shown = [str(word) for word in (words(feature) if feature.codes is None else feature.codes)]
-        unknown = [word for word in shown if word not in set(map(str, known))]
+        shown = [_text(word) for word in (words(feature) if feature.codes is None else feature.codes)]
+        unknown = [word for word in shown if word not in set(map(_text, known))]
         if len(unknown) == len(shown):
             raise ModelError(
                 f'{name}: column "{column_name(feature)}" was fitted on {_some(known)}, and feature "{feature.name}" '
@@ -153,6 +153,12 @@ def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
     if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
         return answer
     return answer[:, order[1:]] if model.decision == "probability" else answer[:, order]
+
+
+def _text(value: Any) -> str:
+    """Return a value as a text that is the same for 1, 1.0 and true."""
+    number = isinstance(value, bool | int | float | np.bool_ | np.number)
+    return str(int(value)) if number and value == np.floor(value) else str(value)
 
 
 def _some(items: Sequence[Any]) -> str:
