@@ -15,7 +15,7 @@
         └── AuditError          a folder in which an audit cannot be kept
 
 Each message is one sentence or two that name the file, the key and what to write instead. Catch `FairchainError` to
-catch all of them, or a class of the tree to go on, for example with a cut-off: `except CutOffNeededError`. A `TypeError`
+catch all, or a class of the tree to go on, for example with a cut-off: `except CutOffNeededError`. A `TypeError`
 means an argument that a function does not have; `UnfairError` of `assert_fair` is an AssertionError. Anything else that
 escapes is a bug of ours.
 """
