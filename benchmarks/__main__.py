@@ -41,6 +41,7 @@ PARTS = {
     "stakes": "Stakes of the bets",
     "limits": "Distance to the information bound",
     "speed": "Speed",
+    "check_cost": "One call against the model's own predict",
     "texts": "Speed on texts",
     "scaling": "Scaling",
     "large_chains": "Large chains",

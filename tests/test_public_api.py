@@ -13,7 +13,8 @@ NAMES = {
     "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "Coupled", "DataError", "Decision", "Explanation",
     "FairchainError", "InputError", "Interval", "Limits", "ModelError", "Monitor", "OnnxModel", "Progress",
     "QueryError", "Recheck", "Repair", "Spec", "SpecError", "Verdict", "__version__", "as_frames", "assert_fair",
-    "audit", "check_chain", "example", "explain", "infer_spec", "isolated", "learn_chain", "learn_family", "load_model",
+    "audit", "check",
+    "check_chain", "example", "explain", "infer_spec", "isolated", "learn_chain", "learn_family", "load_model",
     "load_spec", "make_certificate", "parse_spec", "read_chain", "recheck", "repair", "to_onnx", "verify",
     "write_certificate", "write_chain", "write_repair",
 }  # fmt: skip

@@ -206,7 +206,17 @@ def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **op
             limits=options.get("limits"),
         ),
     )
-    spec, loaded, told = draft.spec, draft.model, draft.assumptions
+    spec, loaded = draft.spec, draft.model
+    if options.get("rows") == "sample" and any(guess.loud and guess.key == "population.as" for guess in draft.guesses):
+        raise SpecError(
+            "rows: the ranges of a protected number were cut by looking at these rows, so they cannot be read as a "
+            'sample; state ranges in Python, groups={"age": {"young": [18, 39], ...}}, in a spec (fairchain init), or '
+            'take the rows for the population: rows="population" (--as population)'
+        )
+    # The note about rows that are left out is in every verdict, and no file is written for the model here.
+    about = [guess for guess in draft.guesses if guess.key not in ("population.drop_missing", "model.path")]
+    told = tuple(f"{guess.key}: {guess.text}" for guess in about if guess.key)
+    remarks = tuple((WARNING if guess.loud else "") + guess.text for guess in about if guess.loud or not guess.key)
     if options.get("rows") is None and getattr(spec.population, "reading", "") == "sample":
         told = (SAMPLE_BY_DEFAULT, *told)
     if certify and loaded is not None:
@@ -217,7 +227,5 @@ def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **op
     if budget is not None and (asked := getattr(loaded, "asked", 0)):
         spec = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - asked - REPEATS))
         told += (f"guarantee.budget: {asked + REPEATS:,} of {int(budget):,} evaluations are for trials of the model.",)
-    case = case_of(
-        spec, loaded, draft.rows, assumptions=told, warnings=tuple(WARNING + text for text in draft.warnings)
-    )
+    case = case_of(spec, loaded, draft.rows, assumptions=told, remarks=remarks)
     return PreparedCheck(case, draft)

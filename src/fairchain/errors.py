@@ -3,16 +3,20 @@
     FairchainError
     ├── OutputError             a result that cannot be written: exit code 2, and the result is shown
     └── InputError              what the caller gave cannot be used: exit code 2
-        ├── SpecError           the spec file or object
-        ├── ModelError          the network's file, its shape or its outputs
-        │   └── UnansweredError     an input that the network has no class for
+        ├── SpecError           the spec file or object, or an option in its place
+        │   └── NoProtectedFeatureError     no name shows which column is protected, and none was stated
+        ├── ModelError          the model's file, its shape or its outputs
+        │   ├── UnansweredError     an input that the model has no class for
+        │   └── CutOffNeededError   scores, and nothing says which of them mean which label
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
         ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a question to a chain that cannot be asked
         └── AuditError          a folder in which an audit cannot be kept
 
-Each message is one sentence or two that name the file, the key and what to write instead. Anything else that
+Each message is one sentence or two that name the file, the key and what to write instead. Catch `FairchainError` to
+catch all, or a class of the tree to go on, for example with a cut-off: `except CutOffNeededError`. A `TypeError`
+means an argument that a function does not have; `UnfairError` of `assert_fair` is an AssertionError. Anything else that
 escapes is a bug of ours.
 """
 
@@ -35,6 +39,14 @@ class SpecError(InputError):
     """The spec asks for something that does not exist or contradicts itself."""
 
 
+class NoProtectedFeatureError(SpecError):
+    """No name shows which feature is protected; `candidates` are the features."""
+
+    def __init__(self, message: str, candidates: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.candidates = candidates
+
+
 class ModelError(InputError):
     """The network cannot be loaded, is not trusted, or answers with something that is no decision."""
 
@@ -45,6 +57,10 @@ class UnansweredError(ModelError):
     def __init__(self, message: str, shown: str = "") -> None:
         super().__init__(message)
         self.shown = shown
+
+
+class CutOffNeededError(ModelError):
+    """The model gives scores that are not probabilities, and neither the caller nor the rows say where to cut them."""
 
 
 class DataError(InputError):

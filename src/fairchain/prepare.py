@@ -16,12 +16,13 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairchain.errors import DataError, SpecError
+from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.messages import shown
-from fairchain.models import Limits, Model, load_model
+from fairchain.models import Limits, Model, OnnxModel, load_model
 from fairchain.populations import Population, build_population
 from fairchain.populations.build import large_enough, with_nodes
 from fairchain.spec import (
+    CategoryFeature,
     Comparison,
     Group,
     Marginals,
@@ -73,9 +74,9 @@ class Case:
         Hash of the rows, or of a corpus with its word lists; None where the spec says everything.
     function
         The Python function that draws inputs, if one was given.
-    assumptions, warnings
-        What was assumed about the model or the data without being stated by the caller, and which of that is probably
-        wrong or weighs heavily.
+    assumptions, remarks
+        What was assumed about the model or the data without being stated by the caller, and what else a reader of the
+        verdict should know about them.
     """
 
     spec: Spec
@@ -91,7 +92,7 @@ class Case:
     data_sha256: str | None
     function: Callable[..., Any] | None
     assumptions: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def model_sha256(self) -> str:
@@ -126,7 +127,7 @@ class Case:
     @property
     def notes(self) -> tuple[str, ...]:
         """The assumptions that a reader should know: about texts, rows left out, a model that runs in another way."""
-        notes = self.warnings + (self.population.notes if self.population is not None else ())
+        notes = self.remarks + (self.population.notes if self.population is not None else ())
         if self.rows is not None and self.rows.dropped:
             notes += (dropped_note(self.rows.dropped, len(self.rows.values) + self.rows.dropped),)
         note = getattr(self.model, "note", "")
@@ -214,13 +215,13 @@ def case_of(
     function: Callable[..., Any] | None = None,
     dtype: DTypeLike = np.float32,
     assumptions: tuple[str, ...] = (),
-    warnings: tuple[str, ...] = (),
+    remarks: tuple[str, ...] = (),
 ) -> Case:
     """Return the case of a validated spec, a loaded model and its rows.
 
     Parameters
     ----------
-    spec, model, rows, function, assumptions, warnings
+    spec, model, rows, function, assumptions, remarks
         As in `Case`.
     dtype
         Of the feature values, where no model determines it.
@@ -235,6 +236,7 @@ def case_of(
     left_out: tuple[tuple[str, float], ...]
     if isinstance(spec.population, Table):
         assert rows is not None
+        _check_missing(model, spec, rows)
         concerned = _concerned(rows, spec, predicate)
         groups, members, left_out = _large_enough_rows(rows, spec, concerned)
         comparison = comparison_of(spec, groups)
@@ -259,7 +261,7 @@ def case_of(
         data_sha256=data_sha256,
         function=function,
         assumptions=(*assumptions, *_default_cut_offs(spec.model)),
-        warnings=warnings,
+        remarks=remarks,
     )
 
 
@@ -269,6 +271,22 @@ def _default_cut_offs(model: ModelSpec) -> tuple[str, ...]:
         return ()
     cut = {"logit": "0", "probability": "0.5"}[model.decision]
     return (f"{shown(model.labels[1])} is decided above a {model.decision} of {cut}, the default cut-off.",)
+
+
+def _check_missing(model: Model | None, spec: Spec, rows: TableRows) -> None:
+    """Refuse missing values that a network cannot be given: only an input of floating numbers can hold one."""
+    if not isinstance(model, OnnxModel) or not np.isnan(rows.values).any():
+        return
+    lacking: Mask = np.asarray(np.isnan(rows.values).any(axis=0))
+    for slot in getattr(model.inputs, "slots", ()):
+        for place in slot.features:
+            feature = spec.features[place]
+            floating = np.dtype(slot.dtype).kind == "f" and not isinstance(feature, CategoryFeature)
+            if lacking[place] and not floating:
+                raise ModelError(
+                    f'{model.name}: input "{slot.name}" cannot be given the missing values of feature '
+                    f'"{feature.name}"; state missing = ... in the [[feature]], or remove keep_missing in [population]'
+                )
 
 
 def _predicate(spec: Spec) -> Predicate | None:

@@ -63,5 +63,5 @@ def fairchain_verdict(request: pytest.FixtureRequest) -> Verdict:
         request.node.stash[REFUSED] = str(error)
     except FairchainError as error:
         pytest.fail(str(error), pytrace=False)
-    request.node.user_properties.append((MARKER, str(verdict)))
+    request.node.user_properties.append((MARKER, verdict.record.sentence))
     return verdict

@@ -86,9 +86,7 @@ def test_every_label_is_looked_at_if_no_name_tells_which_is_hoped_for() -> None:
 @pytest.mark.parametrize(
     ("network", "decision", "why"),
     [
-        (one_score(), "logit", "Some scores are below 0 or above 1, so they are not probabilities."),
         (one_score("Sigmoid"), "probability", "The network ends in a Sigmoid."),
-        (one_score("Clip", 0.01), "logit", "Some scores are below 0"),
         (by_hours(end="Sigmoid"), "argmax", "Guess: the largest of the 2 outputs is the class."),
     ],
 )
@@ -97,6 +95,15 @@ def test_the_decision_is_seen_in_the_network_or_its_scores(network: bytes, decis
     assert made.spec.model.decision == decision
     assert why in made.about("model.decision")[0]
     assert made.warnings == ()
+
+
+@pytest.mark.parametrize("network", [one_score(), one_score("Clip", 0.01)])
+def test_a_score_that_cannot_be_a_probability_needs_a_cut_off(network: bytes) -> None:
+    with pytest.raises(ModelError, match=r"its scores go from -.*--decision-threshold.*--decision logit"):
+        draft(numbers(), network)
+    made = draft(numbers(), network, decision_threshold=0.0)
+    assert (made.spec.model.decision, made.spec.model.decision_threshold) == ("score", 0.0)
+    assert made.spec.model.labels == ("no", "yes")
 
 
 def test_scores_between_0_and_1_are_taken_for_probabilities() -> None:

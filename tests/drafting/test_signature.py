@@ -120,7 +120,7 @@ def test_a_name_is_looked_at_as_what_it_stands_for(tmp_path: Path, monkeypatch: 
     ("model", "words"),
     [
         ("model.pkl", "a pickle can run any code"),
-        ("model.md", "is not read; give one of"),
+        ("model.xyz", "is not read; give one of"),
         (3, "an object of type int"),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_torch_module_tells_its_width() -> None:
         module[0].bias.zero_()
         module[2].weight.copy_(torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
         module[2].bias.fill_(-30.0)
-    made = draft(numbers(), module)
+    made = draft(numbers(), module, decision="logit")
     assert made.spec.model.decision == "logit"
     assert made.warnings == ()
 

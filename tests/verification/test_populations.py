@@ -298,7 +298,7 @@ def test_rows_that_give_no_frequencies_are_mentioned(network: Path) -> None:
     data = asked_of(network, "marginals")
     table = ROWS | {"hours": [None, *ROWS["hours"][1:]]}
     verdict = verify(None, parse_spec(changed(data, "population.drop_missing", True)), data=table)
-    assert any("1 row" in note and "missing" in note for note in verdict.notes)
+    assert any("1 of " in note and "was left out, as a value is missing" in note for note in verdict.notes)
 
 
 def test_a_share_of_nothing_is_not_called_rows(network: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import click
 
 from fairchain.cli import options as shared
-from fairchain.cli.exit_codes import VERDICTS
 from fairchain.cli.options import PATH
-from fairchain.cli.output import must_be_writable, show_then_write
-from fairchain.cli.verify import verdict_files
+from fairchain.cli.verify import must_all_be_writable, show_result
 
 
 @shared.command("The verdict on a model and a table.", "check people.csv --model model.onnx --protected sex")
@@ -80,21 +77,10 @@ def check(
 
     if (model is None) == (options["prediction"] is None):
         raise SpecError("give either --model, or --prediction with the column of recorded decisions")
-    for path, option in ((certificate, "--certificate"), (junit, "--junit"), (summary, "--summary")):
-        if path is not None:
-            must_be_writable(path, option)
+    must_all_be_writable(certificate, junit, summary)
     prepared = prepare_check(model, data, protected=protected, certify=certificate is not None, **options)
     if show_spec:
         print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
     with progress_of("verify", quiet or as_json) as progress:
         verdict = verify_case(prepared.case, workers=workers, progress=progress)
-    if as_json:
-        print(json.dumps(verdict.to_dict(), indent=1))
-    else:
-        from fairchain.cli.verdict_display import show_verdict
-
-        show_verdict(verdict, brief=quiet)
-    show_then_write(*verdict_files(verdict, data, certificate, junit, summary))
-    if certificate is not None and not (quiet or as_json):
-        print(f"Certificate: {certificate}")
-    return VERDICTS[verdict.conclusion]
+    return show_result(verdict, data, certificate, junit, summary, as_json=as_json, quiet=quiet)

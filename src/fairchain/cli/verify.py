@@ -86,9 +86,7 @@ def verify(
     """
     from fairchain.spec import load_spec
 
-    for path, option in ((certificate, "--certificate"), (junit, "--junit"), (summary, "--summary")):
-        if path is not None:
-            must_be_writable(path, option)
+    must_all_be_writable(certificate, junit, summary)
     question = load_spec(spec)
     try:
         question = _changed(question, population, changes)
@@ -104,19 +102,40 @@ def verify(
             certify=certificate is not None,
             quiet=quiet or as_json,
         )
+    return show_result(verdict, spec, certificate, junit, summary, as_json=as_json, quiet=quiet)
+
+
+def must_all_be_writable(certificate: Path | None, junit: Path | None, summary: Path | None) -> None:
+    """Raise an error for a file that cannot be written, before the work."""
+    for path, option in ((certificate, "--certificate"), (junit, "--junit"), (summary, "--summary")):
+        if path is not None:
+            must_be_writable(path, option)
+
+
+def show_result(
+    verdict: Verdict,
+    title: Path,
+    certificate: Path | None,
+    junit: Path | None,
+    summary: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Print a verdict, write the files that are requested, and return the exit code; `title` names the question."""
     if as_json:
         print(json.dumps(verdict.to_dict(), indent=1))
     else:
         from fairchain.cli.verdict_display import show_verdict
 
         show_verdict(verdict, brief=quiet)
-    show_then_write(*verdict_files(verdict, spec, certificate, junit, summary))
+    show_then_write(*_files(verdict, title, certificate, junit, summary))
     if certificate is not None and not (quiet or as_json):
         print(f"Certificate: {certificate}")
     return VERDICTS[verdict.conclusion]
 
 
-def verdict_files(
+def _files(
     verdict: Verdict, title: Path, certificate: Path | None, junit: Path | None, summary: Path | None
 ) -> list[Callable[[], None]]:
     """Return a step for each file that is requested; only these import what they need."""

@@ -106,7 +106,8 @@ class Profile:
         types = self.table.categories(self.name)
         if types is None and self.known is None:
             return None
-        fitted = (each if isinstance(each, str) else number_text(each) for each in self.known or ())
+        texts = (str, bool, np.bool_)
+        fitted = (str(each) if isinstance(each, texts) else number_text(each) for each in self.known or ())
         return tuple(dict.fromkeys((*(types or ()), *fitted)))
 
     @cached_property

@@ -143,13 +143,14 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     known = label or options.prediction
     readings = output_readings(taken, Profile(raw, known) if known else None, options)
     rows = Table(reading="sample", label=label, prediction=options.prediction, drop_missing=True)
-    trial = Trials(raw, opened, taken, rows, _most_asked(options)).best(possible, readings)
+    trial = Trials(raw, opened, taken, rows, options.protected, _most_asked(options)).best(possible, readings)
     outcome, about_outcome = find_outcome(trial.reading.model.labels, options.outcome)
     checks = (*about_agreement(trial, label), *about_codes(trial))
     model_path, about_path = _model_path(model, options)
     told += (*about_path, *trial.reading.guesses, *trial.layout.guesses, *checks, *about_outcome)
 
-    protected, features, min_size, found, about_groups = _protected(raw, columns, trial, rows, options)
+    every = {name: Profile(raw, name, typed) for name in raw.names} | dict(columns)
+    protected, features, min_size, found, about_groups = _protected(raw, every, trial, rows, options)
     dropped = found.dropped
     rows_are, about_rows = _rows_are(features, protected, options)
     told += (*about_groups, *about_rows, *_about_missing(raw, features, trial, dropped))
@@ -178,7 +179,9 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     draft = Draft(spec, tuple(order), tuple(like_protected(raw.names)))
     if uniform:
         return draft
-    final = encode_rows(raw, spec) if trial.keeps_missing and spec.property.given else found
+    # True labels are numbers in the order of the labels, which the trial may have changed.
+    same = not trial.reading.free and not (trial.keeps_missing and spec.property.given)
+    final = found if same else encode_rows(raw, spec)
     loaded = trial.model if opened is None or trial.model is None else reloaded(opened, trial.model, spec, final)
     return dataclasses.replace(draft, model=loaded, rows=final)
 
@@ -240,6 +243,12 @@ def _label_and_layouts(
 
     A guessed label is an input after all if there is no layout without it.
     """
+    if options.prediction is not None and not options.every_group:
+        # Of recorded decisions only what defines the groups is needed.
+        used = [name for name in columns if name in options.protected or name in str(options.property.get("given", ""))]
+        features = tuple(frame_feature(columns[name]) for name in used if name != options.label)
+        if features:
+            return options.label, (), [InputLayout(features)]
     label, guess = (options.label, None) if options.label is not None else find_label(columns, taken)
     for each in (label,) if guess is None else (label, None):
         inputs = {name: profile for name, profile in columns.items() if name != each}
@@ -273,7 +282,7 @@ def _protected(
             added = (replace(frame_feature(columns[name]), model_input=False) for name in besides)
             features = (*features, *added)
         found = trial.rows
-        if besides or (trial.keeps_missing and protected[0] != names[0]):
+        if besides or (trial.keeps_missing and not options.protected):
             # Rows without a value of a protected feature are in no group.
             spec = spec_of(InputLayout(features), trial.reading, replace(rows, keep_missing=trial.keeps_missing))
             prop = Difference(protected=protected, threshold=0.1)

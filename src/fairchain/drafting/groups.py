@@ -7,7 +7,7 @@ with neighbours joined until each has enough rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairchain.drafting.columns import PROTECTED_WORDS, like_protected, words_of
 from fairchain.drafting.guesses import DraftOptions, Guess
-from fairchain.errors import SpecError
+from fairchain.errors import NoProtectedFeatureError, SpecError
 from fairchain.messages import listed, near, shown
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature
 from fairchain.spec.schema import GroupExpr
@@ -27,14 +27,6 @@ FEW_VALUES, MANY_VALUES = 12, 100
 MOST_RANGES = 10
 VALUES = "Groups: one for each value that occurs; join or rename them as your question needs."
 RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
-
-
-class NoProtectedFeatureError(SpecError):
-    """No name shows which feature is protected; `candidates` are the features."""
-
-    def __init__(self, message: str, candidates: tuple[str, ...]) -> None:
-        super().__init__(message)
-        self.candidates = candidates
 
 
 def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> list[tuple[str, ...]]:
@@ -70,7 +62,7 @@ def with_groups(
     Features that are likely protected too get groups as well, so that a later run may compare them.
     """
     features = tuple(
-        replace(feature, groups=dict(options.groups[feature.name])) if feature.name in options.groups else feature
+        _with_stated(feature, options.groups[feature.name]) if feature.name in options.groups else feature
         for feature in features
     )
     grouped, guesses = list(features), []
@@ -108,6 +100,16 @@ def with_groups(
     if few:
         guesses.append(Guess("property.min_size", f"Groups with fewer rows are left out: {few:,} of {total:,}."))
     return tuple(grouped), float(least) if few else None, tuple(guesses)
+
+
+def _with_stated(feature: Feature, groups: Mapping[str, GroupExpr]) -> Feature:
+    """Return the feature with stated groups; a number may have all values of its groups, also those without a row."""
+    stated = replace(feature, groups=dict(groups))
+    if isinstance(stated, CategoryFeature):
+        return stated
+    ends = [end for each in groups.values() for end in (each if isinstance(each, list | tuple) else (each,))]
+    numbers = [end for end in ends if isinstance(end, int | float)]
+    return replace(stated, low=min(stated.low, *numbers), high=max(stated.high, *numbers)) if numbers else stated
 
 
 def is_quantity(name: str) -> bool:

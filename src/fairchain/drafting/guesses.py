@@ -80,8 +80,3 @@ class Draft:
     def warnings(self) -> tuple[str, ...]:
         """Notes that must be read before a verdict is used."""
         return tuple(guess.text for guess in self.guesses if guess.loud)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Every guess, with the key of the spec that it is about."""
-        return tuple(f"{guess.key}: {guess.text}" if guess.key else guess.text for guess in self.guesses)

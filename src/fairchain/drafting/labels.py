@@ -77,11 +77,7 @@ def find_label(columns: Columns, taken: Signature) -> tuple[str | None, Guess | 
 
 def output_readings(taken: Signature, truth: Profile | None, options: DraftOptions) -> list[OutputReading]:
     """Return the possible meanings of the model's output, the likeliest first; the first that works is taken."""
-    names: tuple[str, ...] = ()
-    if truth is not None:
-        names = tuple(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
-        if not 2 <= len(names) <= MOST_LABELS:
-            raise _not_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
+    names = () if truth is None else _names(truth)
     cut = options.decision_threshold
     base = ModelSpec(labels=("0", "1"), decision=options.decision, output=options.model_output, decision_threshold=cut)
     if options.labels:
@@ -107,6 +103,8 @@ def output_readings(taken: Signature, truth: Profile | None, options: DraftOptio
     elif names == tuple(map(str, range(len(names)))):
         # Of a score nothing says that more of it means 1: the rows must show it.
         found = [OutputReading(replace(base, labels=names), free=cut is not None and scores == 1)]
+    elif options.prediction is not None:
+        found = [OutputReading(replace(base, labels=names))]
     else:
         guess = Guess("model.labels", "Guess: the model has the labels of the table in sorted order.")
         found = [OutputReading(replace(base, labels=names), (guess,), free=True)]
@@ -114,6 +112,14 @@ def output_readings(taken: Signature, truth: Profile | None, options: DraftOptio
         # The network may return the whole numbers of the table.
         found.insert(0, OutputReading(replace(base, labels=names, codes=_codes([int(name) for name in names]))))
     return [each for reading in found for each in _with_decision(reading, taken)]
+
+
+def _names(truth: Profile) -> tuple[str, ...]:
+    """Return the labels in a column, in order."""
+    names = tuple(dict.fromkeys(plain_text(text) for text in truth.texts if text not in NA_VALUES))
+    if not 2 <= len(names) <= MOST_LABELS:
+        raise _not_labels(truth, f"{len(names):,} different labels, and there must be 2 to {MOST_LABELS}")
+    return names
 
 
 def _stated_codes(taken: Signature, labels: Sequence[str]) -> tuple[Class, ...] | None:

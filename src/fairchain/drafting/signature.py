@@ -28,6 +28,8 @@ from fairchain.tables import TableRows
 Class = int | str
 # TensorProto.DataType of ONNX.
 _REALS, _STRING = (1, 10, 11), 8
+# Files that are converted for the features of a spec: whether they can be is seen when they are tried.
+NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
         network = check_bytes(Path(name), bytes(source), checked)
     opened = OpenedModel(source, network, name, limits)
     runs = callable(source) or hasattr(source, "predict") or isinstance(source, FrameModel) or network is not None
-    if not runs and Path(name).suffix.lower() != ".json":
+    if not runs and Path(name).suffix.lower() not in NEEDS_SPEC:
         # Neither a network nor code: this raises the error for such a file or object.
         placeholder = Difference(protected=("x",), threshold=0.1)
         model_spec, features = ModelSpec(labels=("0", "1")), (IntegerFeature(name="x", low=0, high=1),)
@@ -127,10 +129,7 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
 
 
 def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None]:
-    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too.
-
-    Only a recurrent SOCRATES file needs a spec: how many steps a sequence has is not in the file.
-    """
+    """Return what is in a file: an object of another package or a checked network; the path if a spec is needed too."""
     suffix = path.suffix.lower()
     if suffix == ".onnx":
         return path, read_network(path, limits)
@@ -147,7 +146,12 @@ def _open_file(path: Path, limits: Limits) -> tuple[Any, Network | None]:
         from fairchain.models.adapters.socrates_file import SocratesFile
 
         network = check_bytes(path, to_network(SocratesFile(path, limits), None), limits)
+        # How many steps a sequence has is not in the file.
         return path, network if len(network.model.graph.input) == 1 else None
+    if suffix == ".nnet":
+        from fairchain.models.adapters.from_nnet import read_nnet
+
+        read_nnet(path, limits)
     return path, None
 
 

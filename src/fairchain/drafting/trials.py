@@ -19,7 +19,7 @@ from fairchain.drafting.columns import InputLayout
 from fairchain.drafting.guesses import Guess
 from fairchain.drafting.labels import OutputReading
 from fairchain.drafting.signature import OpenedModel, Signature
-from fairchain.errors import DataError, InputError, ModelError
+from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError
 from fairchain.messages import listed, shown
 from fairchain.models import Model, OnnxModel
 from fairchain.spec import CategoryFeature, Difference, Spec, Table
@@ -35,10 +35,6 @@ MOST_PERMUTED = 6
 SHUFFLES, MATTERS = 19, 0.01
 # Rows with a missing value on which it is tried whether Python code takes them.
 TRIED_MISSING = 16
-
-
-class CutOffNeededError(ModelError):
-    """Scores without a cut-off, or of which the rows do not show what is decided above it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +87,16 @@ def spec_of(layout: InputLayout, reading: OutputReading, population: Table) -> S
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What is tried: a model, if there is one, on the rows of a table; `most` rows of Python code at most."""
+    """What is tried: a model, if there is one, on the rows of a table; `most` rows of Python code at most.
+
+    Missing values of the `protected` columns are not given to the model: such rows are in no group.
+    """
 
     table: RawTable
     opened: OpenedModel | None
     taken: Signature
     population: Table
+    protected: Sequence[str] = ()
     most: int | None = None
 
     def best(self, layouts: Sequence[InputLayout], readings: Sequence[OutputReading]) -> EncodingTrial:
@@ -110,11 +110,15 @@ class Trials:
                 except CutOffNeededError:
                     raise
                 except (DataError, ModelError) as error:
+                    if best is None and isinstance(error, ModelError) and str(problem) == str(error):
+                        raise  # no encoding helps
                     problem = problem or error
                     continue
                 if best is None or trial.agreement > best.agreement + BETTER:
                     best = trial
                 break
+            if best is not None and self.opened is not None and not (self.opened.network or self.taken.inputs):
+                break  # Python code, which may cost money, is not asked in other encodings once it runs in one
         if best is None:
             assert problem is not None
             raise problem
@@ -125,7 +129,8 @@ class Trials:
     def _tried(self, layout: InputLayout, reading: OutputReading, *, single: bool) -> EncodingTrial:
         if self.opened is not None and self.opened.network is None:
             keeping = msgspec.structs.replace(self.population, keep_missing=True)
-            rows = encode_rows(self.table, spec_of(layout, reading, keeping))
+            inputs = {feature.name for feature in layout.features} - set(self.protected)
+            rows = encode_rows(self.table, spec_of(layout, reading, keeping), inputs)
             lacking = np.isnan(rows.values)
             if not lacking.any():
                 return self._run(layout, reading, self.population, rows, lacking, single=single)

@@ -75,10 +75,9 @@ class UnseenRowsAnswer(RowsAnswer):
     def probabilities(self) -> tuple[Floats, Floats]:
         """Bounds of the rates, (outcomes, subgroups), all together with probability 1 - delta."""
         if self._single:
-            level = np.array(self._delta / 2)
-            low, high = self._method()(self.counts.successes[:, :1], self.counts.trials[None, :1], level)
+            low, high = self._method()(self.counts.successes, self.counts.trials[None], self._delta / 2)
             # The second subgroup of a share of changed decisions is there to compare with: its rate is 0.
-            return np.append(low, [[0.0]], axis=1), np.append(high, [[0.0]], axis=1)
+            return low * [1.0, 0.0], high * [1.0, 0.0]
         return simultaneous(self.counts, self._compared, self._delta, self._method(), self._overall)
 
     def _bounds(self) -> tuple[float, float, float]:
@@ -117,7 +116,7 @@ def share_bounds(successes: ArrayLike, seen: ArrayLike, totals: ArrayLike, level
     s, n, total, spent = np.broadcast_arrays(
         np.asarray(successes, np.int64), np.asarray(seen, np.int64), np.asarray(totals, np.int64), np.asarray(level)
     )
-    low, high = np.empty((2, *s.shape))
+    low, high = np.empty(s.shape), np.empty(s.shape)
     for place in np.ndindex(s.shape):
         found, drawn, rows, chance = int(s[place]), int(n[place]), int(total[place]), float(spent[place])
         most = _most(found, drawn, rows, chance)

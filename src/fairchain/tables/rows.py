@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +57,7 @@ class TableRows:
     frame: Any = field(default=None, repr=False)
 
 
-def encode_rows(table: RawTable, spec: Spec) -> TableRows:
+def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None) -> TableRows:
     """Encode the rows of a table as the features of a spec.
 
     Parameters
@@ -66,6 +67,8 @@ def encode_rows(table: RawTable, spec: Spec) -> TableRows:
     spec
         With a population of kind table or marginals, which says what a missing cell is and whether such rows are
         left out.
+    keep
+        The features whose missing values are kept; by default what the spec says.
 
     Raises
     ------
@@ -79,7 +82,7 @@ def encode_rows(table: RawTable, spec: Spec) -> TableRows:
     if not isinstance(population, Table | Marginals):
         raise SpecError('population.kind: a table is given, but the population is another one; write kind = "table"')
     stated = population.frequencies if isinstance(population, Marginals) else {}
-    kept_missing = _given_to_the_model(spec)
+    kept_missing = _given_to_the_model(spec) if keep is None else keep
     gone = np.zeros(table.count, bool)
 
     values = np.empty((table.count, len(spec.features)), np.float64)

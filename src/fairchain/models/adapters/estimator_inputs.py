@@ -72,13 +72,15 @@ def show_columns(
 
 def category_codes(feature: Feature, known: Sequence[Any]) -> Callable[[Values], NDArray[np.int64]]:
     """Return a function from values of a feature to their places among the categories that a model knows."""
-    places = {_text(each): place for place, each in enumerate(known)}
+    places = _places(known)
+
+    def place_of(word: Any) -> int:
+        return places.get(str(word), places.get(_number_text(word), NO_CATEGORY))
+
     if isinstance(feature, CategoryFeature):
-        table = np.array([places.get(_text(word), NO_CATEGORY) for word in words(feature)], np.int64)
+        table = np.array([place_of(word) for word in words(feature)], np.int64)
         return lambda values: table[values.astype(np.intp)]
-    return lambda values: np.array(
-        [places.get(_text(each), NO_CATEGORY) for each in column_values(feature, values).tolist()], np.int64
-    )
+    return lambda values: np.array([place_of(each) for each in column_values(feature, values).tolist()], np.int64)
 
 
 def _category_columns(fitted: Fitted, columns: Sequence[str], spec: Spec) -> list[tuple[str, int, Feature, Any]]:
@@ -106,8 +108,9 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
         known = fitted.categories.get(fitted.column(column_name(feature)) or "")
         if not feature.model_input or known is None or not isinstance(feature, CategoryFeature):
             continue
-        shown = [_text(word) for word in (words(feature) if feature.codes is None else feature.codes)]
-        unknown = [word for word in shown if word not in set(map(_text, known))]
+        shown = [str(word) for word in (words(feature) if feature.codes is None else feature.codes)]
+        places = _places(known)
+        unknown = [word for word in shown if not places.keys() & {word, _number_text(word)}]
         if len(unknown) == len(shown):
             raise ModelError(
                 f'{name}: column "{column_name(feature)}" was fitted on {_some(known)}, and feature "{feature.name}" '
@@ -155,10 +158,18 @@ def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
     return answer[:, order[1:]] if model.decision == "probability" else answer[:, order]
 
 
-def _text(value: Any) -> str:
-    """Return a value as a text that is the same for 1, 1.0 and true."""
-    number = isinstance(value, bool | int | float | np.bool_ | np.number)
-    return str(int(value)) if number and value == np.floor(value) else str(value)
+def _places(known: Sequence[Any]) -> dict[str, int]:
+    """Return the place of each category by its text; True is also the code 1, and 1.0 also the text "1"."""
+    return {text: place for place, each in enumerate(known) for text in (str(each), _number_text(each))}
+
+
+def _number_text(value: Any) -> str:
+    """Return a whole number as the text of an integer, whatever its type or spelling; all else as its text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return str(int(number)) if number.is_integer() else str(value)
 
 
 def _some(items: Sequence[Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.errors import ModelError
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, RealFeature
 
 NumberFeature = IntegerFeature | RealFeature
@@ -81,6 +82,8 @@ def encode(feature: Feature, column: NDArray[np.floating], *, text: bool = False
 
     With `text` a category is given by its name.
     """
+    if isinstance(feature, CategoryFeature) and (text or not is_plain(feature)) and np.isnan(column).any():
+        return _with_missing(feature, column, text=text)
     if isinstance(feature, CategoryFeature) and text:
         return np.array([str(word) for word in words(feature)], object)[column.astype(np.intp)][:, None]
     if is_plain(feature):
@@ -93,6 +96,20 @@ def encode(feature: Feature, column: NDArray[np.floating], *, text: bool = False
     if feature.one_hot:
         return np.eye(_width(feature))[numbers.astype(np.intp)]
     return numbers[:, None]
+
+
+def _with_missing(feature: CategoryFeature, column: NDArray[np.floating], *, text: bool) -> NDArray[Any]:
+    """Return the codes of a category with NaN for missing values, which have no name and no one-hot input."""
+    if text or feature.one_hot:
+        what = "name" if text else "one-hot input"
+        raise ModelError(
+            f'feature "{feature.name}": a missing value has no {what} in the network; state missing = ... in the '
+            "[[feature]], or leave such rows out: drop_missing = true in [population]"
+        )
+    missing = np.isnan(column)
+    codes = encode(feature, np.where(missing, 0, column)).astype(np.float64)
+    codes[missing] = np.nan
+    return codes
 
 
 def _from_number(feature: NumberFeature, numbers: NDArray[np.float64]) -> NDArray[np.float64]:

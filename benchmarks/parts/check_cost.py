@@ -1,0 +1,93 @@
+"""One call of `check` against the model's own `predict` on the same frame: what a verdict costs beside the answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.results import Cell, Check, Column, PartResult, Table
+from benchmarks.sizes import Sizes
+
+ROWS, TRAINED = 15_000, 5_000
+MOST = 2.0
+# Values of each text column, as many as in the census data.
+TEXTS = {"workclass": 8, "education": 16, "marital": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2}
+NUMBERS = {"age": (17, 90), "education_years": (1, 17), "gain": (0, 9999), "loss": (0, 4000), "hours": (1, 99)}
+TEXT = """A pipeline with an encoder for seven text columns and a scaler for five numbers is fitted on simulated rows
+with the columns of the census data. `check` reads the frame, asks the pipeline as it is, and counts. Both are timed in
+turn in one process, and the fastest of each is compared. A call of the encoder with few rows costs nearly as much as
+one with thousands: that is most of what a check of a linear model costs."""
+
+
+def frame_and_labels() -> tuple[Any, Any]:
+    """Return simulated people with columns like those of the census data, and their labels."""
+    pandas = import_module("pandas")
+    random = np.random.default_rng(0)
+    columns: dict[str, Any] = {name: random.integers(*ends, ROWS) for name, ends in NUMBERS.items()}
+    for name, count in TEXTS.items():
+        columns[name] = np.array([f"{name} {value}" for value in range(count)])[random.integers(0, count, ROWS)]
+    frame = pandas.DataFrame(columns)
+    score = frame["hours"] + 10 * (frame["sex"] == "sex 1") + random.normal(0, 20, ROWS)
+    return frame, np.where(score > 60, ">50K", "<=50K")
+
+
+def pipelines() -> dict[str, Any]:
+    """Return the estimators behind one encoder, by name."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    last = {
+        "random forest, 100 trees": RandomForestClassifier(100, random_state=0),
+        "gradient boosting, 100 trees": HistGradientBoostingClassifier(random_state=0),
+        "logistic regression": LogisticRegression(max_iter=300),
+    }
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    columns = make_column_transformer((encoder, list(TEXTS)), (StandardScaler(), list(NUMBERS)))
+    return {name: make_pipeline(columns, each) for name, each in last.items()}
+
+
+def fastest(work: Callable[[], Any], other: Callable[[], Any], times: int) -> tuple[float, float]:
+    """Return the shortest time of two functions that are called in turn."""
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        middle = time.perf_counter()
+        other()
+        found.append((middle - start, time.perf_counter() - middle))
+    return min(each for each, _ in found), min(each for _, each in found)
+
+
+def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # models are fitted here
+    """Time each pipeline, and compare its gap with a count of its own predictions."""
+    import fairchain
+
+    frame, labels = frame_and_labels()
+    rows: list[list[Cell]] = []
+    checks = []
+    for name, model in pipelines().items():
+        model.fit(frame[:TRAINED], labels[:TRAINED])
+
+        def check(model: Any = model) -> Any:
+            return fairchain.check(model, frame, protected="sex", outcome=">50K", rows="population")
+
+        decided, found = model.predict(frame) == ">50K", check()
+        rates = [float(np.mean(decided[frame["sex"] == value])) for value in sorted(set(frame["sex"]))]
+        own, whole = fastest(partial(model.predict, frame), check, 10 if sizes.paper else 5)
+        rows.append([name, 1000 * own, 1000 * whole, whole / own])
+        off = abs(found.gap.estimate - (max(rates) - min(rates)))
+        checks.append(Check(f"{name}: gap equal to the pipeline's own", off < 1e-12, f"{off:g}", "below 1e-12"))
+        slow = whole / own
+        checks.append(Check(f"{name}: cost of a check", slow <= MOST, f"{slow:.2f}", f"{MOST:g} times", enforced=False))
+    columns = [Column("pipeline"), Column("predict, ms", ".0f"), Column("check, ms", ".0f"), Column("ratio", ".2f")]
+    title = f"A check of {ROWS:,} rows against predict"
+    return PartResult(text=TEXT, tables=[Table(title, columns, rows)], settings={"rows": ROWS}, checks=checks)

@@ -1,0 +1,424 @@
+"""Promises of `fairchain.check`: the verdict is about the model and the table as they are, and says what it assumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairchain
+from fairchain.errors import DataError, ModelError, SpecError
+from fairchain.models import as_frames
+from tests.networks import linear
+from tests.tables.builders import write_csv
+
+pd = pytest.importorskip("pandas")
+JOBS = ("clerk", "driver", "nurse", "smith")
+
+
+def people(count: int = 600, seed: int = 0) -> Any:
+    """A frame with numbers, texts, a category type, and a credit score that differs between the groups."""
+    random = np.random.default_rng(seed)
+    sex = np.array(["F", "M"])[random.integers(0, 2, count)]
+    score = np.clip(random.normal(600 + 40 * (sex == "M"), 70, count), 437, 836)
+    return pd.DataFrame(
+        {
+            "age": random.integers(18, 70, count),
+            "hours": random.uniform(5, 60, count).round(2),
+            "sex": sex,
+            "job": pd.Categorical(np.array(JOBS[:3])[random.integers(0, 3, count)], categories=JOBS),
+            "score": score.round(1),
+            "loan": np.where(score + random.normal(0, 20, count) > 600, "approved", "refused"),
+        }
+    )
+
+
+def gap(frame: Any, decided: Any, column: str = "sex") -> float:
+    rates = [float(np.mean(np.asarray(decided)[frame[column] == value])) for value in sorted(frame[column].unique())]
+    return max(rates) - min(rates)
+
+
+def test_recorded_decisions_need_no_spec() -> None:
+    frame = people()
+    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population")
+    assert verdict.gap.estimate == pytest.approx(gap(frame, frame["loan"] == "approved"), abs=1e-12)
+    assert (verdict.engine, verdict.evaluations, verdict.exact) == ("counting", 0, True)
+    assert any('"approved", by its name' in text for text in verdict.assumptions)
+
+
+def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -> None:
+    frame = people()
+    frame["hours"] = frame["hours"].where(frame.index % 2 == 0)
+    verdict = fairchain.check(None, frame, protected="sex", prediction="loan", rows="population", label="loan")
+    assert verdict.record.rows == 600
+    assert verdict.gap.estimate == pytest.approx(gap(frame, frame["loan"] == "approved"), abs=1e-12)
+    assert [feature.name for feature in verdict.spec.features] == ["sex"]
+    some = fairchain.check(
+        None, frame, protected="sex", prediction="loan", rows="population", given="age >= 40", min_size=5
+    )
+    older = frame[frame["age"] >= 40]
+    assert some.gap.estimate == pytest.approx(gap(older, older["loan"] == "approved"), abs=1e-12)
+
+
+def test_rows_are_a_sample_unless_it_is_stated_otherwise_and_that_is_said() -> None:
+    verdict = fairchain.check(None, people(), protected="sex", prediction="loan")
+    assert (verdict.rule, verdict.delta) == ("fixed sample", 1e-6)
+    assert "random sample that the model was not fitted on" in verdict.assumptions[0]
+    stated = fairchain.check(None, people(), protected="sex", prediction="loan", rows="sample")
+    assert not any("random sample that the model was not fitted on" in text for text in stated.assumptions)
+
+
+# The cut-off of scores
+
+
+class Scorer:
+    """A regressor: `predict` returns credit scores from 437 to 836."""
+
+    def __call__(self, frame: Any) -> Any:
+        return frame["score"].to_numpy()
+
+
+def test_a_regressor_without_a_cut_off_is_refused_with_what_to_state() -> None:
+    frame = people()
+    with pytest.raises(ModelError, match=r"scores go from 437.* to 8.*--decision-threshold"):
+        fairchain.check(as_frames(Scorer()), frame, protected="sex", label="loan")
+
+
+@pytest.mark.parametrize("kind", ["difference", "ratio"])
+def test_the_label_above_a_cut_off_is_the_one_that_agrees_with_the_rows(kind: str) -> None:
+    """The labels are approved and refused: in alphabetical order a high score would mean refused."""
+    frame = people()
+    approved = frame["score"] > 600
+    verdict = fairchain.check(
+        as_frames(Scorer()),
+        frame,
+        protected="sex",
+        label="loan",
+        decision_threshold=600,
+        rows="population",
+        kind=kind,  # type: ignore[arg-type]
+    )
+    assert verdict.spec.model.labels == ("refused", "approved")
+    low, high = sorted(float(np.mean(approved[frame["sex"] == sex])) for sex in "FM")
+    assert verdict.gap.estimate == pytest.approx(low / high if kind == "ratio" else high - low, abs=1e-12)
+    assert verdict.widest.more == "sex=M"
+    assert any("in this order the model agrees with the rows" in text for text in verdict.assumptions)
+
+
+def test_true_labels_follow_the_order_that_was_found() -> None:
+    """True labels are kept as numbers of the labels, so that another order must renumber them."""
+    frame = people()
+    options = {"protected": "sex", "label": "loan", "decision_threshold": 600, "rows": "population"}
+    verdict = fairchain.check(as_frames(Scorer()), frame, criterion="equal_opportunity", **options)
+    assert verdict.spec.model.labels == ("refused", "approved")
+    creditworthy = frame[frame["loan"] == "approved"]
+    assert verdict.gap.estimate == pytest.approx(gap(creditworthy, creditworthy["score"] > 600), abs=1e-12)
+
+
+def test_a_cut_off_without_labels_names_the_decisions_itself() -> None:
+    frame = people().drop(columns="loan")
+    verdict = fairchain.check(
+        as_frames(Scorer()), frame, protected="sex", decision_threshold=600, rows="population", outcome="above 600"
+    )
+    assert verdict.gap.estimate == pytest.approx(gap(frame, frame["score"] > 600), abs=1e-12)
+    assert verdict.widest.outcome == "above 600"
+
+
+def test_labels_that_are_stated_are_not_fitted() -> None:
+    frame = people()
+    verdict = fairchain.check(
+        as_frames(Scorer()),
+        frame,
+        protected="sex",
+        decision_threshold=600,
+        labels=["approved", "refused"],
+        label="loan",
+        outcome="refused",
+        rows="population",
+    )
+    assert verdict.widest.more == "sex=M"
+    assert verdict.gap.estimate == pytest.approx(gap(frame, frame["score"] > 600), abs=1e-12)
+
+
+def test_rows_that_do_not_show_the_direction_of_a_score_are_refused() -> None:
+    frame = people().assign(loan=["approved", "refused"] * 300)
+    with pytest.raises(ModelError, match="do not show whether a score above 600 means"):
+        fairchain.check(as_frames(Scorer()), frame, protected="sex", label="loan", decision_threshold=600)
+
+
+def test_a_cut_off_on_two_columns_of_probabilities() -> None:
+    frame = people()
+
+    def both(rows: Any) -> Any:
+        p = ((rows["score"] - 437) / 400).to_numpy()
+        return np.stack([1 - p, p], axis=1)
+
+    verdict = fairchain.check(
+        as_frames(both),
+        frame,
+        protected="sex",
+        label="loan",
+        labels=["refused", "approved"],
+        decision_threshold=0.7,
+        rows="population",
+    )
+    assert verdict.spec.model.decision == "probability"
+    expected = gap(frame, (frame["score"] - 437) / 400 > 0.7)
+    assert verdict.gap.estimate == pytest.approx(expected, abs=1e-12)
+
+
+def test_scores_between_0_and_1_are_probabilities_and_the_cut_off_is_said() -> None:
+    frame = people()
+    model = as_frames(lambda rows: ((rows["score"] - 437) / 400).to_numpy())
+    verdict = fairchain.check(model, frame, protected="sex", label="loan", rows="population")
+    assert any("probabilities, cut at 0.5" in text for text in verdict.assumptions)
+    assert verdict.gap.estimate == pytest.approx(gap(frame, (frame["score"] - 437) / 400 > 0.5), abs=1e-12)
+
+
+# Encodings
+
+
+def coded(frame: Any) -> Any:
+    """What a network that was trained on the codes of all jobs says: one number for each row."""
+    return np.asarray(frame["job"].cat.codes) >= 2
+
+
+def test_codes_follow_the_category_type_although_a_value_does_not_occur() -> None:
+    """Codes of the values that occur would move every code behind the one that is missing."""
+    frame = people()
+    frame["job"] = pd.Categorical(frame["job"].astype(str).replace("clerk", "smith"), categories=JOBS)
+    weights = np.zeros((3, 2))
+    weights[2] = (0, 1)
+    network = bytes(linear(weights, [0, -1.5]).SerializeToString())
+    table = frame[["age", "sex", "job"]].assign(sex=(frame["sex"] == "M").astype(int))
+    verdict = fairchain.check(network, table, protected="sex", rows="population", labels=["no", "yes"])
+    (job,) = (feature for feature in verdict.spec.features if feature.name == "job")
+    assert job.values == JOBS
+    assert verdict.gap.estimate == pytest.approx(gap(frame, coded(frame)), abs=1e-12)
+    assert not any(note.startswith("Warning") for note in verdict.notes)
+
+
+def test_guessed_codes_are_an_assumption_and_a_warning_in_every_output() -> None:
+    frame = people()
+    weights = np.zeros((3, 2))
+    weights[2] = (0, 1)
+    network = bytes(linear(weights, [0, -1.5]).SerializeToString())
+    table = frame[["age", "sex", "job"]].assign(sex=(frame["sex"] == "M").astype(int), job=frame["job"].astype(str))
+    verdict = fairchain.check(network, table, protected="sex", rows="population", labels=["no", "yes"])
+    assert any("sorted order of the 3 values in this table" in text for text in verdict.assumptions)
+    warning = 'Warning: The order of the values of "job" is a guess'
+    assert any(note.startswith(warning) for note in verdict.notes)
+    assert warning in str(verdict)
+    assert warning in verdict._repr_html_().replace("&quot;", '"')
+
+
+def test_values_that_only_the_encoder_knows_are_values_of_the_spec() -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    rows = frame[frame["job"] != "smith"]
+    verdict = fairchain.check(model, rows, protected="sex", rows="population")
+    (job,) = (feature for feature in verdict.spec.features if feature.name == "job")
+    assert set(job.values) == set(JOBS)
+    assert fairchain.verify(model, verdict.spec, data=frame).gap.estimate == pytest.approx(
+        gap(frame, model.predict(frame) == "approved"), abs=1e-12
+    )
+
+
+def pipeline(count: int = 600) -> tuple[Any, Any]:
+    """A pipeline with an imputer and an encoder, fitted on texts without the protected column."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = people(count)
+    frame["job"] = np.array(JOBS)[np.random.default_rng(5).integers(0, 4, count)]
+    encode = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore"))
+    columns = make_column_transformer((SimpleImputer(), ["age", "score"]), (encode, ["job"]))
+    model = make_pipeline(columns, LogisticRegression(max_iter=300))
+    return model.fit(frame[["age", "score", "job"]], frame["loan"]), frame
+
+
+@pytest.mark.parametrize("blank", [np.nan, None, "NA"])
+def test_missing_values_go_to_a_model_that_takes_them(blank: Any) -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[::3, "age"] = np.nan
+    frame["age"] = frame["age"].astype("Int64") if blank == "NA" else frame["age"]
+    frame.loc[1::4, "job"] = np.nan if blank == "NA" else blank
+    frame["job"] = frame["job"].astype(object).where(frame["job"].notna(), np.nan)
+    expected = gap(frame, model.predict(frame[["age", "score", "job"]]) == "approved")
+    verdict = fairchain.check(model, frame, protected="sex", rows="population")
+    assert verdict.gap.estimate == pytest.approx(expected, abs=1e-12)
+    assert verdict.spec.population.keep_missing  # type: ignore[union-attr]
+    assert verdict.evaluations == len(frame)
+    assert any("are given to the model as they are" in text for text in verdict.assumptions)
+
+
+def test_rows_are_dropped_only_for_a_model_that_cannot_take_them_and_that_is_a_warning_everywhere() -> None:
+    frame = people()
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[::3, "age"] = np.nan
+
+    def picky(rows: Any) -> Any:
+        if rows["age"].isna().any():
+            raise ValueError("age is missing")
+        return np.where(rows["score"] > 600, "approved", "refused")
+
+    verdict = fairchain.check(as_frames(picky), frame, protected="sex", rows="population", label="loan")
+    warning = "Warning: 200 of 600 rows (33.3%) were left out, as a value is missing"
+    assert any(note.startswith(warning) for note in verdict.notes)
+    assert "200 were left out: a value is missing" in verdict.statement
+    from fairchain.report.junit import junit
+    from fairchain.report.markdown import for_pull_request
+
+    outputs = [str(verdict), verdict._repr_html_(), junit({"x": verdict.record})]
+    assert all(warning in text for text in outputs)
+    assert "left out, as a value is missing" in for_pull_request(verdict.record, title="x")
+    rest = frame[frame["age"].notna()]
+    assert verdict.gap.estimate == pytest.approx(gap(rest, rest["score"] > 600), abs=1e-12)
+
+
+def test_rows_without_a_protected_value_are_in_no_group() -> None:
+    frame = people()
+    frame.loc[:19, "sex"] = None
+    model = as_frames(lambda rows: np.where(rows["score"] > 600, "approved", "refused"))
+    verdict = fairchain.check(model, frame, protected="sex", rows="population", label="loan", ignore=["sex"])
+    rest = frame[20:]
+    assert verdict.gap.estimate == pytest.approx(gap(rest, rest["score"] > 600), abs=1e-12)
+    assert any(note.startswith("20 of 600 rows") for note in verdict.notes)
+
+
+# Models as they are
+
+
+def test_the_model_gets_the_cells_and_types_of_the_frame() -> None:
+    frame = people().assign(member=np.arange(600) % 2 == 0)
+    frame["job"] = frame["job"].cat.reorder_categories(JOBS[::-1])
+    seen = []
+
+    def decide(rows: Any) -> Any:
+        seen.append(rows.dtypes.to_dict())
+        return np.where(rows["score"] > 600, "approved", "refused")
+
+    fairchain.check(as_frames(decide), frame, protected="sex", label="loan", rows="population")
+    inputs = frame.drop(columns="loan")
+    assert all(types == inputs.dtypes.to_dict() for types in seen)
+
+
+def test_individuals_are_shown_as_the_other_group_with_their_own_cells() -> None:
+    frame = people()
+    model = as_frames(lambda rows: np.where(rows["score"] + 30 * (rows["sex"] == "M") > 600, "approved", "refused"))
+    verdict = fairchain.check(model, frame, protected="sex", label="loan", kind="individual", rows="population")
+    changed = (frame["score"] <= 600) & (frame["score"] + 30 > 600)
+    assert verdict.gap.estimate == pytest.approx(float(changed.mean()), abs=1e-12)
+    assert verdict.witnesses
+
+
+def test_a_constant_model_is_not_a_pass() -> None:
+    model = as_frames(lambda rows: np.full(len(rows), "refused"))
+    verdict = fairchain.check(model, people(), protected="sex", label="loan")
+    assert (verdict.conclusion, verdict.fair) == ("CONSTANT", False)
+    assert any("Constant model" in note for note in verdict.notes)
+
+
+def test_ranges_that_were_cut_from_the_rows_make_the_rows_the_population() -> None:
+    verdict = fairchain.check(None, people(), protected="age", prediction="loan")
+    assert verdict.exact
+    assert any("were cut by looking at these rows" in text for text in verdict.assumptions)
+    groups = {"age": {"young": [18, 39], "old": [40, 70]}}
+    sample = fairchain.check(None, people(), protected="age", prediction="loan", groups=groups)
+    assert sample.rule == "fixed sample"
+    with pytest.raises(SpecError, match="cut by looking at these rows, so they cannot be read as a sample"):
+        fairchain.check(None, people(), protected="age", prediction="loan", rows="sample")
+    assert {group.name for group in sample.groups} == {"age=young", "age=old"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"protected": []}, "protected: missing"),
+        ({"protected": "gender"}, 'has no column "gender"'),
+        ({"prediction": "lone"}, 'there is no column "lone"'),
+        ({"outcome": "granted"}, '"granted" is none of the labels'),
+        ({"threshold": 2}, "property.threshold: found 2"),
+        ({"given": "hours >"}, "property.given"),
+        ({"label": "score"}, "different labels"),
+    ],
+)
+def test_a_mistake_is_one_message(wrong: dict[str, Any], words: str) -> None:
+    options = {"protected": "sex", "prediction": "loan"} | wrong
+    with pytest.raises((SpecError, DataError), match=words):
+        fairchain.check(None, people(), **options)
+
+
+def test_a_file_and_a_frame_give_the_same_gap(tmp_path: Path) -> None:
+    frame = people()
+    path = write_csv(tmp_path / "people.csv", {name: frame[name].tolist() for name in frame})
+    model = as_frames(lambda rows: np.where(rows["score"] > 600, "approved", "refused"))
+    options = {"protected": "sex", "label": "loan", "rows": "population"}
+    one, other = (fairchain.check(model, table, **options) for table in (path, frame))
+    assert one.gap == other.gap
+    assert one.table_sha256 == other.table_sha256
+
+
+def test_the_spec_of_a_check_verifies_the_same() -> None:
+    frame = people()
+    model = as_frames(lambda rows: np.where(rows["score"] > 600, "approved", "refused"))
+    verdict = fairchain.check(model, frame, protected="sex", label="loan", given="hours >= 20", threshold=0.2)
+    again = fairchain.verify(model, verdict.spec, data=frame)
+    assert (again.gap, again.decision) == (verdict.gap, verdict.decision)
+
+
+def test_a_certificate_contains_the_assumptions_as_notes() -> None:
+    frame = people()
+    verdict = fairchain.check(None, frame, protected="sex", prediction="loan")
+    certificate = fairchain.make_certificate(verdict)
+    assert set(verdict.assumptions) <= set(certificate["notes"])
+    assert not {"assumptions", "notes", "engine"} & set(certificate["claims"])
+
+
+def test_missing_values_are_given_to_a_network_as_numbers_only() -> None:
+    """An input of whole numbers, and a category, would silently become something else."""
+    frame = people().drop(columns=["hours", "score", "loan"]).assign(sex=lambda rows: (rows["sex"] == "M").astype(int))
+    weights = np.zeros((3, 2))
+    network = bytes(linear(weights, [0, -1.5]).SerializeToString())
+    spec = fairchain.check(network, frame, protected="sex", rows="population", allow_constant=True).spec
+    frame["job"] = frame["job"].astype(object)
+    frame.loc[3, "job"] = None
+    kept = fairchain.spec.revise(spec, population__keep_missing=True)
+    with pytest.raises(ModelError, match='cannot be given the missing values of feature "job"'):
+        fairchain.verify(network, kept, data=frame)
+
+
+def test_a_regressor_of_scikit_learn_is_cut_where_it_is_stated() -> None:
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import LinearRegression
+
+    frame = people()
+    inputs = frame[["age", "hours"]].assign(points=frame["score"])
+    model = LinearRegression().fit(inputs, frame["score"])
+    table = inputs.assign(sex=frame["sex"], loan=frame["loan"])
+    with pytest.raises(ModelError, match="--decision-threshold"):
+        fairchain.check(model, table, protected="sex", label="loan")
+    verdict = fairchain.check(
+        model, table, protected="sex", label="loan", decision_threshold=600, kind="ratio", rows="population"
+    )
+    approved = model.predict(inputs) > 600
+    low, high = sorted(float(np.mean(approved[frame["sex"] == sex])) for sex in "FM")
+    assert verdict.gap.estimate == pytest.approx(low / high, abs=1e-12)
+
+
+@pytest.mark.parametrize("outcome", [None, "refused"])
+def test_a_cut_off_of_a_classifier_is_on_the_probability_of_the_outcome(outcome: str | None) -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    verdict = fairchain.check(model, frame, protected="sex", decision_threshold=0.7, outcome=outcome, rows="population")
+    wanted = outcome or "approved"
+    probability = model.predict_proba(frame[["age", "score", "job"]])[:, list(model.classes_).index(wanted)]
+    assert verdict.gap.estimate == pytest.approx(gap(frame, probability > 0.7), abs=1e-12)
+    assert any(f'"{wanted}" is decided above a probability of 0.7' in text for text in verdict.assumptions)
