@@ -107,6 +107,16 @@ def test_the_label_above_a_cut_off_is_the_one_that_agrees_with_the_rows(kind: st
     assert any("in this order the model agrees with the rows" in text for text in verdict.assumptions)
 
 
+def test_true_labels_follow_the_order_that_was_found() -> None:
+    """True labels are kept as numbers of the labels, so that another order must renumber them."""
+    frame = people()
+    options = {"protected": "sex", "label": "loan", "decision_threshold": 600, "rows": "population"}
+    verdict = fairchain.check(as_frames(Scorer()), frame, criterion="equal_opportunity", **options)
+    assert verdict.spec.model.labels == ("refused", "approved")
+    creditworthy = frame[frame["loan"] == "approved"]
+    assert verdict.gap.estimate == pytest.approx(gap(creditworthy, creditworthy["score"] > 600), abs=1e-12)
+
+
 def test_a_cut_off_without_labels_names_the_decisions_itself() -> None:
     frame = people().drop(columns="loan")
     verdict = fairchain.check(

@@ -179,7 +179,9 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     draft = Draft(spec, tuple(order), tuple(like_protected(raw.names)))
     if uniform:
         return draft
-    final = encode_rows(raw, spec) if trial.keeps_missing and spec.property.given else found
+    # True labels are numbers in the order of the labels, which the trial may have changed.
+    same = not trial.reading.free and not (trial.keeps_missing and spec.property.given)
+    final = found if same else encode_rows(raw, spec)
     loaded = trial.model if opened is None or trial.model is None else reloaded(opened, trial.model, spec, final)
     return dataclasses.replace(draft, model=loaded, rows=final)
 
