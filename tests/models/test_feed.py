@@ -191,18 +191,3 @@ def test_an_unseen_feature_is_asked_about_and_never_fed(tmp_path: Path) -> None:
     people = np.array([[1.0, 0.0, 7.0], [1.0, 1.0, 7.0], [8.0, 0.0, 7.0]], np.float32)
     assert OnnxModel(path, asked).predict(people).tolist() == [0, 0, 1]
     assert verify(None, asked).gap.estimate == 0
-
-
-def test_a_missing_value_is_given_to_numbers_and_never_becomes_another_value(tmp_path: Path) -> None:
-    """A number that is missing is NaN for the network, which then has no answer; whole numbers cannot hold it."""
-    plain = spec(real("rate", 0, 1), category("sex", "F", "M"), decision="logit")
-    model = load(tmp_path, reaches([1, 0], 0.5), plain)
-    assert np.isnan(model.scores(np.array([[np.nan, 0]], np.float32))).all()
-    for question, network in (
-        (spec(integer("age"), category("sex", "F", "M"), decision="logit"), reaches([1, 0], 0.5, INT64)),
-        (spec(integer("age"), category("sex", "F", "M", codes=[1, 2]), decision="logit"), reaches([1, 0], 0.5)),
-        (spec(integer("age"), category("sex", "F", "M", one_hot=True), decision="logit"), reaches([1, 0, 0], 0.5)),
-    ):
-        model = load(tmp_path, network, question)
-        with pytest.raises(ModelError, match=r'feature "sex" has missing values, .*drop_missing = true'):
-            model.predict(np.array([[1, np.nan]], model.dtype))

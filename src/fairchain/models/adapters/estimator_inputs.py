@@ -72,13 +72,15 @@ def show_columns(
 
 def category_codes(feature: Feature, known: Sequence[Any]) -> Callable[[Values], NDArray[np.int64]]:
     """Return a function from values of a feature to their places among the categories that a model knows."""
-    places = {str(each): place for place, each in enumerate(known)}
+    places = _places(known)
+
+    def place_of(word: Any) -> int:
+        return places.get(str(word), places.get(_number_text(word), NO_CATEGORY))
+
     if isinstance(feature, CategoryFeature):
-        table = np.array([places.get(str(word), NO_CATEGORY) for word in words(feature)], np.int64)
+        table = np.array([place_of(word) for word in words(feature)], np.int64)
         return lambda values: table[values.astype(np.intp)]
-    return lambda values: np.array(
-        [places.get(str(each), NO_CATEGORY) for each in column_values(feature, values).tolist()], np.int64
-    )
+    return lambda values: np.array([place_of(each) for each in column_values(feature, values).tolist()], np.int64)
 
 
 def _category_columns(fitted: Fitted, columns: Sequence[str], spec: Spec) -> list[tuple[str, int, Feature, Any]]:
@@ -107,9 +109,8 @@ def check_words(fitted: Fitted, spec: Spec, name: str) -> str:
         if not feature.model_input or known is None or not isinstance(feature, CategoryFeature):
             continue
         shown = [str(word) for word in (words(feature) if feature.codes is None else feature.codes)]
-        # A boolean is the text "True" in a table and the code 1 in an array.
-        names = {str(each) for each in known} | {str(int(each)) for each in known if isinstance(each, bool)}
-        unknown = [word for word in shown if word not in names]
+        places = _places(known)
+        unknown = [word for word in shown if not places.keys() & {word, _number_text(word)}]
         if len(unknown) == len(shown):
             raise ModelError(
                 f'{name}: column "{column_name(feature)}" was fitted on {_some(known)}, and feature "{feature.name}" '
@@ -155,6 +156,20 @@ def in_label_order(answer: Any, model: ModelSpec, order: Sequence[int]) -> Any:
     if answer.ndim < 2 or answer.shape[1] != len(order) or len(order) < 2:
         return answer
     return answer[:, order[1:]] if model.decision == "probability" else answer[:, order]
+
+
+def _places(known: Sequence[Any]) -> dict[str, int]:
+    """Return the place of each category by its text; True is also the code 1, and 1.0 also the text "1"."""
+    return {text: place for place, each in enumerate(known) for text in (str(each), _number_text(each))}
+
+
+def _number_text(value: Any) -> str:
+    """Return a whole number as the text of an integer, whatever its type or spelling; all else as its text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return str(int(number)) if number.is_integer() else str(value)
 
 
 def _some(items: Sequence[Any]) -> str:

@@ -38,6 +38,11 @@ HEAD = 4096
 # Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
 SAFE_SKOPS = (0, 13)
 MOST_TREES = 100_000
+# Lists of a tree of LightGBM, and by how much they are longer than it has leaves.
+LIGHTGBM_LISTS = {
+    **dict.fromkeys(("leaf_weight", "leaf_count"), 0),
+    **dict.fromkeys(("split_gain", "internal_value", "internal_weight", "internal_count"), -1),
+}
 
 
 def holds_object(path: Path) -> bool:
@@ -186,10 +191,18 @@ def _check_lightgbm(text: str) -> None:
     width = int(_entries(head)["max_feature_idx"]) + 1
     if len(blocks) > MOST_TREES:
         raise ValueError(f"more than {MOST_TREES:,} trees")
+    # LightGBM cuts the text at the sizes that it states, whatever is there.
+    sizes = _integers(_entries(head).get("tree_sizes", ""))
+    found = [len(f"Tree={block}") + (place < len(blocks) - 1) for place, block in enumerate(blocks)]
+    if not np.array_equal(sizes, found):
+        raise ValueError("trees of other sizes than it states")
     if not 0 < width <= len(text) or int(_entries(head).get("num_class", "1")) > len(text):
         raise ValueError("a number of columns or classes that cannot be")
     for block in blocks:
         entries = _entries(block)
+        np.array(" ".join(entries.values()).split(), np.float64)  # all of it is numbers
+        if any("=" not in line for line in block.splitlines()[1:] if line):
+            raise ValueError("a line of a tree without a key")
         leaves = int(entries["num_leaves"])
         if not 0 < leaves <= len(block) or len(entries.get("leaf_value", "").split()) != leaves:
             raise ValueError("a tree with another number of leaves than values")
@@ -199,6 +212,9 @@ def _check_lightgbm(text: str) -> None:
             _integers(entries.get(key, "")) for key in ("left_child", "right_child", "split_feature", "decision_type")
         )
         thresholds = np.array(entries.get("threshold", "").split(), np.float64)
+        for key, count in LIGHTGBM_LISTS.items():
+            if key in entries and len(entries[key].split()) != leaves + count:
+                raise ValueError("lists of different lengths in a tree")
         if not len(left) == len(right) == len(split) == len(kinds) == len(thresholds) == leaves - 1:
             raise ValueError("lists of different lengths in a tree")
         if (split < 0).any() or (split >= width).any():

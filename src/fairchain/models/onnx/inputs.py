@@ -87,7 +87,6 @@ class Feed:
         return np.dtype(np.float32 if single else np.float64)
 
     def _fill(self, slot: InputSlot, values: NDArray[np.floating]) -> NDArray[Any]:
-        self._check_missing(slot, values)
         filled = np.empty((len(values), prod(slot.shape)), slot.dtype)
         text = slot.dtype is np.object_
         start = 0
@@ -106,19 +105,6 @@ class Feed:
                 start += block.shape[1]
         filled = filled.reshape(len(values), *slot.shape)
         return np.ascontiguousarray(filled.swapaxes(0, 1)) if slot.steps_first else filled
-
-    def _check_missing(self, slot: InputSlot, values: NDArray[np.floating]) -> None:
-        """Raise a ModelError for a missing value that the network's input cannot hold: it would become another one."""
-        numbers = slot.dtype in (np.float16, np.float32, np.float64)
-        for place in slot.features:
-            feature = self.features[place]
-            holds = numbers and (is_plain(feature) or not (isinstance(feature, CategoryFeature) or feature.one_hot))
-            if not holds and np.isnan(values[:, place]).any():
-                raise ModelError(
-                    f'feature "{feature.name}" has missing values, which input "{slot.name}" of the network cannot '
-                    "hold; state what they count as: missing = ... in the [[feature]], or leave such rows out: "
-                    "drop_missing = true in [population]"
-                )
 
 
 def chunks(rows: int, size: int) -> list[NDArray[np.intp]]:
