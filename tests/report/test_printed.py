@@ -45,7 +45,7 @@ def test_keywords_of_verify_replace_keys_of_the_spec() -> None:
     verdict = fairchain.verify(None, spec, threshold=0.01, delta=1e-3, protected="race")
     assert (verdict.spec.property.threshold, verdict.delta) == (0.01, 1e-3)
     assert verdict.spec.property.protected == ("race",)
-    with pytest.raises(TypeError, match=r"has no argument 'treshold' \(did you mean"):
+    with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'treshold' \(did you mean"):
         fairchain.verify(None, spec, treshold=0.01)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +9,9 @@ from typing import Any
 
 def wanted(quiet: bool) -> bool:
     """Return whether standard error is a terminal that can show progress."""
-    return not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    from fairchain.verification.progress import has_terminal
+
+    return not quiet and has_terminal()
 
 
 def _repaired(progress: Any) -> str:

@@ -148,7 +148,8 @@ def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a spec, as `revise` writes them, that keyword arguments of `verify` replace."""
     unknown = [name for name in overrides if name not in OVERRIDES]
     if unknown:
-        raise TypeError(f"verify() has no argument {unknown[0]!r} ({near(unknown[0], list(OVERRIDES))})")
+        known = near(unknown[0], list(OVERRIDES))
+        raise TypeError(f"verify() got an unexpected keyword argument {unknown[0]!r} ({known})")
     protected = overrides.get("protected")
     if isinstance(protected, str):
         overrides = overrides | {"protected": (protected,)}
