@@ -201,6 +201,7 @@ def test_values_with_the_same_encoding_and_features_that_are_ignored_are_one_poi
     verdict = verify(None, parse_spec(data))
     assert verdict.evaluations == 8
     assert verdict.evidence.to_dict()["summed"] == ["idle"]
+    assert "The network provably ignores idle" in verdict.notes[0]
     rates = {group.name: group.probability.estimate for group in verdict.groups if group.outcome == "yes"}
     assert rates == {"sex=F": 26 / 74, "sex=M": 41 / 74}
 
