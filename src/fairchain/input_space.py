@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import MOST_DIGITS
 from fairchain.errors import SpecError
 from fairchain.models.inspect.ignored_features import ignored_features
 from fairchain.models.onnx.feature_encoding import encode
@@ -144,6 +145,12 @@ def input_space(case: Case) -> InputSpace:
         if column not in protected:
             classes = None if column in ignored else _classes(feature, space.values[column])
             space = _smaller(space, column, classes)
+    # A sum of weights has at most so many bits, and three bits are less than a digit.
+    largest = sum(int(factor.weights.max()).bit_length() for factor in space.measures[-1])
+    if largest + space.points.bit_length() > 3 * MOST_DIGITS:
+        raise _not_finite(
+            f"their weights have more than {MOST_DIGITS:,} digits; state probabilities with fewer decimals"
+        )
     order, tile = _order([column for column in range(len(names)) if column not in protected], space.sizes)
     return InputSpace(
         space=space,

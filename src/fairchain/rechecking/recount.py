@@ -29,8 +29,9 @@ from fairchain.spec.properties import kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
 
-# Points that are decoded and weighed at once.
+# Points that are decoded and weighed at once, and evaluations of one segment at most.
 ROWS = 8192
+LONGEST = 2**30
 
 # Estimate, lower and upper bound.
 Bounds = tuple[Fraction, Fraction, Fraction]
@@ -65,6 +66,8 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
         lengths = {len(parts) for parts in segment.weights} | {len(segment.inputs)}
         if not segment.points or len(segment.weights) != shape[0] or lengths != {shape[1]} or widths != {shape[2]}:
             return f"segment {number} has no points, or not a weight for every part and outcome"
+        if segment.points * len(inputs.shown) > LONGEST:
+            return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run alone"
         if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
             return f"segment {number} has an outcome with more weight than all inputs together"
     return ""
