@@ -221,6 +221,9 @@ def test_a_condition_on_a_feature_that_the_network_does_not_take_is_counted(tmp_
     assert verdict.evaluations == 6
     with pytest.raises(SpecError, match="holds for no input"):
         verify(None, parse_spec(changed(data, "property.given", "region < x and x < 0")))
+    data["property"] = {"kind": "individual", "protected": ["sex"], "threshold": 0.1, "given": "x < 0"}
+    with pytest.raises(SpecError, match="holds for no input"):
+        verify(None, parse_spec(data))
 
 
 def test_a_long_column_is_cut_into_strips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

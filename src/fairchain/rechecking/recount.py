@@ -216,7 +216,7 @@ class _Rates:
             [[sum(column) for column in zip(*owns, strict=True)] for owns in zip(*parts, strict=True)]
             for parts in zip(*([_whole(segment) for segment in evidence.segments]), strict=True)
         ]
-        self._totals = inputs.part_masses()[-1]
+        self._totals = inputs.part_masses[-1]
         self.pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(case.comparison.compared)]
         subgroups = range(len(inputs.means))
         self.rates = {(o, s): self._rate(o, s) for o in range(len(case.comparison.rows)) for s in subgroups}

@@ -377,7 +377,7 @@ class _Run:
         self._case, self._inputs, self._start, self._progress = case, inputs, start, progress
         self._segments: list[Segment] = []
         self._looked = start
-        self._totals = inputs.part_masses()
+        self._totals = inputs.part_masses
         self._sums: list[list[list[int]]] = []
         self.points = self._evaluations = 0
         self._trials = [0] * len(inputs.parts)
