@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import floor, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import MOST_DIGITS
 from fairchain.errors import SpecError
 from fairchain.models.inspect.ignored_features import ignored_features
 from fairchain.models.onnx.feature_encoding import encode
@@ -94,8 +96,9 @@ class InputSpace:
         """How many points a tile has."""
         return prod(self.space.sizes[column] for column in self.order[len(self.order) - self.tile :])
 
+    @cached_property
     def part_masses(self) -> list[list[int]]:
-        """Return the weight of every part, for each measure of the space: (measures, parts)."""
+        """The weight of every part, for each measure of the space: (measures, parts)."""
         found = []
         for factors in self.space.measures:
             if self.individual:
@@ -146,8 +149,14 @@ def input_space(case: Case) -> InputSpace:
         if column not in protected:
             classes = None if column in ignored else _classes(feature, space.values[column])
             space = _smaller(space, column, classes)
+    # A sum of weights has at most so many bits, and three bits are less than a digit.
+    largest = sum(int(factor.weights.max()).bit_length() for factor in space.measures[-1])
+    if largest + space.points.bit_length() > 3 * MOST_DIGITS:
+        raise _not_finite(
+            f"their weights have more than {MOST_DIGITS:,} digits; state probabilities with fewer decimals"
+        )
     order, tile = _order([column for column in range(len(names)) if column not in protected], space.sizes)
-    return InputSpace(
+    inputs = InputSpace(
         space=space,
         protected=protected,
         order=order,
@@ -156,8 +165,15 @@ def input_space(case: Case) -> InputSpace:
         parts=("all",) if individual else tuple("all" if group is None else group.name for group in groups),
         means=((0,), ()) if individual else _means(case, groups),
         individual=individual,
-        summed=tuple(names[column] for column in sorted(ignored.difference(protected))),
+        summed=tuple(names[each] for each in sorted(ignored.difference(protected)) if len(space.values[each]) == 1),
     )
+    try:
+        masses = inputs.part_masses[-1]
+    except TooManyCellsError:
+        raise _not_finite("features depend on each other in too many ways") from None
+    if not all(masses):
+        raise SpecError("property.given: holds for no input of the population; weaken it")
+    return inputs
 
 
 def _of_conditions(case: Case) -> tuple[str, ...]:

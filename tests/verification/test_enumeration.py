@@ -202,6 +202,7 @@ def test_values_with_the_same_encoding_and_features_that_are_ignored_are_one_poi
     verdict = verify(None, parse_spec(data))
     assert verdict.evaluations == 8
     assert verdict.evidence.to_dict()["summed"] == ["idle"]
+    assert "The network provably ignores idle" in verdict.notes[0]
     rates = {group.name: group.probability.estimate for group in verdict.groups if group.outcome == "yes"}
     assert rates == {"sex=F": 26 / 74, "sex=M": 41 / 74}
 
@@ -221,6 +222,9 @@ def test_a_condition_on_a_feature_that_the_network_does_not_take_is_counted(tmp_
     assert verdict.evaluations == 6
     with pytest.raises(SpecError, match="holds for no input"):
         verify(None, parse_spec(changed(data, "property.given", "region < x and x < 0")))
+    data["property"] = {"kind": "individual", "protected": ["sex"], "threshold": 0.1, "given": "x < 0"}
+    with pytest.raises(SpecError, match="holds for no input"):
+        verify(None, parse_spec(data))
 
 
 def test_a_long_column_is_cut_into_strips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

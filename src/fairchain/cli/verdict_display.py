@@ -109,6 +109,9 @@ def _advice(verdict: Verdict) -> str:
             "decide it if the rates remain the same. Testing a table again after it grew spends delta again; for a "
             "stream of decisions use fairchain monitor."
         )
+    if verdict.engine == "enumeration":
+        remedy = "state them with more decimals" if verdict.stopped == "weights" else "give it more time (--seconds)"
+        return f"Undecided because {STOPPED[verdict.stopped]}; {remedy}, or use --engine sampling."
     if verdict.stopped == "epsilon":
         return "Undecided: the threshold lies inside the interval; give a smaller epsilon, or none."
     if verdict.unseen:

@@ -31,8 +31,9 @@ from fairchain.spec.properties import kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
 
-# Points that are decoded and weighed at once.
+# Points that are decoded and weighed at once, and evaluations of one segment at most.
 ROWS = 8192
+LONGEST = 2**30
 
 # Estimate, lower and upper bound.
 Bounds = tuple[Fraction, Fraction, Fraction]
@@ -67,6 +68,8 @@ def layout_problem(evidence: EnumerationEvidence, inputs: InputSpace, case: Case
         lengths = {len(parts) for parts in segment.weights} | {len(segment.inputs)}
         if not segment.points or len(segment.weights) != shape[0] or lengths != {shape[1]} or widths != {shape[2]}:
             return f"segment {number} has no points, or not a weight for every part and outcome"
+        if segment.points * len(inputs.shown) > LONGEST:
+            return f"segment {number} has more than {LONGEST:,} evaluations, too many to be run alone"
         if any(int(own[0]) < max(map(int, own[1:])) for parts in segment.weights for own in parts):
             return f"segment {number} has an outcome with more weight than all inputs together"
     return ""
@@ -235,7 +238,7 @@ class _Rates:
             for parts in zip(*([_whole(segment) for segment in evidence.segments]), strict=True)
         ]
         unit = 2**32 if case.spec.model.decision == "random" else 1
-        self._totals = [mass * unit for mass in inputs.part_masses()[-1]]
+        self._totals = [mass * unit for mass in inputs.part_masses[-1]]
         self.pairs = [(int(o), int(i), int(j)) for o, i, j in np.argwhere(case.comparison.compared)]
         subgroups = range(len(inputs.means))
         self.rates = {(o, s): self._rate(o, s) for o in range(len(case.comparison.rows)) for s in subgroups}

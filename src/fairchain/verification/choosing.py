@@ -2,8 +2,8 @@
 
 Rows of a table are counted. Few inputs are enumerated at once. Otherwise inputs are sampled first. If they are finitely
 many, the enumeration takes over as soon as sampling has cost as much as evaluating all of them, or is forecast to need
-more: an input near the threshold does not cost more than twice an enumeration. Small ReLU networks of few real inputs
-are left to branch and bound if sampling has no verdict in sight.
+more: a gap near the threshold costs at most about twice an enumeration. Small ReLU networks of few real inputs are left
+to branch and bound if sampling has no verdict in sight.
 """
 
 from __future__ import annotations

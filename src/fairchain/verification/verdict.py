@@ -22,6 +22,7 @@ from fairchain.statements import (
     enumeration_scope,
     enumeration_statement,
     exact_statement,
+    ignored_note,
     open_part,
     rows_scope,
     scope,
@@ -305,6 +306,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         unseen=answer.unseen,
         notes=case.notes
         + _unseen_note(answer)
+        + _ignored_note(spec, answer.record)
         + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
         certifiable=case.certifiable
         and not answer.unseen
@@ -319,6 +321,14 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
+
+
+def _ignored_note(spec: Spec, record: Evidence) -> tuple[str, ...]:
+    """Return the remark about features that the network takes and provably ignores, if there are any."""
+    if not isinstance(record, EnumerationEvidence):
+        return ()
+    taken = [feature.name for feature in spec.features if feature.model_input and feature.name in record.summed]
+    return (ignored_note(taken),) if taken else ()
 
 
 def _constant_note(spec: Spec, label: str, tried: int) -> str:
