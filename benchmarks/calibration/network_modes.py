@@ -135,9 +135,7 @@ def _judged(seed: int, effort: Effort, breaking: Breaking = nullcontext) -> Wron
         model=spec.model,
         described=spec.described,
         property=spec.property,
-        guarantee=type(spec.guarantee)(
-            delta=DELTA, seed=seed, budget=spec.guarantee.budget, engine=spec.guarantee.engine
-        ),
+        guarantee=type(spec.guarantee)(delta=DELTA, seed=seed, engine="sampling", budget=spec.guarantee.budget),
     )
     made: Any = SimpleNamespace(network=lambda point: point, weights=lambda point: point)
     candidate: Any = network(1, 2.5)

@@ -145,7 +145,7 @@ def _spec(path: str, features: list[dict[str, Any]], guarantee: dict[str, Any]) 
         "model": {"path": path, "labels": ["no", "yes"]},
         "feature": features,
         "property": {"kind": "difference", "protected": ["group"], "threshold": THRESHOLD},
-        "guarantee": guarantee,
+        "guarantee": {"engine": "sampling", **guarantee},
     }
 
 

@@ -112,8 +112,9 @@ class RowEvidence(Record, frozen=True, forbid_unknown_fields=True):
     labels: list[Count]
 
 
-# A whole number of any size, in decimal digits: JSON numbers end at 64 bits.
-Whole = Annotated[str, msgspec.Meta(pattern="^(0|[1-9][0-9]{0,4999})$")]
+# A whole number in decimal digits: JSON numbers end at 64 bits, and Python reads no text of more than 4300 digits.
+MOST_DIGITS = 4000
+Whole = Annotated[str, msgspec.Meta(pattern=f"^(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})$")]
 
 
 class SegmentEvidence(Record, frozen=True, forbid_unknown_fields=True):

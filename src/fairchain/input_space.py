@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.certificate_format import MOST_DIGITS
 from fairchain.errors import SpecError
 from fairchain.models.inspect.ignored_features import ignored_features
 from fairchain.models.onnx.feature_encoding import encode
 from fairchain.populations.base import columns_of
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Feature, Group, RealFeature, Spec
-from fairchain.spec.conditions import predicate_of
+from fairchain.spec import CategoryFeature, Feature, Group, RealFeature
+from fairchain.spec.conditions import given_features, predicate_of
 
 if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace
@@ -110,14 +111,6 @@ class InputSpace:
         return found
 
 
-def _given(spec: Spec) -> tuple[str, ...]:
-    """Return the features in the condition `given`."""
-    if spec.property.given is None:
-        return ()
-    predicate = predicate_of(spec)
-    return () if predicate is None else predicate.names
-
-
 def input_space(case: Case) -> InputSpace:
     """Return the finite input space of a case.
 
@@ -136,7 +129,7 @@ def input_space(case: Case) -> InputSpace:
             f'group "{several}" has several values, and an individual is shown with one of them drawn at random; give '
             "the feature groups of single values"
         )
-    names, protected, given = [feature.name for feature in spec.features], _shown_columns(case), _given(spec)
+    names, protected, given = [feature.name for feature in spec.features], _shown_columns(case), given_features(spec)
     ignored = ignored_features(case.model, spec)
     space = _all_inputs(case, ignored, {*given, *_of_conditions(case)})
     try:
@@ -154,6 +147,12 @@ def input_space(case: Case) -> InputSpace:
         if column not in protected:
             classes = None if column in ignored else _classes(feature, space.values[column])
             space = _smaller(space, column, classes)
+    # A sum of weights has at most so many bits, and three bits are less than a digit.
+    largest = sum(int(factor.weights.max()).bit_length() for factor in space.measures[-1])
+    if largest + space.points.bit_length() > 3 * MOST_DIGITS:
+        raise _not_finite(
+            f"their weights have more than {MOST_DIGITS:,} digits; state probabilities with fewer decimals"
+        )
     order, tile = _order([column for column in range(len(names)) if column not in protected], space.sizes)
     return InputSpace(
         space=space,

@@ -59,7 +59,13 @@ def fewest_evaluations(spec: Spec) -> float:
     """
     if not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
         return inf
-    needed = {*spec.protected, *_given(spec)}
+    needed = set(spec.protected)
+    if spec.property.given is not None:
+        from fairchain.spec.conditions import given_features
+
+        needed.update(given_features(spec))
+    if isinstance(spec.property, ProbabilityFormula):
+        needed.update(name for group in groups_of(spec) if group.condition for name in group.condition.names)
     return prod(
         (
             _codes(feature) if feature.name not in needed else domain_of(feature).size or inf
@@ -80,19 +86,6 @@ def _codes(feature: Feature) -> float:
     if feature.step is not None:
         return floor(feature.high / feature.step) - floor(feature.low / feature.step) + 1
     return domain_of(feature).size or inf
-
-
-def _given(spec: Spec) -> tuple[str, ...]:
-    """Return the features in the condition `given`, or in those of a formula beside the values of single features."""
-    if isinstance(spec.property, ProbabilityFormula):
-        conditions = [group.condition for group in groups_of(spec) if group.condition is not None]
-        return tuple(name for condition in conditions for name in condition.names)
-    if spec.property.given is None:
-        return ()
-    from fairchain.spec.conditions import predicate_of
-
-    predicate = predicate_of(spec)
-    return () if predicate is None else predicate.names
 
 
 def fewest_rounds(spec: Spec) -> float:

@@ -37,6 +37,8 @@ from fairchain.verification.witnesses import WITNESSES, changed_points
 
 # A segment has at least so many evaluations, and a run at most so many segments, which a certificate lists.
 SEGMENT_EVALUATIONS, MOST_SEGMENTS = 2**18, 1024
+# A segment has at most so many evaluations, about ten seconds of a small network, if a run has more.
+LONGEST_SEGMENT = 2**26
 # Numbers that all segments of a certificate may have.
 MOST_WEIGHTS = 1_000_000
 # Blocks among which witnesses are looked for.
@@ -134,6 +136,7 @@ class TileWeights:
     ) -> None:
         self._shape = tuple(sizes[column] for column in inner) or (1,)
         self._kept: dict[tuple[int, ...], Vector] = {}
+        self._lock = threading.Lock()
         # Factors without a column of the tile multiply a whole block.
         plain = [factor for factor in factors if not set(factor.columns) & set(inner)]
         self._scales = [self._arranged(factor, (), outer, object) for factor in plain]
@@ -177,9 +180,10 @@ class TileWeights:
                 part = factor[tuple(chosen[place] for place in places)]
                 found = found * (part[..., rows] if part.shape[-1] > 1 else part)
             vector = Vector.of(found.reshape(-1))
-            if len(self._kept) >= MOST_VECTORS:
-                self._kept.pop(next(iter(self._kept)), None)
-            self._kept[key] = vector
+            with self._lock:
+                if len(self._kept) >= MOST_VECTORS:
+                    self._kept.pop(next(iter(self._kept)))
+                self._kept[key] = vector
         return scale, vector
 
 
@@ -224,6 +228,11 @@ class Enumerator:
     def rows(self, block: int) -> int:
         """Return how many points a block has."""
         return min(TILE, self._inputs.tile_points - block % self.strips * TILE)
+
+    def points_before(self, block: int) -> int:
+        """Return how many points all blocks before this one have."""
+        outer, strip = divmod(block, self.strips)
+        return outer * self._inputs.tile_points + strip * TILE
 
     def _digits(self, block: int) -> list[int]:
         """Return the values of the outer columns in a block."""
@@ -372,32 +381,30 @@ class EnumerationEngine:
         enumerator = Enumerator(case.model, case, inputs, halted)
         run = _Run(case, inputs, enumerator.unit, start, progress)
         with thread_pool(workers) as pool:
-            layout = _layout(enumerator, inputs, len(case.comparison.rows))
+            size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
 
             def work(place: int) -> Segment:
-                first, blocks = layout[place]
-                return enumerator.run(first, blocks)
+                return enumerator.run(place * size, min(size, enumerator.blocks - place * size))
 
-            segments = in_order(pool, workers, work, len(layout), lambda _waiting: halted())
-            for (first, blocks), segment in zip(layout, segments, strict=False):
+            segments = in_order(pool, workers, work, -(-enumerator.blocks // size), lambda _waiting: halted())
+            for place, segment in enumerate(segments, 1):
                 run.add(segment)
-                whole = segment.points == sum(map(enumerator.rows, range(first, first + blocks)))
-                if not whole or run.settled():
+                if run.points < enumerator.points_before(min(place * size, enumerator.blocks)) or run.settled():
                     break
             segments.close()
         return run.answer(enumerator, "interrupted" if cancel.is_set() else "seconds")
 
 
-def _layout(enumerator: Enumerator, inputs: InputSpace, outcomes: int) -> list[tuple[int, int]]:
-    """Return the segments, (first block, blocks): of equal size, and not more than a certificate can list."""
+def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
+    """Return the blocks in a segment: few segments for a certificate to list, each short enough to be checked alone."""
     values = len(inputs.parts) * (1 + outcomes) * len(inputs.space.measures)
-    most = max(16, min(MOST_SEGMENTS, MOST_WEIGHTS // values))
-    size = max(SEGMENT_EVALUATIONS // (TILE * len(inputs.shown)), -(-enumerator.blocks // most), 1)
-    return [(first, min(size, enumerator.blocks - first)) for first in range(0, enumerator.blocks, size)]
+    few = -(-blocks // max(16, min(MOST_SEGMENTS, MOST_WEIGHTS // values)))
+    each = TILE * len(inputs.shown)
+    return max(SEGMENT_EVALUATIONS // each, min(few, LONGEST_SEGMENT // each), 1)
 
 
 class _Run:
-    """The segments of a run so far, and what they come to."""
+    """The segments of a run so far, and what they come to; `points` were evaluated."""
 
     def __init__(self, case: Case, inputs: InputSpace, unit: int, start: float, progress: Report | None) -> None:
         self._case, self._inputs, self._start, self._progress = case, inputs, start, progress
@@ -405,13 +412,13 @@ class _Run:
         self._looked = start
         self._totals = [[mass * unit for mass in masses] for masses in inputs.part_masses()]
         self._sums: list[list[list[int]]] = []
-        self._points = self._evaluations = 0
+        self.points = self._evaluations = 0
         self._trials = [0] * len(inputs.parts)
 
     def add(self, segment: Segment) -> None:
         """Add a segment."""
         self._segments.append(segment)
-        self._points += segment.points
+        self.points += segment.points
         self._evaluations += segment.evaluations
         self._trials = [one + other for one, other in zip(self._trials, segment.trials, strict=True)]
         if not self._sums:
@@ -425,7 +432,7 @@ class _Run:
     def settled(self) -> bool:
         """Return whether the points that are left cannot change the verdict; looked at now and then."""
         now = time.perf_counter()
-        if now - self._looked < LOOK_EVERY or self._points == self._inputs.points:
+        if now - self._looked < LOOK_EVERY or self.points == self._inputs.points:
             return False
         found = self._inference()
         self._looked = time.perf_counter()
@@ -456,7 +463,7 @@ class _Run:
     def answer(self, enumerator: Enumerator, stopped: str) -> Answer:
         """Return the answer from all segments."""
         case, found = self._case, self._inference()
-        whole = self._points == self._inputs.points
+        whole = self.points == self._inputs.points
         if found.decision is not Decision.UNDECIDED:
             stopped = "decided"
         elif whole:
