@@ -20,8 +20,8 @@ from fairchain.models.inspect.ignored_features import ignored_features
 from fairchain.models.onnx.feature_encoding import encode
 from fairchain.populations.base import columns_of
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Feature, Group, RealFeature, Spec
-from fairchain.spec.conditions import predicate_of
+from fairchain.spec import CategoryFeature, Feature, Group, RealFeature
+from fairchain.spec.conditions import given_features, predicate_of
 
 if TYPE_CHECKING:
     from fairchain.populations.finite import FiniteSpace
@@ -110,14 +110,6 @@ class InputSpace:
         return found
 
 
-def _given(spec: Spec) -> tuple[str, ...]:
-    """Return the features in the condition `given`."""
-    if spec.property.given is None:
-        return ()
-    predicate = predicate_of(spec)
-    return () if predicate is None else predicate.names
-
-
 def input_space(case: Case) -> InputSpace:
     """Return the finite input space of a case.
 
@@ -134,7 +126,7 @@ def input_space(case: Case) -> InputSpace:
             f'group "{several}" has several values, and an individual is shown with one of them drawn at random; give '
             "the feature groups of single values"
         )
-    names, protected, given = [feature.name for feature in spec.features], columns_of(spec), _given(spec)
+    names, protected, given = [feature.name for feature in spec.features], columns_of(spec), given_features(spec)
     ignored = ignored_features(case.model, spec)
     space = _all_inputs(case, ignored, given)
     try:

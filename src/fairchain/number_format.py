@@ -49,7 +49,7 @@ def close_to(estimate: float, threshold: float, *, least: int = 4) -> int:
     """Return so many decimals that an estimate does not look like the threshold, unless it is; at most 12.
 
     >>> close_to(0.099993, 0.1), close_to(0.05, 0.1)
-    (6, 4)
+    (5, 4)
     """
     places = least
     while places < 12 and f"{estimate:.{places}f}" == f"{threshold:.{places}f}" and abs(estimate - threshold) > 1e-12:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 # In place of FAIR or UNDECIDED where the model gave one decision to every input that was tried, unless that is allowed.
@@ -127,7 +128,7 @@ def enumeration_statement(
     """Return the sentence of an enumeration; `done` are the points that were evaluated, and all that there are.
 
     >>> words = {"kind": "difference", "measured": "0.05", "threshold": 0.1, "population": "uniform inputs"}
-    >>> print(enumeration_statement("FAIR", evaluations=1248, done=(624, 624), **words)[:69])
+    >>> print(enumeration_statement("FAIR", evaluations=1248, done=(624, 624), **words)[:70])
     Exact: all 1,248 inputs were evaluated. Under uniform inputs the large
     """
     whole = done[0] == done[1]
@@ -238,6 +239,18 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
     return (
         f"{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept "
         "it all the same: --allow-constant, or allow_constant = true in [guarantee]."
+    )
+
+
+def ignored_note(features: Sequence[str]) -> str:
+    """Return the remark about features that the network provably ignores.
+
+    >>> ignored_note(["zip", "id"])
+    'The network provably ignores zip, id: inputs that differ only in them were evaluated once.'
+    """
+    differ = "it" if len(features) == 1 else "them"
+    return (
+        f"The network provably ignores {', '.join(features)}: inputs that differ only in {differ} were evaluated once."
     )
 
 

@@ -166,8 +166,8 @@ def test_a_sample_of_segments_is_consistent_with_its_escape_probability(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of several segments is run again: a forged one escapes as often as it is not among them."""
-    monkeypatch.setattr("fairchain.rechecking.recount.LEAST_CHUNKS", 1)
-    monkeypatch.setattr("fairchain.rechecking.recount.PROBE_SECONDS", 0.0)
+    monkeypatch.setattr("fairchain.rechecking.rerun.LEAST_CHUNKS", 1)
+    monkeypatch.setattr("fairchain.rechecking.rerun.PROBE_SECONDS", 0.0)
     content = certificate(folder)
     chunks = len(content["evidence"]["segments"])
     honest = rechecked(content, folder, tmp_path / "c.json", seconds=0.0, seed=1)

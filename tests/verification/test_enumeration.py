@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import Decision, SpecError, Verdict, parse_spec, verify
+from fairchain import Decision, SpecError, Verdict, example, parse_spec, verify
 from fairchain.input_space import InputSpace, input_space
 from fairchain.prepare import prepare
+from fairchain.spec import load_spec, revise
 from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.verification import enumeration
 from fairchain.verification.answers import Answer, Progress
@@ -116,6 +117,17 @@ def test_bounds_that_ignore_what_was_not_seen_would_be_wrong(tmp_path: Path, mon
     assert missed > 0
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_space_that_no_machine_could_enumerate_ends_with_the_budget(workers: int) -> None:
+    """The census network has 5e15 inputs: the bounds say that nothing is known, and say so soon."""
+    spec = revise(load_spec(example("census")), guarantee__engine="enumeration", guarantee__budget__seconds=0.05)
+    verdict = verify(None, spec, workers=workers)
+    assert (verdict.decision, verdict.stopped, verdict.engine) == (Decision.UNDECIDED, "seconds", "enumeration")
+    assert verdict.gap.low == 0
+    assert verdict.gap.high > 0.999
+    assert verdict.evaluations > 0
+
+
 def test_the_number_of_workers_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_tiles(monkeypatch, 2, 1)
     _, asked = asked_at(5)
@@ -189,6 +201,7 @@ def test_values_with_the_same_encoding_and_features_that_are_ignored_are_one_poi
     verdict = verify(None, parse_spec(data))
     assert verdict.evaluations == 8
     assert verdict.evidence.to_dict()["summed"] == ["idle"]
+    assert "The network provably ignores idle" in verdict.notes[0]
     rates = {group.name: group.probability.estimate for group in verdict.groups if group.outcome == "yes"}
     assert rates == {"sex=F": 26 / 74, "sex=M": 41 / 74}
 

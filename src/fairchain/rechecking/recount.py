@@ -8,8 +8,7 @@ seconds, else a random sample of segments.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -18,16 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
-from fairchain.errors import ModelError
 from fairchain.input_space import InputSpace
 from fairchain.models import Model
 from fairchain.models.onnx.rounding import check_alone
 from fairchain.number_format import close_to, with_interval
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
-from fairchain.rechecking.contents import Claim
 from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
-from fairchain.rechecking.rerun import LEAST_CHUNKS, PROBE_SECONDS, Cost, sample_of
+from fairchain.rechecking.rerun import Repetition
 from fairchain.spec.properties import kind_of, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statements import enumeration_scope, enumeration_statement
@@ -88,17 +85,18 @@ def chain_problem(evidence: EnumerationEvidence, case: Case, model_sha256: str) 
     return ""
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A segment of a certificate: its number, its first point, and what is claimed of it."""
+@dataclass(frozen=True, eq=False)
+class _Stretch:
+    """A segment of a certificate: its number, its first point, its evaluations, and what is claimed of it."""
 
     number: int
     first: int
+    cost: int
     claimed: SegmentEvidence
 
 
-class Recount:
-    """A re-run of the segments of a certificate; `evaluations` is how many inputs were evaluated and agreed.
+class Recount(Repetition[_Stretch]):
+    """A re-run of the segments of a certificate.
 
     Parameters
     ----------
@@ -107,8 +105,10 @@ class Recount:
     evidence
         What the certificate says.
     full, seconds, seed
-        As for `Rerun`.
+        As for `Repetition`.
     """
+
+    unit, agreed = "segments", "inputs evaluated again, every weight the same"
 
     def __init__(
         self,
@@ -121,76 +121,25 @@ class Recount:
         seconds: float,
         seed: int | None,
     ) -> None:
-        self._model, self._case, self._inputs = model, case, inputs
-        self._full, self._seconds, self._seed = full, seconds, seed
-        first = 0
-        self._runs = []
+        first, stretches = 0, []
         for number, segment in enumerate(evidence.segments):
-            self._runs.append(_Run(number, first, segment))
+            stretches.append(_Stretch(number, first, segment.points * len(inputs.shown), segment))
             first += segment.points
-        self._done: set[int] = set()
-        self.evaluations = 0
+        super().__init__(stretches, full=full, seconds=seconds, seed=seed)
+        self._model, self._case, self._inputs = model, case, inputs
 
-    def check(
-        self, report: Callable[[Cost], None] | None, progress: Callable[[int, int], None] | None
-    ) -> tuple[Claim, Cost]:
-        """Measure the speed, state the cost, and compare; return the claim and what was run."""
-        cost = Cost(0, len(self._runs), 0, 0, 0.0)
-        try:
-            wrong, speed = self._probe()
-            chosen, cost = self._plan(speed)
-            if report is not None:
-                report(cost)
-            for run in chosen if not wrong else ():
-                wrong = self._differs(run)
-                if wrong:
-                    break
-                if progress is not None:
-                    progress(min(self.evaluations, cost.sampled_evaluations), cost.sampled_evaluations)
-        except ModelError as error:
-            wrong = str(error)
-        if wrong:
-            return Claim("re-run", False, wrong), cost
-        share = "everything" if cost.whole else f"{cost.sampled_chunks:,} of {cost.chunks:,} segments, chosen at random"
-        detail = f"{share}: {cost.sampled_evaluations:,} inputs evaluated again, every weight the same"
-        return Claim("re-run", True, detail), cost
-
-    def _probe(self) -> tuple[str, float]:
-        """Run segments until they have taken long enough to tell evaluations per second."""
-        start = time.perf_counter()
-        for run in sorted(self._runs, key=lambda run: run.claimed.points):
-            if wrong := self._differs(run):
-                return wrong, 1.0
-            if time.perf_counter() - start > PROBE_SECONDS:
-                break
-        return "", max(self.evaluations, 1) / max(time.perf_counter() - start, 1e-9)
-
-    def _plan(self, speed: float) -> tuple[list[_Run], Cost]:
-        total = sum(run.claimed.evaluations for run in self._runs)
-        size = len(self._runs)
-        if not self._full and total > speed * self._seconds:
-            size = min(size, max(LEAST_CHUNKS, int(size * self._seconds * speed / total)))
-        chosen = sample_of(self._runs, size, self._seed)
-        wanted = sum(run.claimed.evaluations for run in chosen)
-        return chosen, Cost(total, len(self._runs), wanted, size, wanted / speed)
-
-    def _differs(self, run: _Run) -> str:
-        """Run one segment again, unless that was done; return what is wrong with it, or nothing."""
-        if run.number in self._done:
-            return ""
-        again = self._segment(run)
-        claimed = run.claimed
+    def run(self, chunk: _Stretch) -> str:
+        """Run one segment again; return what is wrong with it, or nothing."""
+        again = self._segment(chunk)
         for name in ("evaluations", "inputs", "labels", "weights"):
-            if getattr(again, name) != getattr(claimed, name):
+            if getattr(again, name) != getattr(chunk.claimed, name):
                 return (
-                    f"segment {run.number} gives other {name} than the certificate says; if few of its inputs differ, "
-                    "another processor may round the network's sums differently"
+                    f"segment {chunk.number} gives other {name} than the certificate says; if few of its inputs "
+                    "differ, another processor may round the network's sums differently"
                 )
-        self._done.add(run.number)
-        self.evaluations += claimed.evaluations
         return ""
 
-    def _segment(self, run: _Run) -> SegmentEvidence:
+    def _segment(self, run: _Stretch) -> SegmentEvidence:
         """Evaluate and weigh all points of a segment."""
         inputs, rows = self._inputs, self._case.comparison.rows
         measures = inputs.space.measures

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,41 +109,50 @@ class Counter:
         return [(mask @ mask.T).astype(np.int64) for mask in masks]
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """One chunk of one batch, and its evaluations."""
+class Repeatable(Protocol):
+    """A part of a certificate that can be run alone, with its evaluations."""
 
-    batch: int
-    place: int
-    cost: int
+    @property
+    def cost(self) -> int:
+        """How many evaluations it takes."""
 
 
-class Rerun:
-    """A re-run of a certificate's chunks; `evaluations` is how many were run and agreed.
+Chunk = TypeVar("Chunk", bound=Repeatable)
+
+
+class Repetition(ABC, Generic[Chunk]):
+    """A re-run of the parts of a certificate, all or a random sample; `evaluations` is how many agreed.
 
     Parameters
     ----------
-    counter, batches
-        How to count, and what the certificate says was counted.
+    chunks
+        The parts, each of which can be run alone.
     full, seconds
         Run everything whatever it takes; else only where the forecast is at most so many seconds.
     seed
         For choosing a sample; without one the choice comes from the system's entropy and cannot be foreseen.
     """
 
-    def __init__(
-        self, counter: Counter, batches: Sequence[BatchEvidence], *, full: bool, seconds: float, seed: int | None
-    ) -> None:
-        self._counter, self._batches = counter, batches
+    # What a part is called, and what is said of those that agree.
+    unit, agreed = "chunks", "evaluations drawn and run again, every count the same"
+
+    def __init__(self, chunks: Sequence[Chunk], *, full: bool, seconds: float, seed: int | None) -> None:
+        self._chunks = chunks
         self._full, self._seconds, self._seed = full, seconds, seed
-        self._chunks = [
-            _Chunk(number, place, batch.size(place) * len(counter.case.comparison.asks(batch.groups)))
-            for number, batch in enumerate(batches)
-            for place in range(batch.chunks)
-        ]
-        self._done: set[_Chunk] = set()
-        self._given: dict[int, set[int]] = {}
+        self._done: set[Chunk] = set()
         self.evaluations = 0
+
+    @abstractmethod
+    def run(self, chunk: Chunk) -> str:
+        """Run one part again; return what is wrong with it, or nothing."""
+
+    def further(self) -> Sequence[Chunk]:
+        """Return the parts that are run in any case."""
+        return ()
+
+    def contradiction(self) -> str:
+        """Return what the parts that agreed show together, if it is wrong."""
+        return ""
 
     def check(
         self, report: Callable[[Cost], None] | None, progress: Callable[[int, int], None] | None
@@ -154,7 +164,7 @@ class Rerun:
             chosen, cost = self._plan(speed)
             if report is not None:
                 report(cost)
-            for chunk in [*chosen, *self._that_show_labels()] if not wrong else ():
+            for chunk in [*chosen, *self.further()] if not wrong else ():
                 wrong = self._differs(chunk)
                 if wrong:
                     break
@@ -162,12 +172,21 @@ class Rerun:
                     progress(min(self.evaluations, cost.sampled_evaluations), cost.sampled_evaluations)
         except ModelError as error:
             wrong = str(error)
-        wrong = wrong or self._other_labels()
+        wrong = wrong or self.contradiction()
         if wrong:
             return Claim("re-run", False, wrong), cost
-        share = "everything" if cost.whole else f"{cost.sampled_chunks:,} of {cost.chunks:,} chunks, chosen at random"
-        detail = f"{share}: {cost.sampled_evaluations:,} evaluations drawn and run again, every count the same"
-        return Claim("re-run", True, detail), cost
+        some = f"{cost.sampled_chunks:,} of {cost.chunks:,} {self.unit}, chosen at random"
+        share = "everything" if cost.whole else some
+        return Claim("re-run", True, f"{share}: {cost.sampled_evaluations:,} {self.agreed}"), cost
+
+    def _differs(self, chunk: Chunk) -> str:
+        if chunk in self._done:
+            return ""
+        wrong = self.run(chunk)
+        if not wrong:
+            self._done.add(chunk)
+            self.evaluations += chunk.cost
+        return wrong
 
     def _probe(self) -> tuple[str, float]:
         """Run chunks of growing size until one takes long enough to tell evaluations per second."""
@@ -184,7 +203,7 @@ class Rerun:
                 break
         return "", speed
 
-    def _plan(self, speed: float) -> tuple[list[_Chunk], Cost]:
+    def _plan(self, speed: float) -> tuple[list[Chunk], Cost]:
         total = sum(chunk.cost for chunk in self._chunks)
         size = len(self._chunks)
         if not self._full and total > speed * self._seconds:
@@ -194,10 +213,41 @@ class Rerun:
         wanted = sum(chunk.cost for chunk in chosen)
         return chosen, Cost(total, len(self._chunks), wanted, size, wanted / speed)
 
-    def _differs(self, chunk: _Chunk) -> str:
-        """Run one chunk again, unless that was done; return what is wrong with it, or nothing."""
-        if chunk in self._done:
-            return ""
+
+@dataclass(frozen=True)
+class _Chunk:
+    """One chunk of one batch, and its evaluations."""
+
+    batch: int
+    place: int
+    cost: int
+
+
+class Rerun(Repetition[_Chunk]):
+    """A re-run of a certificate's chunks of rounds.
+
+    Parameters
+    ----------
+    counter, batches
+        How to count, and what the certificate says was counted.
+    full, seconds, seed
+        As for `Repetition`.
+    """
+
+    def __init__(
+        self, counter: Counter, batches: Sequence[BatchEvidence], *, full: bool, seconds: float, seed: int | None
+    ) -> None:
+        chunks = [
+            _Chunk(number, place, batch.size(place) * len(counter.case.comparison.asks(batch.groups)))
+            for number, batch in enumerate(batches)
+            for place in range(batch.chunks)
+        ]
+        super().__init__(chunks, full=full, seconds=seconds, seed=seed)
+        self._counter, self._batches = counter, batches
+        self._given: dict[int, set[int]] = {}
+
+    def run(self, chunk: _Chunk) -> str:
+        """Run one chunk again; return what is wrong with it, or nothing."""
         batch = self._batches[chunk.batch]
         subgroups = self._counter.case.comparison.asks(batch.groups)
         seen = self._counter.labels(batch.chunk + chunk.place, batch.size(chunk.place), subgroups)
@@ -210,11 +260,9 @@ class Rerun:
                 "network's sums differently"
             )
         self._given.setdefault(chunk.batch, set()).update(np.unique(seen).tolist())
-        self._done.add(chunk)
-        self.evaluations += chunk.cost
         return ""
 
-    def _that_show_labels(self) -> list[_Chunk]:
+    def further(self) -> Sequence[_Chunk]:
         """Return the chunks of the first batch, and of the first with a label that no batch before it has.
 
         Together they show that the network gives two labels, which counts of one label may not.
@@ -226,7 +274,7 @@ class Rerun:
                 return [chunk for chunk in self._chunks if chunk.batch in (0, number)]
         return []
 
-    def _other_labels(self) -> str:
+    def contradiction(self) -> str:
         """Return in which batch the labels that were seen are not those of the certificate, or nothing."""
         unseen = {chunk.batch for chunk in self._chunks if chunk not in self._done}
         for number, given in self._given.items():

@@ -96,9 +96,11 @@ def _details_section(findings: Findings) -> Markup:
     rows: list[tuple[str, str]] = [
         ("threshold", f"{verdict.threshold:g}"),
         ("probability of a wrong verdict", f"at most {verdict.delta:g}" if verdict.delta else "none"),
+        ("engine", verdict.engine),
         ("rule", verdict.rule),
         ("seed", "–" if verdict.seed is None else f"{verdict.seed} ({verdict.seed_origin})"),
-        ("rounds", f"{verdict.rounds:,}") if verdict.rows is None else ("rows", f"{verdict.rows:,}"),
+        *([("rounds", f"{verdict.rounds:,}")] if verdict.rows is None and verdict.engine == "sampling" else []),
+        *([("rows", f"{verdict.rows:,}")] if verdict.rows is not None else []),
         ("evaluations of the network", f"{verdict.evaluations:,}"),
         ("network, sha256", verdict.model_sha256 or "–"),
     ]  # fmt: skip

@@ -392,3 +392,9 @@ def _short(text: str, most: int = 60) -> str:
 def predicate_of(spec: Spec) -> Predicate | None:
     """Return the condition in `property.given`; None if there is none."""
     return None if spec.property.given is None else parse_predicate(spec.property.given, spec.features)
+
+
+def given_features(spec: Spec) -> tuple[str, ...]:
+    """Return the names of the features in `property.given`."""
+    predicate = predicate_of(spec)
+    return () if predicate is None else predicate.names

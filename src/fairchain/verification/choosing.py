@@ -81,7 +81,11 @@ def fewest_evaluations(spec: Spec) -> float:
     """
     if not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
         return inf
-    needed = {*spec.property.protected, *_given(spec)}
+    needed = set(spec.property.protected)
+    if spec.property.given is not None:
+        from fairchain.spec.conditions import given_features
+
+        needed.update(given_features(spec))
     return prod(
         (
             _codes(feature) if feature.name not in needed else domain_of(feature).size or inf
@@ -102,16 +106,6 @@ def _codes(feature: Feature) -> float:
     if feature.step is not None:
         return floor(feature.high / feature.step) - floor(feature.low / feature.step) + 1
     return domain_of(feature).size or inf
-
-
-def _given(spec: Spec) -> tuple[str, ...]:
-    """Return the features in the condition `given`."""
-    if spec.property.given is None:
-        return ()
-    from fairchain.spec.conditions import predicate_of
-
-    predicate = predicate_of(spec)
-    return () if predicate is None else predicate.names
 
 
 def fewest_rounds(spec: Spec) -> float:

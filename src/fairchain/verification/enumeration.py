@@ -211,6 +211,11 @@ class Enumerator:
         """Return how many points a block has."""
         return min(TILE, self._inputs.tile_points - block % self.strips * TILE)
 
+    def points_before(self, block: int) -> int:
+        """Return how many points all blocks before this one have."""
+        outer, strip = divmod(block, self.strips)
+        return outer * self._inputs.tile_points + strip * TILE
+
     def _digits(self, block: int) -> list[int]:
         """Return the values of the outer columns in a block."""
         digits = []
@@ -348,8 +353,8 @@ class EnumerationEngine:
             segments = in_order(pool, workers, work, len(layout), lambda _waiting: halted())
             for (first, blocks), segment in zip(layout, segments, strict=False):
                 run.add(segment)
-                whole = segment.points == sum(map(enumerator.rows, range(first, first + blocks)))
-                if not whole or run.settled():
+                whole = enumerator.points_before(first + blocks) - enumerator.points_before(first)
+                if segment.points < whole or run.settled():
                     break
             segments.close()
         return run.answer(enumerator, "interrupted" if cancel.is_set() else "seconds")

@@ -23,6 +23,7 @@ from fairchain.statements import (
     enumeration_scope,
     enumeration_statement,
     exact_statement,
+    ignored_note,
     open_part,
     rows_scope,
     scope,
@@ -266,7 +267,9 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         model_sha256=case.model_sha256,
         table_sha256=case.data_sha256,
         left_out=case.left_out,
-        notes=case.notes + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
+        notes=case.notes
+        + _ignored_note(spec, answer.record)
+        + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),
         certifiable=case.certifiable
         and not isinstance(answer.record, BoundsRecord)
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
@@ -279,6 +282,14 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
     )
     # Intervals over many pairs take time too, and it belongs to the answer.
     return replace(verdict, seconds=time.perf_counter() - started)
+
+
+def _ignored_note(spec: Spec, record: Evidence) -> tuple[str, ...]:
+    """Return the remark about features that the network takes and provably ignores, if there are any."""
+    if not isinstance(record, EnumerationEvidence):
+        return ()
+    taken = [feature.name for feature in spec.features if feature.model_input and feature.name in record.summed]
+    return (ignored_note(taken),) if taken else ()
 
 
 def _constant_note(spec: Spec, label: str, tried: int) -> str:
