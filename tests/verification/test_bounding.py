@@ -326,3 +326,37 @@ def test_a_case_that_sampling_cannot_decide_is_proved_without_any_option(
     assert verdict.rounds == 0
     # A certificate is asked for, so sampling goes on to the end of its budget.
     assert verify(path, parse_spec(data), workers=1, certify=True).engine == "sampling"
+
+
+ENCODED = [
+    integer("bins", 0, 11, bins=[3, 7, 9], one_hot=True),
+    integer("steps", 0, 11, step=3),
+    integer("scaled", -5, 6, scale={"mean": 0.7, "std": 2.3}),
+    category("codes", "a", "b", "c", codes=[2.5, -1.0, 0.3]),
+    category("hot", "p", "q", "r", one_hot=True),
+    category("sex", "F", "M", one_hot=True),
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_contain_the_truth_whatever_the_network_gets_for_a_feature(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "FEW_POINTS", 0)
+    kind = ("difference", "individual")[seed % 2]
+    case = drawn_case(seed, ENCODED, [4 + 1 + 1 + 1 + 3 + 2, 10, 8, 2], property__kind=kind)
+    assert case.model is not None
+    sizes = [12, 12, 12, 3, 3]
+    everybody = np.indices(sizes).reshape(len(sizes), -1).T + np.array([0, 0, -5, 0, 0])
+    labels = [
+        case.model.predict(np.column_stack([everybody, np.full(len(everybody), sex)]).astype(case.model.dtype))
+        for sex in (0, 1)
+    ]
+    truth = [(labels[0] != labels[1]).mean(), 0.0] if kind == "individual" else [each.mean() for each in labels]
+    part = Partition(box_space(case), label_bounds(case.model), case.model.predict, case.comparison)
+    for _ in range(25):
+        low, high = part.rate_bounds()
+        assert (low[0] - 1e-12 <= truth).all()
+        assert (truth <= high[0] + 1e-12).all()
+        part.refine(64)
+    assert (high - low).max() < 0.7

@@ -100,7 +100,7 @@ def _details_section(findings: Findings) -> Markup:
         ("engine", verdict.engine),
         ("rule", verdict.rule),
         ("seed", "–" if verdict.seed is None else f"{verdict.seed} ({verdict.seed_origin})"),
-        *([("rounds", f"{verdict.rounds:,}")] if verdict.rows is None and verdict.engine == "sampling" else []),
+        *([("rounds", f"{verdict.rounds:,}")] if verdict.engine in ("sampling", "bounds") else []),
         *([("rows", f"{verdict.rows:,}")] if verdict.rows is not None else []),
         ("evaluations of the network", f"{verdict.evaluations:,}"),
         ("network, sha256", verdict.model_sha256 or "–"),
