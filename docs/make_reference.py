@@ -22,7 +22,7 @@ PARTS = {
     "`groups` of a feature, in long form": ["Members"],
     "`[population]`": ["Uniform", "Marginals", "Table", "BayesNetwork", "Texts", "Callable"],
     "`[[population.nodes]]`": ["Node"],
-    "`[property]`": ["Difference", "Ratio", "Individual"],
+    "`[property]`": ["Difference", "Ratio", "Individual", "ProbabilityFormula"],
     "`[guarantee]`": ["Guarantee"],
     "`[guarantee.budget]`": ["Budget"],
 }
@@ -63,6 +63,8 @@ VERDICT = {
     "statement": "the guarantee in a sentence",
     "scope": "what the guarantee covers, and what it does not",
     "notes": "remarks, for example how a model was converted, or that it is constant",
+    "assumptions": "what was assumed about model and data without being stated",
+    "unseen": "rows of a table that were not evaluated, as the run was stopped or its budget was spent",
 }
 
 CERTIFICATE = {
@@ -78,6 +80,7 @@ CERTIFICATE = {
     "ignores), `outcomes` and `segments`",
     "digest": "SHA-256 of all fields above, as canonical JSON: detects accidental changes; `recheck` detects forgery",
     "times": "date and duration: the only part that differs between two equal runs",
+    "notes": "the assumptions and remarks of the verdict; shown, and not checked by `recheck`",
 }
 
 BATCH = {

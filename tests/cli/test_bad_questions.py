@@ -201,12 +201,12 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "a certificate for a Python function": (
         GOOD,
         ["--model", "python:their_code:decide", "--certificate", "c.json"],
-        ["no certificate", "Python function", "ONNX"],
+        ["no certificate", "Python code", "ONNX"],
     ),
     "a certificate for people whom a function draws": (
         GOOD,
         ["--population", "python:their_code:draw", "--certificate", "c.json"],
-        ["no certificate", "Python function"],
+        ["no certificate", "Python code"],
     ),
     "marginals of nothing": (ask(marginals()), [], ["audit.json", "population", "path =", "frequencies ="]),
     "frequencies that are too many": (

@@ -93,7 +93,7 @@ def test_a_damaged_file_is_refused_with_what_is_wrong(text: str, problem: str, t
 
 def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "network.nnet").write_text(GOOD)
-    with pytest.raises(ModelError, match="more than the limit of 10 bytes"):
+    with pytest.raises(ModelError, match="larger than the limit of 10 bytes"):
         load_model(tmp_path / "network.nnet", spec(*FEATURES), Limits(file_bytes=10))
 
 

@@ -261,6 +261,7 @@ def with_rows() -> Findings:
     every, exact = names(2), groups(names(2), rates(2), 0.0)
     told = changed(
         found.verdict,
+        engine="counting",
         delta=0.0,
         rows=400,
         rounds=0,

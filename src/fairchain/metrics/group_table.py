@@ -320,9 +320,9 @@ def by_group(
     >>> y_pred = [1, 1, 0, 0] * 50 + [1, 0, 0, 0] * 50
     >>> table = by_group(y_true, y_pred, sensitive_features={"sex": ["F"] * 200 + ["M"] * 200})
     >>> print(table.by_group("selection_rate")["M"])
-    0.250 [0.163, 0.355]
+    0.250 [0.164, 0.352]
     >>> print(table.difference("accuracy"))
-    0.250 [0.126, 0.355]
+    0.250 [0.131, 0.352]
 
     Parameters
     ----------

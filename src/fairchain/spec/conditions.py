@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from fairchain.errors import SpecError
 from fairchain.messages import in_a_line, near
-from fairchain.spec.groups import group_domain, groups_of
-from fairchain.spec.schema import CategoryFeature, Feature, ProbabilityFormula, Spec
+from fairchain.spec.groups import group_domain
+from fairchain.spec.schema import CategoryFeature, Feature, Spec
 
 Values = NDArray[np.floating]
 Mask = NDArray[np.bool_]
@@ -669,9 +669,6 @@ def predicate_of(spec: Spec) -> Predicate | None:
 
 
 def given_features(spec: Spec) -> tuple[str, ...]:
-    """Return the features in `property.given`, or in the conditions of a formula beside values of single features."""
-    if isinstance(spec.property, ProbabilityFormula):
-        conditions = [group.condition for group in groups_of(spec) if group.condition is not None]
-        return tuple(name for condition in conditions for name in condition.names)
+    """Return the names of the features in `property.given`."""
     predicate = predicate_of(spec)
     return () if predicate is None else predicate.names

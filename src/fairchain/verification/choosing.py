@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairchain.errors import ModelError, SpecError
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of
+from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
 from fairchain.spec.properties import limit_of
 from fairchain.spec.schema import BayesNetwork, Marginals, Uniform
 from fairchain.spec.validate import no_bounds
@@ -77,10 +77,12 @@ def fewest_evaluations(spec: Spec) -> float:
     if not isinstance(spec.population, Uniform | Marginals | BayesNetwork):
         return inf
     needed = set(spec.protected)
-    if spec.property.given is not None or isinstance(spec.property, ProbabilityFormula):
+    if spec.property.given is not None:
         from fairchain.spec.conditions import given_features
 
         needed.update(given_features(spec))
+    if isinstance(spec.property, ProbabilityFormula):
+        needed.update(name for group in groups_of(spec) if group.condition for name in group.condition.names)
     return prod(
         (
             _codes(feature) if feature.name not in needed else domain_of(feature).size or inf

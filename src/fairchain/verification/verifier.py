@@ -118,7 +118,7 @@ def verify(
     >>> from fairchain.examples import example
     >>> verify(None, example("census")).decision.name
     'FAIR'
-    >>> verify(None, example("census"), threshold=0.01).decision.name
+    >>> verify(None, example("census"), threshold=0.005).decision.name
     'UNFAIR'
     """
     changes = spec_changes(overrides)

@@ -30,6 +30,8 @@ _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"
 LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
 # Decisions by the cut-off of one number.
 ONE_COLUMN = ("logit", "probability", "score")
+# Operators whose results are no probabilities.
+LINEAR = ("Add", "Gemm", "MatMul", "Sub")
 
 
 class NoDecisionError(Exception):
@@ -213,7 +215,7 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
             f'{path}: model.labels: output "{node.name}" has {columns} columns and the spec names {count} labels; '
             "name one label for each column"
         )
-    if decision == "probability" and columns == 2:
+    if decision == "probability" and columns == 2 and maker not in LINEAR:
         return DecisionRule(node.name, "threshold", 2, cut=_cut(spec, decision), width=2)
     if decision in ONE_COLUMN or (decision is None and maker == "Sigmoid"):
         raise ModelError(
