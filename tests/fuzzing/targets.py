@@ -60,6 +60,8 @@ class Target:
         Whether the product reads such files in a child process, so that a crash of the reader is a refusal.
     generate
         Makes a new file for each number, in place of a damaged one.
+    many
+        How many mutants `make test-all` tries: fewer where each one takes a process.
     """
 
     kind: str
@@ -70,6 +72,7 @@ class Target:
     share: float = 4.0
     isolated: bool = False
     generate: Callable[[Random], bytes] | None = None
+    many: int = 2_000
 
     @property
     def available(self) -> bool:
@@ -788,13 +791,13 @@ TARGETS: dict[str, Target] = {
         "json", ".json", partial(_boosted, ".json"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
     ),
     "xgboost ubj": Target(
-        "bytes", ".ubj", partial(_boosted, ".ubj"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
+        "bytes", ".ubj", partial(_boosted, ".ubj"), _ask_boosted, needs=("xgboost",), share=0.02, many=30
     ),
     "lightgbm": Target(
-        "text", ".txt", partial(_boosted, ".txt"), _ask_boosted, needs=("lightgbm",), share=1, isolated=True
+        "text", ".txt", partial(_boosted, ".txt"), _ask_boosted, needs=("lightgbm",), share=0.02, many=30
     ),
     "catboost": Target(
-        "bytes", ".cbm", partial(_boosted, ".cbm"), _ask_boosted, needs=("catboost",), share=1, isolated=True
+        "bytes", ".cbm", partial(_boosted, ".cbm"), _ask_boosted, needs=("catboost",), share=0.02, many=30
     ),
     "torch": Target("zip", ".pt", _states, _load_state, needs=("torch",), share=3),
     "keras": Target("zip", ".keras", _keras_files, _load_keras, needs=("keras", "torch"), share=1),

@@ -2,13 +2,14 @@
 
 No file runs code: none of these formats is a pickle, and of a skops file only types that skops trusts are loaded. The
 packages read with native code, which may trust its input. So sizes are limited, the beginning must be that of the
-format, and trees must be trees: every index inside its bounds, every node reached once. The command line reads files in
-a child process (`isolation`), so that a crash that is left is an error message.
+format, and trees must be trees: every index inside its bounds, every node reached once. What native code reads before
+it can be checked is read in a new process first, with a limit of time: a crash or a hang is an error message.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from fairchain.errors import ModelError
 from fairchain.messages import listed
 from fairchain.models.adapters.converting import quiet, unpacked
 from fairchain.models.onnx.file_checks import Limits, read_file
+from fairchain.system.isolation import new_interpreter
 from fairchain.system.untrusted_files import object_once, open_plain
 from fairchain.system.user_code import first_line
 
@@ -38,6 +40,9 @@ HEAD = 4096
 # Older versions load types that are not trusted (CVE-2025-54413, CVE-2025-54886).
 SAFE_SKOPS = (0, 13)
 MOST_TREES = 100_000
+# Formats that only native code reads, or cuts as it likes, and the seconds that it may take.
+TRIED_FIRST = (".ubj", ".txt", ".cbm")
+MOST_SECONDS = 60
 # Lists of a tree of LightGBM, and by how much they are longer than it has leaves.
 LIGHTGBM_LISTS = {
     **dict.fromkeys(("leaf_weight", "leaf_count"), 0),
@@ -75,6 +80,8 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
     if find_spec(package) is None:
         raise ModelError(f"{path}: a {suffix} file of {package} needs {package}; install it: pip install {install}")
     read = {".json": _xgboost, ".ubj": _xgboost, ".txt": _lightgbm, ".cbm": _catboost, ".skops": _skops}[suffix]
+    if suffix in TRIED_FIRST:
+        _try_in_new_process(path, package)
     try:
         with quiet():
             return read(path, content, limits)
@@ -82,6 +89,39 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
         raise
     except Exception as error:  # a damaged file ends in anything
         raise _damaged(path, package, first_line(error)) from None
+
+
+def try_to_read(path: str) -> None:
+    """Read a file and evaluate its model once; for the process that `read_object` starts."""
+    file = Path(path)
+    package, _ = PACKAGES[file.suffix.lower()]
+    read = {"xgboost": _xgboost, "lightgbm": _lightgbm, "catboost": _catboost}[package]
+    try:
+        with quiet():
+            model = read(file, file.read_bytes(), Limits())
+            if package == "catboost":
+                # Only numbers: whatever it makes of texts or categories, it must come to an end.
+                model.predict(np.zeros((1, len(model.feature_names_))))
+    except Exception:  # the caller reads the file again, and says what is wrong with it
+        return
+
+
+def _try_in_new_process(path: Path, package: str) -> None:
+    """Raise a ModelError if the package crashes on a file, or takes too long."""
+    code = "import sys; from fairchain.models.adapters.model_files import try_to_read; try_to_read(sys.argv[-1])"
+    try:
+        ended = subprocess.run(  # our own code
+            new_interpreter(code, str(path.resolve())),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _damaged(path, package, f"reading it takes longer than {MOST_SECONDS} seconds") from None
+    if ended.returncode:
+        raise _damaged(path, package, f"{package} crashes on it")
 
 
 def _damaged(path: Path, package: str, why: str) -> ModelError:
