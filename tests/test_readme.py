@@ -92,7 +92,8 @@ y_true = y_pred
     result = run([sys.executable, "-c", f"{prepared}{frames}\nprint(verdict.decision.name)\n{metrics}"], tmp_path)
     said = re.search(r"print\(.*\) +# (.*)", metrics)
     assert said is not None
-    decision, printed = result.stdout.strip().splitlines() or ("", result.stderr)
+    *shown, decision, printed = result.stdout.strip().splitlines() or ("", "", result.stderr)
+    assert any(line.startswith("Assumed: ") for line in shown)
     assert decision in ("FAIR", "UNFAIR", "UNDECIDED")
     assert printed == said[1].strip()
 

@@ -17,7 +17,7 @@ from scipy.stats import binom, norm
 
 from fairchain import metrics
 from fairchain.errors import DataError
-from fairchain.metrics import NO_WEIGHTS
+from fairchain.metrics.parity import NO_WEIGHTS
 from fairchain.statistics import Interval
 from tests.child import run_child
 
