@@ -21,7 +21,7 @@ from fairchain.repairing.repair_data import (
     REFINE,
     SEARCH,
     SPLIT,
-    derived_seed,
+    seed_for,
     inputs_of,
 )
 from fairchain.repairing.search import Candidate, CandidateTrial, Score, front_of, is_almost_constant
@@ -55,7 +55,7 @@ def test_attempts_share_delta_and_draw_their_own_inputs(tmp_path: Path) -> None:
     assert sum(deltas) < spec.guarantee.delta
     seeds = {attempt_spec(spec, number).guarantee.seed for number in range(1, 6)}
     purposes = (SEARCH, REFINE, SPLIT, OPTIMIZER, PRICE, CERTIFICATE)
-    others = {derived_seed(0, purpose, number) for purpose in purposes for number in (0, 1)}
+    others = {seed_for(0, purpose, number) for purpose in purposes for number in (0, 1)}
     assert len(seeds) == 5
     assert len(others | seeds | {0}) == 5 + 12 + 1 - 1  # attempt 1 stands in both
     # Without a chosen seed each attempt has the seed of its own network and its own share of delta.

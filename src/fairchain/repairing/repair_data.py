@@ -32,10 +32,10 @@ LEAST_ROWS = 20
 Labels = NDArray[np.integer]
 
 
-def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
+def seed_for(seed: int, purpose: str, number: int = 0) -> int:
     """Return the seed of a purpose: the same for the same arguments, always and everywhere.
 
-    >>> derived_seed(0, SEARCH) == derived_seed(0, SEARCH), derived_seed(0, SEARCH) == derived_seed(0, CERTIFICATE)
+    >>> seed_for(0, SEARCH) == seed_for(0, SEARCH), seed_for(0, SEARCH) == seed_for(0, CERTIFICATE)
     (True, False)
     """
     text = f"fairchain repair 1, {purpose}, {number}, seed {seed}"
@@ -104,7 +104,7 @@ class LabelledRows:
 
     def shuffled(self, seed: int) -> LabelledRows:
         """Return the rows in random order: a file may be sorted, and only its first rows are searched on."""
-        random = np.random.Generator(np.random.Philox(derived_seed(seed, SPLIT)))
+        random = np.random.Generator(np.random.Philox(seed_for(seed, SPLIT)))
         return self.part(random.permutation(len(self)))
 
     def split(self, seed: int) -> tuple[LabelledRows, LabelledRows]:
@@ -140,7 +140,7 @@ def halves(case: Case) -> tuple[Case, Case]:
     """Return the case on a random half of its rows, and on the other half: one to search on, one to judge on."""
     rows = case.rows
     assert rows is not None
-    random = np.random.Generator(np.random.Philox(derived_seed(case.seed.value, SPLIT)))
+    random = np.random.Generator(np.random.Philox(seed_for(case.seed.value, SPLIT)))
     order = random.permutation(len(rows.values))
     parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     first, second = (case_of(case.spec, case.model, rows_part(rows, part), function=case.function) for part in parts)

@@ -43,7 +43,7 @@ from fairchain.repairing.repair_data import (
     SEARCH,
     LabelledRows,
     SearchInputs,
-    derived_seed,
+    seed_for,
     halves,
     inputs_of,
     labelled_rows_of,
@@ -492,7 +492,7 @@ def _weight_plan(
     change = settings.change_of(spec, protected, weights)
     # Texts are read anew for every candidate, unless only the last layer changes.
     slow = spec.text is not None and change != "last-layer"
-    inputs = inputs_of(case, derived_seed(seed, SEARCH), TEXTS if slow else SEARCHED)
+    inputs = inputs_of(case, seed_for(seed, SEARCH), TEXTS if slow else SEARCHED)
     shown = rows.values if rows is not None else inputs.values
     # Rows from all over: drawn inputs come group after group.
     some = shown[:: max(1, len(shown) // MEAN_ROWS)]
@@ -527,7 +527,7 @@ def _threshold_plan(case: Case, change: str, source: Any) -> Plan:
     network = isinstance(model, OnnxModel)
     sizes = (TEXTS, TEXTS_REFINED) if spec.text is not None else (ASKED, ASKED_REFINED)
     searched, refined = (SEARCHED, REFINED) if network and spec.text is None else sizes
-    inputs = inputs_of(case, derived_seed(case.seed.value, SEARCH), searched)
+    inputs = inputs_of(case, seed_for(case.seed.value, SEARCH), searched)
     limits = model.limits if isinstance(model, OnnxModel) else None
     reader = score_reader(case, source, inputs.values, limits)
     scores, places = reader(inputs.values), threshold_places(spec, groups, inputs.values)
@@ -584,9 +584,9 @@ def _repaired(
     objective = Objective(limit, None if lost is None else trial.score({}).accuracy - lost, settings.paper)
     with thread_pool(workers or default_workers()) as pool:
         searcher = Searcher(trial, parameters, plan.base, objective, pool, progress)
-        stopped = searcher.run(settings.optimizer, settings.iterations, derived_seed(seed, OPTIMIZER))
+        stopped = searcher.run(settings.optimizer, settings.iterations, seed_for(seed, OPTIMIZER))
         # Measured again on fresh inputs: a candidate that won by chance falls back.
-        fresh = inputs_of(case, derived_seed(seed, REFINE), plan.refined)
+        fresh = inputs_of(case, seed_for(seed, REFINE), plan.refined)
         fine = CandidateTrial(plan.decisions, fresh, rows)
         chosen = spread(front_of(searcher.tried), MOST_ON_FRONT)
         scores = (pool.map if pool else map)(lambda each: fine.score(parameters.weights(each.point)), chosen)
@@ -689,7 +689,7 @@ def _ranked(
     if not settings.max_units:
         return []
     if explanation is None:
-        seed = derived_seed(case.seed.value, SEARCH, 1)
+        seed = seed_for(case.seed.value, SEARCH, 1)
         spec = replace(case.spec, guarantee=replace(case.spec.guarantee, seed=seed))
         try:
             seeded = case_of(spec, case.model, case.rows, function=case.function)

@@ -21,7 +21,10 @@ from fairchain.spec.schema import Spec
 from fairchain.spec.validate import check
 
 MOST_BYTES = 4_000_000
-MODELS = (".onnx", ".keras", ".pt", ".pth", ".pkl", ".joblib", ".h5")
+MODELS = (
+    *(".onnx", ".keras", ".h5", ".hdf5", ".nnet", ".skops", ".ubj", ".cbm"),
+    *(".pt", ".pth", ".pkl", ".joblib"),
+)
 
 # What to write, for the keys that are most often wrong.
 ADVICE = {
