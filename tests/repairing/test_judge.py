@@ -21,8 +21,8 @@ from fairchain.repairing.repair_data import (
     REFINE,
     SEARCH,
     SPLIT,
-    seed_for,
     inputs_of,
+    seed_for,
 )
 from fairchain.repairing.search import Candidate, CandidateTrial, Score, front_of, is_almost_constant
 from fairchain.spec import revise

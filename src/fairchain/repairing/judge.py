@@ -23,7 +23,7 @@ from fairchain.models.edit.candidates import ROWS_PER_CALL
 from fairchain.models.edit.weights import Array, Weights
 from fairchain.prepare import Case, case_of, group_masks
 from fairchain.repairing.parameters import Parameters
-from fairchain.repairing.repair_data import CERTIFICATE, PRICE, LabelledRows, Labels, derived_seed, inputs_of
+from fairchain.repairing.repair_data import CERTIFICATE, PRICE, LabelledRows, Labels, inputs_of, seed_for
 from fairchain.repairing.result import Attempt, GroupChange, Price
 from fairchain.repairing.search import Candidate, is_almost_constant, usual_share
 from fairchain.spec import Spec, Table
@@ -151,7 +151,7 @@ def attempt_spec(spec: Spec, number: int) -> Spec:
     guarantee = replace(
         spec.guarantee,
         delta=spec.guarantee.delta * 2.0**-number,
-        seed=None if chosen is None else derived_seed(chosen, CERTIFICATE, number),
+        seed=None if chosen is None else seed_for(chosen, CERTIFICATE, number),
         rule="betting",
         epsilon=None,
     )
@@ -247,13 +247,13 @@ def agreement_price(old: Labels, new: Labels, delta: float, *, exact: bool, rows
 def _fresh_inputs(case: Case) -> NDArray[Any]:
     """Return inputs that no search has seen, to measure agreement on; of a table all rows."""
     seed = case.seed.value
-    values = inputs_of(case, derived_seed(seed, PRICE), 0, PRICE_ROUNDS).values
+    values = inputs_of(case, seed_for(seed, PRICE), 0, PRICE_ROUNDS).values
     if case.population is None:
         return values
     # One random subgroup of each round: the subgroups of a round share a draw and are not independent.
     subgroups = len(case.comparison.subgroups)
     rounds = len(values) // subgroups
-    random = np.random.Generator(np.random.Philox(derived_seed(seed, PRICE, 1)))
+    random = np.random.Generator(np.random.Philox(seed_for(seed, PRICE, 1)))
     return values.reshape(subgroups, rounds, -1)[random.integers(subgroups, size=rounds), np.arange(rounds)]
 
 

@@ -43,11 +43,11 @@ from fairchain.repairing.repair_data import (
     SEARCH,
     LabelledRows,
     SearchInputs,
-    seed_for,
     halves,
     inputs_of,
     labelled_rows_of,
     read_labelled_rows,
+    seed_for,
 )
 from fairchain.repairing.result import FrontPoint, GroupChange, Repair, RepairProgress, TensorChange, WeightChange
 from fairchain.repairing.search import (
