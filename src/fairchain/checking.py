@@ -224,7 +224,8 @@ def prepare_check(model: Any, data: Any, *, protected: str | Sequence[str], **op
             loaded = loaded.to_network(spec, draft.rows) if isinstance(loaded, FunctionModel) else loaded.to_network()
         except ModelError as error:
             raise CertificateError(str(error)) from None
-    if budget is not None and (asked := getattr(loaded, "asked", 0)):
+    if budget is not None and isinstance(loaded, FunctionModel) and (asked := loaded.asked):
+        loaded.spare()
         spec = revise(spec, guarantee__budget__evaluations=max(1, int(budget) - asked - REPEATS))
         told += (f"guarantee.budget: {asked + REPEATS:,} of {int(budget):,} evaluations are for trials of the model.",)
     case = case_of(spec, loaded, draft.rows, assumptions=told, remarks=remarks)

@@ -786,7 +786,7 @@ TARGETS: dict[str, Target] = {
     "socrates": Target("json", ".json", _socrates, _ask_socrates),
     "socrates weights": Target("text", ".txt", lambda: [b"[[0.5, -1.0], [2.0, .5]]"], _ask_socrates_weights),
     "nnet": Target("text", ".nnet", _nnet_files, _ask_nnet),
-    "h5": Target("bytes", ".h5", _h5_files, _ask_h5, needs=("h5py",), share=2, isolated=True),
+    "h5": Target("bytes", ".h5", _h5_files, _ask_h5, needs=("h5py",), share=1, isolated=True, many=400),
     "xgboost": Target(
         "json", ".json", partial(_boosted, ".json"), _ask_boosted, needs=("xgboost",), share=1, isolated=True
     ),

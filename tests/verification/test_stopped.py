@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -14,8 +15,9 @@ from fairchain.errors import CertificateError, ModelError
 from fairchain.prepare import prepare
 from fairchain.spec import parse_spec
 from fairchain.statistics import Decision
-from fairchain.verification.counting import CountingEngine
+from fairchain.verification.counting import CountingEngine, count_rows
 from fairchain.verification.verdict import assemble
+from tests.networks import linear, save
 
 SPEC = {
     "model": {"labels": ["no", "yes"]},
@@ -159,3 +161,48 @@ def test_chunks_follow_the_time_of_an_answer(monkeypatch: pytest.MonkeyPatch) ->
     fast = Service()
     fairchain.verify(fast, spec(), data=table(20_000))
     assert len(fast.sizes) < 60
+
+
+@pytest.mark.parametrize("reading", ["population", "sample"])
+def test_a_one_sided_gap_below_zero_stays_below_zero_where_rows_were_not_seen(reading: str) -> None:
+    """More F than M get the outcome by 0.2, so a limit of -0.1 is kept; an interval cut off at 0 would say UNFAIR."""
+    random = np.random.default_rng(0)
+    sex = random.integers(0, 2, 20_000)
+    rows = {"sex": np.where(sex == 0, "F", "M").tolist(), "x": random.random(20_000).tolist()}
+    spec = fairchain.parse_spec(
+        {
+            "model": {"labels": ["no", "yes"], "decision": "label"},
+            "feature": [
+                {"name": "sex", "kind": "category", "values": ["F", "M"]},
+                {"name": "x", "kind": "real", "low": 0, "high": 1},
+            ],
+            "property": {"kind": "formula", "formula": "P(yes | sex=M) - P(yes | sex=F) <= -0.1"},
+            "population": {"kind": "table", "as": reading},
+            "guarantee": {"delta": 0.001, "budget": {"evaluations": 10_000}},
+        }
+    )
+    verdict = fairchain.verify(lambda v: (v[:, 1] < np.where(v[:, 0] == 0, 0.6, 0.4)).astype(int), spec, data=rows)
+    assert verdict.decision is fairchain.Decision.FAIR
+    assert verdict.gap.low < -0.15 < -0.1 > verdict.gap.high
+
+
+def test_rows_of_a_network_are_seen_in_random_order_too(tmp_path: Path) -> None:
+    """A table may be sorted; its first rows are then no random part."""
+    path = save(linear([[0.0, 0.0], [0.0, 0.01]], [0.0, -5.0]), tmp_path / "net.onnx")
+    spec = fairchain.parse_spec(
+        {
+            "model": {"labels": ["no", "yes"], "decision": "argmax"},
+            "feature": [
+                {"name": "sex", "kind": "category", "values": ["F", "M"]},
+                {"name": "x", "kind": "real", "low": 0, "high": 1000},
+            ],
+            "property": {"kind": "difference", "protected": ["sex"], "threshold": 0.1},
+            "population": {"kind": "table", "as": "sample"},
+        }
+    )
+    rows = {"sex": ["F", "M"] * 20_000, "x": np.linspace(0, 1000, 40_000).tolist()}
+    case = prepare(path, spec, data=rows)
+    cancel = Event()
+    found = count_rows(case, progress=lambda *_: cancel.set(), cancel=cancel)
+    assert 0 < len(found.rows) < 40_000
+    assert 0.4 < found.counts.rates.mean() < 0.6

@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import ModelError
+from fairchain.errors import DataError, ModelError
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
+
+# Doubles hold whole numbers up to this one exactly.
+MOST_WHOLE = 2**53
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,14 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
             changed = not is_plain(feature) or feature.clip or getattr(dtype, "kind", "O") not in "iuf"
         if changed:
             return False
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if str(name).strip() in columns and getattr(dtype, "kind", "O") in "iu" and len(frame):
+            cells = frame[name].dropna()
+            if len(cells) and max(abs(int(cells.min())), abs(int(cells.max()))) > MOST_WHOLE:
+                raise DataError(
+                    f'column "{name}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or '
+                    "leave the column out of the model"
+                )
     return True
 
 
@@ -179,6 +190,14 @@ def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
     first = np.full(len(names) + 1, -1)
     first[places[::-1]] = np.arange(len(places))[::-1]
     cells = series.array.take(np.maximum(first, 0)).astype(object)
+    own = np.asarray(series.array, dtype=object)
+    other = np.flatnonzero(~lacking & (own != np.asarray(cells, dtype=object)[places]))
+    if other.size:
+        one, two = own[other[0]], cells[places[other[0]]]
+        raise DataError(
+            f'column "{feature.name}": the cells {one!r} and {two!r} are one value of the spec, and the model may tell '
+            "them apart; write them alike"
+        )
     categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
     for place in np.flatnonzero(first[:-1] < 0).tolist():
         cells[place] = categories.get(str(names[place]), names[place])

@@ -30,7 +30,7 @@ from fairchain.models.onnx.decision import DecisionRule, Ends, Labels
 from fairchain.prepare import Case, group_masks
 from fairchain.repairing.parameters import Point
 from fairchain.repairing.result import Adjustment
-from fairchain.spec import Group, Spec
+from fairchain.spec import Group, ProbabilityFormula, Spec
 from fairchain.spec.schema import Decision
 
 Floats = NDArray[np.float64]
@@ -367,4 +367,9 @@ def check_groups(spec: Spec) -> None:
         raise SpecError(
             'change: "group-thresholds" needs the group of each input, and a text has none that the model is given; '
             'take change = "threshold"'
+        )
+    if isinstance(spec.property, ProbabilityFormula) or spec.model.decision == "random":
+        raise SpecError(
+            'change: "group-thresholds" needs groups of which every input has one at most, and decisions that follow '
+            'from scores; take change = "threshold", or another property'
         )

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from fairchain.statistics.intervals import Floats
+from fairchain.statistics.payoff import payoff_of
 from fairchain.statistics.rate_counts import (
     Bounds,
     Level,
@@ -83,10 +84,11 @@ class UnseenRowsAnswer(RowsAnswer):
     def _bounds(self) -> tuple[float, float, float]:
         low, high = self.probabilities()
         rates = self.counts.rates
-        estimate = max(0.0, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
+        floor = payoff_of(self._measure, self._compared).floor
+        estimate = max(floor, float(gaps_of(rates, rates, self._measure)[self._compared].max()))
         below = float(gaps_of(low, high, self._measure)[self._compared].max())
         above = float(gaps_of(high, low, self._measure)[self._compared].max())
-        return estimate, max(0.0, min(below, estimate)), max(above, estimate)
+        return estimate, max(floor, min(below, estimate)), max(above, estimate)
 
     @property
     def decision(self) -> Decision:

@@ -321,10 +321,9 @@ class _Evaluation:
                 "evaluations, and a population whose decisions are drawn must be counted whole; allow more"
             )
         network = isinstance(model, OnnxModel)
-        if most < len(rows) or not network:
-            # A part of the rows is a random part, whatever the order of the table.
-            words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
-            rows = rows[np.argsort(words, kind="stable")]
+        # A part of the rows is a random part, whatever the order of the table.
+        words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
+        rows = rows[np.argsort(words, kind="stable")]
         evaluate = self._reading(model, times)
         size = ROWS_PER_CALL
         together = 4 if self.pool is not None and (network or getattr(model, "thread_safe", False)) else 1
@@ -342,7 +341,10 @@ class _Evaluation:
                 self.progress(done * times, len(rows) * times)
         if self.with_probabilities and done < most:
             raise KeyboardInterrupt
-        return rows[:done], np.concatenate(found, axis=1) if found else np.empty((times, 0), np.int64)
+        if not found:
+            return rows[:0], np.empty((times, 0), np.int64)
+        order = np.argsort(rows[:done])
+        return rows[:done][order], np.concatenate(found, axis=1)[:, order]
 
     def _reading(self, model: Model, times: int) -> Callable[..., NDArray[np.integer]]:
         """Return the function that evaluates some rows: of their numbers, values and the number of the batch.

@@ -75,6 +75,8 @@ class AnswerMemo:
         self._call = (0, 0.0)
         self._seconds_per_row = 0.0
         self.asked = 0
+        # Under a budget of evaluations no more inputs are repeated than the first ones.
+        self.sparing = False
 
     def __call__(self, values: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
         """Return the answer to each row of doubles; `ask` is called with the distinct rows that are new.
@@ -90,7 +92,8 @@ class AnswerMemo:
             _, first, same = np.unique(hashes[unknown], return_index=True, return_inverse=True)
             twins = unknown[first[same]]
             # Different rows with one hash, which hardly ever happens, are asked for one by one.
-            new = np.unique(np.where((bits[unknown] == bits[twins]).all(axis=1), twins, unknown))
+            asked = np.where((bits[unknown] == bits[twins]).all(axis=1), twins, unknown)
+            new = np.unique(asked)
             answers = self._asked(values[new], ask, name)
             with self._lock:
                 self._inputs = bits[new] if self._inputs is None else np.concatenate([self._inputs, bits[new]])
@@ -98,8 +101,7 @@ class AnswerMemo:
                 every = _hashes(self._inputs)
                 self._places = np.argsort(every, kind="stable")
                 self._hashes = every[self._places]
-                places = self._find(bits, hashes)
-                places[new] = np.arange(len(self._inputs) - len(new), len(self._inputs))
+                places[unknown] = len(self._inputs) - len(new) + np.searchsorted(new, asked)
         assert self._answers is not None
         return np.asarray(self._answers[places])
 
@@ -125,18 +127,19 @@ class AnswerMemo:
         return len(self._last[0]) if self._last is not None else 1, self._seconds_per_row
 
     def _asked(self, fresh: Values, ask: Callable[[Values], Answer], name: str) -> Answer:
-        count = 0
-        if self._last is not None:
+        # Another thread may replace it meanwhile.
+        last, count = self._last, 0
+        if last is not None:
             count = 0 if self._repeated else REPEATED
-            if self._seconds_per_row < QUICK:
+            if self._seconds_per_row < QUICK and not self.sparing:
                 count = max(count, len(fresh) // REPEATED)
-            count = min(count, len(self._last[0]))
+            count = min(count, len(last[0]))
         start = perf_counter()
-        if not count or self._last is None:
+        if not count or last is None:
             answers = ask(fresh)
         else:
-            answers = ask(np.concatenate([fresh, self._last[0][count - 1 :: -1]]))
-            before, again = self._last[1][:count], answers[len(fresh) :][::-1]
+            answers = ask(np.concatenate([fresh, last[0][count - 1 :: -1]]))
+            before, again = last[1][:count], answers[len(fresh) :][::-1]
             if not same_answers(before, again):
                 raise ModelError(
                     f"{name}: answers the same input differently when it is asked again in another batch; make it "
@@ -276,6 +279,11 @@ class FunctionModel:
     def asked(self) -> int:
         """How many inputs the function was asked for, repeated ones too; 0 unless it is about the rows of a table."""
         return self._memo.asked if self._memo is not None else 0
+
+    def spare(self) -> None:
+        """Repeat no more inputs than the first ones: a budget of evaluations is stated."""
+        if self._memo is not None:
+            self._memo.sparing = True
 
     def must_fit(self, spec: Spec) -> None:
         """Raise a ModelError unless this function was loaded for the same features and the same meaning of answers."""

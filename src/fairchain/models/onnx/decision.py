@@ -31,7 +31,7 @@ LABELS = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
 # Decisions by the cut-off of one number.
 ONE_COLUMN = ("logit", "probability", "score")
 # Operators whose results are no probabilities.
-LINEAR = ("Add", "Gemm", "MatMul", "Sub")
+LINEAR = ("Add", "Gemm", "MatMul")
 
 
 class NoDecisionError(Exception):
