@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from benchmarks.results import Cell, Check, Column, PartResult, Table, count_name
+from benchmarks.results import Cell, Check, Column, PartResult, Table
 from benchmarks.sizes import Sizes
 from fairchain import example, load_spec, parse_spec
 from fairchain.models.onnx.session import OnnxModel
@@ -110,9 +110,8 @@ def narrow(case: Case, seconds: float, widths: tuple[float, ...] = ()) -> list[P
             return [*points, now]
 
 
-def _random_table(sizes: Sizes) -> tuple[Table, dict[str, list[int | None]], list[Check]]:
+def _random_table(sizes: Sizes) -> tuple[Table, list[Check]]:
     rows: list[list[Cell]] = []
-    counts: dict[str, list[int | None]] = {}
     slowest = 0.0
     for inputs in INPUTS:
         for layers in LAYERS:
@@ -130,8 +129,6 @@ def _random_table(sizes: Sizes) -> tuple[Table, dict[str, list[int | None]], lis
             final = float(np.median([points[-1].width for points in found]))
             rows.append([inputs, shown, *cells, final])
             if inputs == 2:
-                boxes: list[int | None] = [points[2].boxes if len(points) > 3 else None for points in found]
-                counts[count_name("two real inputs", shown, "boxes to a width of 0.001")] = boxes
                 slowest = max(slowest, *(p[2].seconds if len(p) > 3 else np.inf for p in found))
     columns = [Column("real inputs", "d"), Column("ReLUs"), *(Column(f"width {width:g}") for width in WIDTHS)]
     columns.append(Column("last width, median", ".2g"))
@@ -146,7 +143,7 @@ def _random_table(sizes: Sizes) -> tuple[Table, dict[str, list[int | None]], lis
         "at most 10",
         enforced=sizes.paper,
     )
-    return Table("Certain intervals of random networks", columns, rows, note), counts, [check]
+    return Table("Certain intervals of random networks", columns, rows, note), [check]
 
 
 def _example_case(network: str, protected: str, **changes: Any) -> Case:
@@ -171,10 +168,9 @@ def _example_table(sizes: Sizes) -> Table:
     return Table("Certain intervals of the six-layer examples", columns, rows)
 
 
-def _together_table(sizes: Sizes) -> tuple[Table, list[Check], dict[str, list[int | None]]]:
+def _together_table(sizes: Sizes) -> tuple[Table, list[Check]]:
     rows: list[list[Cell]] = []
     ratios: list[float] = []
-    counts: dict[str, list[int | None]] = {}
     cases: list[tuple[str, Case]] = []
     for network, protected in CASES:
         cases.append((f"{network} {protected}", _example_case(network, protected)))
@@ -193,7 +189,6 @@ def _together_table(sizes: Sizes) -> tuple[Table, list[Check], dict[str, list[in
                 both.append(_width(run.answer(run.go(time.perf_counter() + 600, Event(), None))))
             plain, together = float(np.median(alone)), float(np.median(both))
             ratios.append(together / max(plain, 1e-12))
-            counts[count_name(name, f"{rounds} rounds", "width in millionths")] = [round(1e6 * each) for each in both]
             settled = 1 - run.partition.open_mass if len(run.partition.open) else 1.0
             rows.append([name, rounds, plain, together, ratios[-1], settled, run.partition.boxes])
     columns = [Column("case"), Column("rounds", ",d"), Column("sampling", ".4f"), Column("with bounds", ".4f")]
@@ -201,7 +196,7 @@ def _together_table(sizes: Sizes) -> tuple[Table, list[Check], dict[str, list[in
     mean = float(np.mean(ratios))
     name = "width with bounds / width of sampling at equal rounds, mean over the cases"
     checks = [Check(name, mean <= NOISE, f"{mean:.3f}", f"at most {NOISE:g}", enforced=sizes.paper)]
-    return Table("Width of the gap's interval at equal rounds, delta 1e-6", columns, rows), checks, counts
+    return Table("Width of the gap's interval at equal rounds, delta 1e-6", columns, rows), checks
 
 
 def _at_its_gap(case: Case) -> Case:
@@ -221,12 +216,11 @@ def _width(answer: Any) -> float:
 
 def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # random networks, and those that ship
     """Measure certain widths over time, and the widths of bounds with sampling."""
-    few, counts, checks = _random_table(sizes)
-    together, more, widths = _together_table(sizes)
+    few, checks = _random_table(sizes)
+    together, more = _together_table(sizes)
     return PartResult(
         text=TEXT,
         tables=[few, _example_table(sizes), together],
         checks=[*checks, *more],
         settings={"networks of each size": sizes.bounded, "threads": 1},
-        counts=counts | widths,
     )
