@@ -209,7 +209,7 @@ class Recount(Repetition[_Stretch]):
 
 
 def _unit(model: Model) -> int:
-    """Return how many words stand for a whole weight: one, or all 2**32 where labels are drawn."""
+    """Return how many random words a whole weight has: one, or all 2**32 where labels are drawn."""
     return 2**32 if model.drawn else 1
 
 

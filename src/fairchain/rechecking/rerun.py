@@ -136,7 +136,7 @@ class Repetition(ABC, Generic[Chunk]):
         For choosing a sample; without one the choice comes from the system's entropy and cannot be foreseen.
     """
 
-    # What a part is called, and what is said of those that agree.
+    # The name of a part, and the sentence about parts that agree.
     unit, agreed = "chunks", "evaluations drawn and run again, every count the same"
 
     def __init__(self, chunks: Sequence[Chunk], *, full: bool, seconds: float, seed: int | None) -> None:
