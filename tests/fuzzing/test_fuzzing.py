@@ -1,7 +1,8 @@
 """Promise: a damaged or hostile file of any format ends in a result or in one of our errors.
 
 No crash, no hang, no other exception, and memory below a limit. Mutants are tried in processes of their own, so that a
-crash is seen, with the number that made it. `make test-all` tries `Target.many` of each format (2,000 of most), `make fuzz` 100,000 in all.
+crash is seen, with the number that made it. `make test-all` tries 2,000 of most formats,
+`make fuzz` 100,000 in all.
 """
 
 from __future__ import annotations
