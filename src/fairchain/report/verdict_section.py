@@ -24,6 +24,7 @@ def verdict_panel(verdict: VerdictRecord) -> Markup:
         el("span", verdict.word, class_="word"),
         el("p", verdict.headline, class_="headline"),
         el("p", verdict.statement),
+        el("p", verdict.tipping_sentence) if verdict.tipping is not None else None,
         el("p", verdict.scope, class_="note"),
         *(el("p", note) for note in verdict.notes if verdict.constant is not None or note.startswith(WARNING)),
         class_=f"verdict {verdict.verdict}",
