@@ -218,7 +218,7 @@ def pairs_section(findings: Findings) -> Markup | None:
         "pairs",
         "The ratio of each pair" if ratio else "The gap of each pair",
         el("p", f"Of {len(pairs):,} pairs, {fails:,} are known to have a {of} {side[0]} {threshold:g} (underlined), "
-           f"{meets:,} are known to be {side[1]} it (not underlined), and {len(pairs) - fails - meets:,} are unresolved "
+           f"{meets:,} are known to be {side[1]} it, and {len(pairs) - fails - meets:,} are unresolved "
            f"(dotted line). Darker means a {'smaller ratio' if ratio else 'larger gap'}."),
         el("p", f"The table has {len(names)} of {len(every)} groups: those of the pairs that differ most. All pairs "
            "are in all-pairs.json.", class_="note") if len(names) < len(every) else None,
