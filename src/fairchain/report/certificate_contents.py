@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from fairchain.certificate_format import FamilyCertificate
 from fairchain.errors import CertificateError, SpecError
 from fairchain.rechecking.contents import read_certificate
 from fairchain.records import Record
@@ -33,6 +34,8 @@ def contents_of(certificate: CertificateContents | Mapping[str, Any]) -> Certifi
 def read_claims(path: Path) -> CertificateContents:
     """Read a certificate; raise a CertificateError that says why it cannot be shown."""
     raw, file, intact = read_certificate(path)
+    if isinstance(file, FamilyCertificate):
+        raise CertificateError(f"{path}: answers {len(file.members)} questions, and one is expected here")
     if not intact:
         raise CertificateError(
             f"{path}: was changed after it was written: its digest does not fit; write it again with "
