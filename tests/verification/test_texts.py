@@ -15,10 +15,18 @@ from fairchain import load_spec, recheck, verify
 from fairchain.certificates import make_certificate, write_certificate
 from fairchain.errors import CertificateError, SpecError
 from fairchain.models import load_model
-from fairchain.rechecking.files import locate_files
+from fairchain.prepare import TEXTS_READ_FILE
+from fairchain.rechecking.files import (
+    FILE_MISSING_BESIDE,
+    TEXTS_OF_A_DATA_SET,
+    TEXTS_OF_A_FILE,
+    TEXTS_OF_ANOTHER_FILE,
+    locate_files,
+)
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
 from fairchain.verification.verdict import Verdict
+from tests.messages import says
 from tests.questions import changed
 from tests.sequences import Network, Recurrent
 from tests.text.builders import TEXTS, population_of, question
@@ -181,21 +189,19 @@ def test_another_corpus_or_other_words_do_not_pass(certified: tuple[Path, Verdic
 
 def test_files_that_are_missing_are_named(certified: tuple[Path, Verdict]) -> None:
     folder, _ = certified
-    with pytest.raises(CertificateError, match="name it with --data"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_A_FILE)):
         recheck(folder / "c.json", folder / "network.onnx")
-    with pytest.raises(CertificateError, match=r"speaks of texts of texts\.txt; name that file"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_ANOTHER_FILE, path="texts.txt")):
         recheck(folder / "c.json", folder / "network.onnx", data=folder / "terms.toml")
     (folder / "vectors.txt").unlink()
-    with pytest.raises(
-        CertificateError, match=r"speaks of vectors\.txt, which does not lie beside the network or the data"
-    ):
+    with pytest.raises(CertificateError, match=says(FILE_MISSING_BESIDE, bare="vectors.txt")):
         recheck(folder / "c.json", folder / "network.onnx", data=folder / "texts.txt")
 
 
 def test_a_certificate_about_a_data_set_takes_no_other_corpus(tmp_path: Path) -> None:
     content = asked(tmp_path)
     content["population"] = {"kind": "text", "dataset": "toxicity", "as": "observed"}
-    with pytest.raises(CertificateError, match="speaks of texts of the data set toxicity"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_A_DATA_SET, dataset="toxicity")):
         locate_files(tmp_path / "c.json", parse_spec(content), model=None, data=tmp_path / "texts.txt", own=None)
 
 
@@ -241,7 +247,7 @@ def test_another_corpus_can_be_given(tmp_path: Path) -> None:
     spec = parse_spec(asked(tmp_path))
     (tmp_path / "more.txt").write_text("\n".join(TEXTS * 2))
     assert "texts of more.txt" in verify(None, spec, data=tmp_path / "more.txt").population
-    with pytest.raises(SpecError, match="texts are read from a file"):
+    with pytest.raises(SpecError, match=says(TEXTS_READ_FILE)):
         verify(None, spec, data={"a": [1]})
 
 

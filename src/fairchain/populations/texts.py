@@ -40,6 +40,15 @@ from fairchain.text.terms import Mentions, Terms, terms_of
 TEXT, SYNONYMS, AGAIN = range(3)
 # Groups whose number of texts is told.
 MOST_NAMED = 8
+GROUP_OF_SEVERAL_TERMS = (
+    'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
+    '"swapped" give every group a single value'
+)
+NONE_TEXTS_MENTIONS = (
+    "{name}: none of its {ids_count:,} texts mentions {what}; take a larger corpus, add words to the terms, or leave "
+    "the value out"
+)
+TERM_TWICE = 'feature "{feature}".terms: "{word}" is a term of "{seen}" too; give it to one of them'
 
 
 class TextPopulation(Population):
@@ -187,10 +196,7 @@ class TextGroups:
             for word in sorted(each.all_words):
                 # One exchange would undo the other.
                 if seen.setdefault(word, each.feature) != each.feature:
-                    raise SpecError(
-                        f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of '
-                        "them"
-                    )
+                    raise SpecError(TERM_TWICE.format(feature=each.feature, word=word, seen=seen[word]))
         lexicon = lexicon_of(text)
         return cls(spec, population, lexicon, read_corpus(population, lexicon, text.length), described, terms)
 
@@ -221,8 +227,7 @@ class TextGroups:
             anything = "a term of any value of " + " and ".join(feature.name for feature in self.features)
             what = anything if swapped or group is None else f'"{group.name}"'
             raise DataError(
-                f"{self.corpus.name}: none of its {len(self.corpus.ids):,} texts mentions {what}; take a larger "
-                "corpus, add words to the terms, or leave the value out"
+                NONE_TEXTS_MENTIONS.format(name=self.corpus.name, ids_count=len(self.corpus.ids), what=what)
             )
         return pool
 
@@ -233,10 +238,7 @@ class TextGroups:
         for place, terms in enumerate(self.terms):
             values = self._values(group, place)
             if len(values) > 1:
-                raise SpecError(
-                    f'feature "{terms.feature}".groups: "{group.name}" has several values, and a text is shown with '
-                    'the terms of one; with as = "swapped" give every group a single value'
-                )
+                raise SpecError(GROUP_OF_SEVERAL_TERMS.format(feature=terms.feature, name=group.name))
             for word, instead in terms.exchange(values[0]).items():
                 if word not in numbers:
                     continue
