@@ -25,6 +25,7 @@ PARTS = {
     "`[property]`": ["Difference", "Ratio", "Individual", "ProbabilityFormula"],
     "`[guarantee]`": ["Guarantee"],
     "`[guarantee.budget]`": ["Budget"],
+    "`[about]`": ["About"],
 }
 
 VERDICT = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -358,3 +359,33 @@ def rows_scope(
     rows = "texts" if inputs == "texts" else "rows"
     what = f"those {rows} only" if exact else RANDOM_SAMPLE
     return f"This is about {subject_of(model_sha256, recorded)} and {what}; {rows} with sha256 {table_sha256[:16]}..."
+
+
+def odds(delta: float) -> str:
+    """Return an error probability in words, rounded up.
+
+    >>> odds(1e-6), odds(0.05), odds(3e-4)
+    ('once in a million', 'once in 20', 'once in 3,333')
+    """
+    known = {1_000: "a thousand", 1_000_000: "a million", 10**9: "a billion"}
+    times = math.floor(1 / delta * (1 + 1e-9))
+    if times < 2:
+        return f"in {delta:.0%} of cases"
+    if times > 10**12:
+        return f"once in {1 / delta:.0e}"
+    return f"once in {known.get(times, f'{times:,}')}"
+
+
+def error_in_words(verdict: str, delta: float, *, sound: bool = True) -> str:
+    """Return how often an audit like this one is wrong, for readers who are not statisticians.
+
+    >>> error_in_words("FAIR", 1e-6)
+    'A test like this one wrongly says FAIR at most once in a million times.'
+    """
+    if not sound:
+        return "The rule of the paper was used: nothing is known about how often it is wrong."
+    if not delta:
+        return "Every case was evaluated: the result is exact, and no chance is involved."
+    if verdict in ("FAIR", "UNFAIR"):
+        return f"A test like this one wrongly says {verdict} at most {odds(delta)} times."
+    return "There is not enough evidence for a verdict: this is neither a pass nor a failure."

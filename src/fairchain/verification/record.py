@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from fairchain.number_format import bounded, close_to
+from fairchain.number_format import bounded
 from fairchain.records import Record
 from fairchain.statements import CONSTANT, constant_headline, headline
 
@@ -144,9 +144,7 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
             self.decision,
             kind=self.kind,
             inputs=self.inputs,
-            measured=bounded(
-                self.gap, least=close_to(self.gap.estimate, self.threshold) if self.gap.low == self.gap.high else 4
-            ),
+            measured=bounded(self.gap, least=4, threshold=self.threshold),
             threshold=self.threshold,
             at_threshold=self.delta == 0
             and self.decision == "FAIR"
