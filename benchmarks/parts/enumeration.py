@@ -123,7 +123,9 @@ def _longest(sizes: Sizes) -> Iterator[Ratio]:
     wall, processor = first.wall + second.wall, first.processor + second.processor
     speed, other = ours.evaluations / ours.processor / 1e6, 2 * half / processor / 1e6
     name = f"{ours.evaluations:,} inputs, {workers} workers, one run"
-    note = f"wall time {ours.seconds:.0f} s, bare {wall:.0f} s; processor {ours.processor:.0f} s, bare {processor:.0f} s"
+    note = (
+        f"wall time {ours.seconds:.0f} s, bare {wall:.0f} s; processor {ours.processor:.0f} s, bare {processor:.0f} s"
+    )
     yield Ratio(
         "speed",
         name,
