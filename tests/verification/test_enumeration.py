@@ -25,15 +25,12 @@ from fairchain.verification.enumeration import EnumerationEngine, Vector
 from fairchain.verification.progress import Progress
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question, real
-from tests.verification.exact import Answers, random_answers
-
-KINDS = ("difference", "ratio", "individual")
-POPULATIONS = ("uniform", "marginals", "network")
+from tests.verification.exact import KINDS, POPULATIONS, Answers, random_answers
 
 
 def asked_at(number: int) -> tuple[np.random.Generator, Answers]:
     rng = np.random.default_rng(number)
-    return rng, random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 3])
+    return rng, random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 4])
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch, tile: int, segment: int) -> None:
