@@ -107,16 +107,19 @@ def _against_bare_network(sizes: Sizes) -> Iterator[Ratio]:
 def _longest(sizes: Sizes) -> Iterator[Ratio]:
     """Enumerate as many inputs as the size allows, once, between two halves of as many of the bare network."""
     spec = census(sizes.enumerated)
-    assert spec.model.path is not None
-    model = OnnxModel(spec.model.path, spec)
+    network = spec.model.path
+    assert network is not None
+    model = OnnxModel(network, spec)
     workers = min(2, os.cpu_count() or 1)
     # The threshold is next to the gap, so that the run does not end before nearly all inputs were evaluated.
     sampled = verify(model, revise(spec, guarantee__engine="sampling", guarantee__epsilon=0.002), workers=workers)
     spec = revise(spec, property__threshold=round(sampled.gap.estimate, 4))
-    bare = BareNetwork(spec.model.path, _resident(spec))
+    bare = BareNetwork(network, _resident(spec))
     batch = bare.best_batch(RESIDENT, workers)
     half = sizes.enumerated // 2
-    few = measured({"kind": "verify", "spec": msgspec.to_builtins(census(FEW)), "workers": workers}, timeout=3600)
+    few = measured(
+        {"kind": "verify", "spec": msgspec.to_builtins(census(sizes.bare)), "workers": workers}, timeout=3600
+    )
     first = spent(lambda: bare.run(half, batch, workers))
     ours = measured({"kind": "verify", "spec": msgspec.to_builtins(spec), "workers": workers}, timeout=3600)
     second = spent(lambda: bare.run(half, batch, workers))
@@ -136,6 +139,7 @@ def _longest(sizes: Sizes) -> Iterator[Ratio]:
         at_least=True,
         note=note,
     )
+    name = f"{ours.evaluations:,} inputs against {few.evaluations:,}, {workers} workers"
     yield Ratio("memory", name, f"{ours.peak:.1f} MiB", f"{few.peak:.1f} MiB", ours.peak / few.peak, MEMORY_LIMIT)
 
 
