@@ -72,6 +72,12 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.seed
 @shared.workers
 @shared.certificate
+@click.option(
+    "--checkpoint",
+    type=PATH,
+    metavar="FILE",
+    help="Add every finished part of an enumeration to FILE; continue from there if it exists.",
+)
 @shared.junit
 @shared.summary
 @shared.as_json
@@ -83,6 +89,7 @@ def verify(
     population: str | None,
     workers: int | None,
     certificate: Path | None,
+    checkpoint: Path | None,
     junit: Path | None,
     summary: Path | None,
     as_json: bool,
@@ -109,9 +116,13 @@ def verify(
         options["certify"] = certificate is not None
         verdict: Verdict | FamilyVerdict
         if len(questions) > 1:
+            if checkpoint is not None:
+                raise SpecError(
+                    "--checkpoint keeps the work on one question, and the spec states several; leave it out"
+                )
             verdict = _run_family(questions, model, **options)  # type: ignore[arg-type]  # typed by the parameters
         else:
-            verdict = run_verify(questions[0], model, **options)  # type: ignore[arg-type]
+            verdict = run_verify(questions[0], model, checkpoint=checkpoint, **options)  # type: ignore[arg-type]
     return show_result(verdict, spec, certificate, junit, summary, as_json=as_json, quiet=quiet)
 
 
