@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -41,6 +41,7 @@ from fairchain.spec.subgroups import subgroups_of_groups
 from fairchain.statements import dropped_note, rows_phrase, table_name
 
 if TYPE_CHECKING:
+    from fairchain.populations.texts import TextRows
     from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
 
@@ -59,7 +60,8 @@ class Case:
     model
         The loaded model; None where the decisions are recorded in the rows.
     rows
-        The rows of a table, or those whose frequencies are taken; None where the spec or a function draws inputs.
+        The rows of a table, those whose frequencies are taken, or the texts of a corpus; None where the spec or a
+        function draws inputs.
     groups, left_out
         The groups that are large enough, and the others, each with its number of rows or its share.
     comparison
@@ -67,7 +69,8 @@ class Case:
     population
         The distribution that inputs are drawn from; None where the rows of a table are counted.
     concerned, members
-        For a table, (rows,): whether `property.given` holds; and (groups, rows): which of these rows each group has.
+        For a table or a corpus, (rows,): whether `property.given` holds; and (groups, rows): which of these rows each
+        group has.
     seed
         Of all random numbers, with its origin.
     data_sha256
@@ -102,10 +105,14 @@ class Case:
     @property
     def certifiable(self) -> bool:
         """Whether others can check an answer: the model has bytes, the spec draws the inputs, the rule is sound."""
-        counted = isinstance(self.spec.population, Table)
+        population = self.spec.population
+        counted = isinstance(population, Table)
+        # Texts that were handed over in memory have no file that others could be given.
+        found = not isinstance(population, Texts) or bool(population.path or population.dataset)
         return self.spec.model.deterministic and (
             (self.model is None or bool(self.model.sha256))
             and self.function is None
+            and found
             and (counted or self.spec.guarantee.rule != "paper")
         )
 
@@ -202,7 +209,8 @@ def gather(
     """
     question = _with_data(question, data)
     rows = read_rows(question, data)
-    asked = rows if isinstance(question.population, Table) else None
+    own = isinstance(question.population, Table) or (question.text is not None and question.text.raw)
+    asked = rows if own else None
     loaded = _model(model, question, limits, weights, asked, network=network)
     return case_of(question, loaded, rows, function=population)
 
@@ -233,6 +241,8 @@ def case_of(
         )
     predicate = _predicate(spec)
     drawn = concerned = members = None
+    if isinstance(spec.population, Texts) and rows is None:
+        rows = read_rows(spec)
     left_out: tuple[tuple[str, float], ...]
     if isinstance(spec.population, Table):
         assert rows is not None
@@ -247,6 +257,12 @@ def case_of(
         dtype = model.dtype if model is not None else dtype
         drawn = build_population(spec, comparison.subgroups, dtype, rows=rows, function=function, predicate=predicate)
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
+    if isinstance(spec.population, Texts):
+        texts = cast("TextRows", rows)
+        concerned = texts.concerned
+        members = np.array([texts.members(group) & concerned for group in groups])
+        assumptions += texts.assumptions
+        data_sha256 = drawn.sha256 if drawn is not None else None
     return Case(
         spec=spec,
         model=model,
@@ -312,8 +328,9 @@ def group_population(case: Case) -> Population:
 
 def _with_data(spec: Spec, data: Any) -> Spec:
     """Return the spec with the given file in place of its own; no file for rows in memory."""
-    if isinstance(spec.population, Texts) and isinstance(data, str | Path):
-        corpus = msgspec.structs.replace(spec.population, path=str(data), dataset=None)
+    if isinstance(spec.population, Texts) and data is not None:
+        path = str(data) if isinstance(data, str | Path) else None
+        corpus = msgspec.structs.replace(spec.population, path=path, dataset=None)
         return msgspec.structs.replace(spec, population=corpus)
     if data is None or not isinstance(spec.population, Table | Marginals):
         return spec
@@ -325,9 +342,9 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
     """Return the rows that the population is about, from the given table or the spec's; None if it is about none."""
     population = spec.population
     if isinstance(population, Texts):
-        if data is not None and not isinstance(data, str | Path):
-            raise SpecError("population.path: texts are read from a file; give its path, not a table")
-        return None
+        from fairchain.populations.texts import read_texts
+
+        return read_texts(spec, data if not isinstance(data, str | Path) else None)
     if not isinstance(population, Table | Marginals):
         if data is not None:
             raise SpecError('population.kind: a table was given, and only kind = "table" or "marginals" reads one')

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
@@ -15,7 +16,7 @@ from fairchain.models import OnnxModel, as_frames, describe_input, load_model
 from fairchain.models.base import random_inputs
 from fairchain.models.onnx.padding import padding_is_idle
 from fairchain.models.onnx.text_inputs import TextFeed, plan_text, shifted
-from fairchain.spec import Spec
+from fairchain.spec import Spec, TextFeature
 from fairchain.text import lexicon_of
 from tests.networks import FLOAT, INT32, INT64, constant, graph, node, value
 from tests.sequences import WORDS, Network, Recurrent, text_spec, vectors
@@ -308,16 +309,19 @@ def test_what_is_no_decision_is_shown_with_its_text(asked: Spec) -> None:
 
 def test_a_python_function_gets_texts(asked: Spec) -> None:
     seen: list[str] = []
+    raw = replace(asked, described=(TextFeature(name="comment"), *asked.features))
 
     def decide(comments: list[str]) -> list[int]:
         seen.extend(comments)
         return [int("w1" in comment.split()) for comment in comments]
 
-    model = load_model(decide, asked)
-    ids = np.array([[2, 4, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
-    assert model.predict(ids).tolist() == [1, 0]
-    assert seen[-2:] == ["w1 w3", "w0"]
-    assert model.dtype == np.int32
+    model = load_model(decide, raw)
+    texts = np.array([["w1, W3!"], [" w0\n"]], object)
+    assert model.predict(texts).tolist() == [0, 0]
+    assert seen[-2:] == ["w1, W3!", " w0\n"]
+    assert model.dtype == object
+    with pytest.raises(ModelError, match="gets texts as they are"):
+        load_model(decide, asked)
 
 
 def test_a_pipeline_of_texts_is_asked_in_python(asked: Spec) -> None:
@@ -325,10 +329,9 @@ def test_a_pipeline_of_texts_is_asked_in_python(asked: Spec) -> None:
     text, linear, pipeline = (pytest.importorskip(f"sklearn.{part}") for part in parts)
     comments, toxic = ["w1 w2", "w3 w1", "w4", "w5 w6 w2"], ["yes", "yes", "no", "no"]
     made = pipeline.make_pipeline(text.CountVectorizer(), linear.LogisticRegression()).fit(comments, toxic)
-    model = load_model(made, asked)
+    model = load_model(made, replace(asked, described=(TextFeature(name="comment"), *asked.features)))
     assert "without a certificate" in model.note
-    ids = np.array([[2, 3, 0, 0, 0], [5, 0, 0, 0, 0]], np.int32)
-    assert model.predict(ids).tolist() == [1, 0]
+    assert model.predict(np.array([["w1 w2"], ["w4"]], object)).tolist() == [1, 0]
 
 
 def test_a_function_of_a_frame_gets_no_texts(asked: Spec) -> None:

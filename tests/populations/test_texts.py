@@ -18,7 +18,7 @@ from scipy.stats import chisquare
 from fairchain.errors import DataError, SpecError
 from fairchain.populations import Scratch, build_population
 from fairchain.populations.build import large_enough
-from fairchain.populations.texts import TextPopulation
+from fairchain.populations.texts import TextPopulation, read_texts
 from fairchain.spec import comparison_of, parse_spec
 from fairchain.text.terms import kept_words
 from tests.questions import changed
@@ -217,11 +217,14 @@ def test_groups_of_several_values_and_several_features(tmp_path: Path) -> None:
 
 def test_small_groups_can_be_left_out(tmp_path: Path) -> None:
     data = changed(question(tmp_path, (*TEXTS, "the dog")), "property.min_size", 0.4)
-    groups, left = large_enough(parse_spec(data))
-    assert [group.name for group in groups] == ["faith=sun", "faith=none"]
-    assert left == (("faith=moon", 2 / 7),)
+    for least in (0.4, 3):
+        spec = parse_spec(changed(data, "property.min_size", least))
+        groups, left = large_enough(spec, read_texts(spec))
+        assert [group.name for group in groups] == ["faith=sun", "faith=none"]
+        assert left == (("faith=moon", 2),)
+    spec = parse_spec(changed(data, "population.as", "swapped"))
     with pytest.raises(SpecError, match="shares cannot be computed"):
-        large_enough(parse_spec(changed(data, "population.as", "swapped")))
+        large_enough(spec, read_texts(spec))
 
 
 def test_a_phrase_says_what_is_drawn(tmp_path: Path) -> None:

@@ -122,7 +122,12 @@ BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
         {"column": "text", "pair_by": "text"},
         "of more than 200",
     ),
-    "cells of lines": ("a.txt", b"dog\n", {"pair_by": "id"}, 'no column "id" beside its texts; remove pair_by'),
+    "cells of lines": (
+        "a.txt",
+        b"dog\n",
+        {"pair_by": "id"},
+        'no column "id" beside its texts; change or remove pair_by',
+    ),
     "cells of bare texts": ("a.jsonl", b'"dog"\n', {"pair_by": "id"}, "line 1: is a bare text"),
     "a cell's key": ("a.jsonl", b'{"text": "dog"}\n', {"column": "text", "pair_by": "id"}, 'there is no key "id"'),
     "a cell of cells": (

@@ -37,6 +37,26 @@ PROVEN = BATCHES[:3]
 ROUNDING = 1e-5
 
 
+# Words of the texts that a model is tried with where there is no corpus.
+TRIAL_WORDS = (
+    "the",
+    "a",
+    "people",
+    "Good",
+    "bad",
+    "is",
+    "not",
+    "They",
+    "said,",
+    "why?",
+    "town",
+    "2",
+    "read!",
+    "I",
+    "we",
+)
+
+
 class MisfitError(ModelError):
     """The spec's decision does not fit the network's outputs."""
 
@@ -87,7 +107,7 @@ class Model(Protocol):
     def predict(self, values: NDArray[Any], /) -> Labels:
         """Return the class number of each row of feature values in the user's units, categories as their index.
 
-        A row of a text is its word ids.
+        A row of a text is its word ids, or the text itself.
         """
 
 
@@ -153,7 +173,10 @@ def check_rows_apart(
 def _varied(features: Described, count: int) -> NDArray[Any]:
     """Return three rows as different as they can be, then random ones; a full text and one of a single word first."""
     rows = random_inputs(features, max(count, 3))
-    if text_of(features) is not None:
+    text = text_of(features)
+    if text is not None and text.raw:
+        return rows[:count]
+    if text is not None:
         rows[2, rows.shape[1] // 2 :] = 0
         rows[:2] = rows[1::-1]
         return rows[:count]
@@ -242,21 +265,26 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
 def random_inputs(features: Described, count: int, seed: int = 0) -> NDArray[Any]:
     """Draw feature values to compare two models on: uniform over the ranges, the two ends of all ranges first.
 
-    Texts are random words, a random number of them; a text of one word and a full one come first.
+    Texts are random words, a random number of them; of word numbers a text of one word and a full one come first.
     """
     random = np.random.Generator(np.random.Philox(seed))
     text = text_of(features)
+    if text is not None and text.raw:
+        made = np.empty((count, 1), object)
+        lengths = 1 + np.floor(30 * random.random(count)).astype(int)
+        made[:, 0] = [" ".join(random.choice(TRIAL_WORDS, length)) for length in lengths.tolist()]
+        return made
     if text is not None:
         from fairchain.text import lexicon_of
 
         lexicon = lexicon_of(text)
-        lengths = 1 + np.floor(text.length * random.random(count))
-        lengths[:2] = np.array([1, text.length])[:count]
-        words = 1 + np.floor(len(lexicon) * random.random((count, text.length)))
+        lengths = 1 + np.floor(text.steps * random.random(count))
+        lengths[:2] = np.array([1, text.steps])[:count]
+        words = 1 + np.floor(len(lexicon) * random.random((count, text.steps)))
         padding = padding_word(text, lexicon)
         # No text contains the word for padding.
         words[words == padding] = padding % len(lexicon) + 1
-        return np.where(np.arange(text.length) < lengths[:, None], words, 0).astype(np.int32)
+        return np.where(np.arange(text.steps) < lengths[:, None], words, 0).astype(np.int32)
     inputs = np.empty((count, len(features)))
     for column, domain in enumerate(domain_of(feature) for feature in features if not isinstance(feature, TextFeature)):
         drawn = random.random(count)
@@ -272,11 +300,18 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
     """Describe one input in the words of the spec: `age=3, sex=Female`, or `comment="the words of a text"`."""
     text = text_of(features)
     if text is not None:
-        from fairchain.text import lexicon_of
-
-        return f'{text.name}="{lexicon_of(text).text(row)}"'
+        return f'{text.name}="{in_words(text, row)}"'
     shown = []
     for feature, value in zip(features, row, strict=True):
         word = str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else f"{value:g}"
         shown.append(f"{feature.name}={word}")
     return ", ".join(shown)
+
+
+def in_words(text: TextFeature, row: NDArray[Any]) -> str:
+    """Return a text as the model gets it: as it is, or the words behind its word numbers."""
+    if text.raw:
+        return str(row[0])
+    from fairchain.text import lexicon_of
+
+    return lexicon_of(text).text(row)

@@ -47,7 +47,7 @@ class TableRows:
         The frame that the rows were read from, as it was given: row i of the arrays is its row `numbers[i] - 1`.
     """
 
-    values: NDArray[np.float64]
+    values: NDArray[Any]
     truth: NDArray[np.int16] | None
     recorded: NDArray[np.int16] | None
     numbers: NDArray[np.int64]

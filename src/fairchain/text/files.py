@@ -40,8 +40,10 @@ def opened(path: Path, most_bytes: int) -> Iterator[BufferedReader]:
         raise DataError(f"{path!s}: cannot be read ({error})") from None
 
 
-def limited_lines(path: Path, longest: int, most_bytes: int, update: Callable[[bytes], object]) -> Iterator[bytes]:
-    """Yield the lines of a file without their ends, after `update` got their bytes; a longer line is an error."""
+def limited_lines(
+    path: Path, longest: int, most_bytes: int, update: Callable[[bytes], object], *, ends: bool = False
+) -> Iterator[bytes]:
+    """Yield the lines of a file, without their `ends`, after `update` got their bytes; a longer line is an error."""
     with opened(path, most_bytes) as file:
         number = 0
         while line := file.readline(longest + 2):
@@ -51,7 +53,7 @@ def limited_lines(path: Path, longest: int, most_bytes: int, update: Callable[[b
             update(line)
             # A byte order mark may come before the first line.
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            yield line if ends else line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def stamps_of(*paths: Path) -> tuple[tuple[Path, int, int], ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.errors import DataError
+from fairchain.errors import DataError, SpecError
 from fairchain.messages import suggest
 from fairchain.spec import TextFeature
 from fairchain.spec.documents import is_file
@@ -122,6 +122,12 @@ def lexicon_of(feature: TextFeature) -> Lexicon:
     The last few are kept, since the population, the network and its checks use the same one. Raises a DataError if the
     file cannot be read, or the data set is not in the cache.
     """
+    if feature.raw:
+        raise SpecError(
+            f'feature "{feature.name}": this network takes words, and neither vectors nor vocabulary says which; write '
+            'length = ... and vectors = "glove" (or a file) if it takes vectors of words, vocabulary = "words.txt" if '
+            "it takes their numbers"
+        )
     files: list[Path] = []
     if feature.vocabulary is None and not is_file(feature.vectors):
         from fairchain.datasets import here

@@ -85,7 +85,7 @@ class TextFeed:
     @property
     def rows(self) -> int:
         """How many texts are given to the network at once."""
-        width = self.feature.length * prod(self.table.shape[1:]) * self.table.itemsize
+        width = self.feature.steps * prod(self.table.shape[1:]) * self.table.itemsize
         return self.batch or max(1, min(CUT_ROWS if self.cut else MOST_ROWS, BUFFER_BYTES // width))
 
     def __call__(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -129,7 +129,7 @@ class TextFeed:
         return parts
 
     def _checked(self, values: NDArray[Any]) -> Ids:
-        length, most = self.feature.length, len(self.table) - 1
+        length, most = self.feature.steps, len(self.table) - 1
         if values.ndim != 2 or values.shape[1] != length:
             raise ModelError(
                 f'feature "{self.feature.name}": rows of shape {values.shape[1:]}, where a text is {length} word ids'
@@ -174,8 +174,8 @@ def plan_text(path: Path, feature: TextFeature, lexicon: Lexicon, inputs: Sequen
     feed = TextFeed(feature, main.name, table, flat=flat, lengths=lengths, mask=mask)
     step = table.shape[1:]
     layouts = {
-        "batch": (None, feature.length * prod(step)) if flat else (None, feature.length, *step),
-        "time": (feature.length, None, *step),
+        "batch": (None, feature.steps * prod(step)) if flat else (None, feature.steps, *step),
+        "time": (feature.steps, None, *step),
     }
     # A fixed second axis is steps, unless the spec says otherwise.
     rows_first = flat or (isinstance(main.shape[1], int) and not isinstance(main.shape[0], int))
