@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         AuditError,
         CertificateError,
         ChainError,
+        CheckpointError,
         DataError,
         FairchainError,
         InputError,
@@ -57,6 +58,7 @@ _HOMES = {
     "fairchain.errors": (
         "AuditError",
         "CertificateError",
+        "CheckpointError",
         "ChainError",
         "DataError",
         "FairchainError",
@@ -88,6 +90,7 @@ __all__ = [
     "CertificateError",
     "Chain",
     "ChainError",
+    "CheckpointError",
     "Coupled",
     "DataError",
     "Decision",

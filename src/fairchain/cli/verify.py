@@ -71,6 +71,12 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.seed
 @shared.workers
 @shared.certificate
+@click.option(
+    "--checkpoint",
+    type=PATH,
+    metavar="FILE",
+    help="Add every finished part of an enumeration to FILE; continue from there if it exists.",
+)
 @shared.junit
 @shared.summary
 @shared.as_json
@@ -82,6 +88,7 @@ def verify(
     population: str | None,
     workers: int | None,
     certificate: Path | None,
+    checkpoint: Path | None,
     junit: Path | None,
     summary: Path | None,
     as_json: bool,
@@ -108,6 +115,7 @@ def verify(
             population=population,
             workers=workers,
             certify=certificate is not None,
+            checkpoint=checkpoint,
             quiet=quiet or as_json,
         )
     return show_result(verdict, spec, certificate, junit, summary, as_json=as_json, quiet=quiet)
