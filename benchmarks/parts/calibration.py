@@ -26,7 +26,7 @@ from benchmarks.calibration.row_modes import row_modes
 from benchmarks.measuring import blocks
 from benchmarks.results import Cell, Check, Column, PartResult, Table
 from benchmarks.sizes import Sizes
-from fairchain.verification.sampler import default_workers
+from fairchain.executors import default_workers
 
 # Seeds that one process takes at once.
 BLOCK = 50

@@ -6,11 +6,13 @@ What the caller does not state is read off the model and the table, or assumed; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fairchain.drafting import Draft, DraftOptions, draft_spec, write_spec
 from fairchain.errors import CertificateError, ModelError, SpecError
+from fairchain.executors import open_workers
 from fairchain.models import Limits
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.prepare import Case, case_of
@@ -57,6 +59,7 @@ def check(
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
@@ -104,7 +107,7 @@ def check(
         Probability of a wrong verdict, at most; 1e-6 by default.
     max_evaluations
         Decisions of the model, at most. Rows are then evaluated in random order, and the bounds allow for the others.
-    seed, allow_constant, workers, limits, progress
+    seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify
         Convert the model to ONNX, so that a certificate can be written; refuse at once what cannot be converted.
@@ -152,8 +155,8 @@ def check(
         limits=limits,
         certify=certify,
     ).case
-    with reporting(progress) as report:
-        return verify_case(case, workers=workers, progress=report)
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
+        return verify_case(case, workers=opened, progress=report)
 
 
 @dataclass(frozen=True)

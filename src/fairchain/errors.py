@@ -12,7 +12,8 @@
         ├── CertificateError    a certificate that cannot be read
         ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a query that cannot be parsed or answered
-        └── AuditError          a folder in which an audit cannot be kept
+        ├── AuditError          a folder in which an audit cannot be kept
+        └── ExecutorError       an executor or cluster that cannot be used, or that lost its workers
 
 Each message is one sentence or two that name the file, the key and what to write instead. Catch `FairchainError` to
 catch all of them, or a class of the tree to go on, for example with a cut-off: `except CutOffNeededError`. A
@@ -81,3 +82,7 @@ class QueryError(InputError):
 
 class AuditError(InputError):
     """The folder of an audit cannot be written, or holds something else."""
+
+
+class ExecutorError(InputError):
+    """Other processes or a cluster cannot do the work: unreachable, lost too often, or with other results."""

@@ -57,6 +57,7 @@ def check(
     model: str | None,
     protected: tuple[str, ...],
     workers: int | None,
+    executor: str | None,
     show_spec: bool,
     certificate: Path | None,
     junit: Path | None,
@@ -73,6 +74,7 @@ def check(
     from fairchain.checking import prepare_check
     from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
+    from fairchain.executors import open_workers
     from fairchain.verification import verify_case
 
     if (model is None) == (options["prediction"] is None):
@@ -81,6 +83,6 @@ def check(
     prepared = prepare_check(model, data, protected=protected, certify=certificate is not None, **options)
     if show_spec:
         print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
-    with progress_of("verify", quiet or as_json) as progress:
-        verdict = verify_case(prepared.case, workers=workers, progress=progress)
+    with progress_of("verify", quiet or as_json) as progress, open_workers(workers, executor) as opened:
+        verdict = verify_case(prepared.case, workers=opened, progress=progress)
     return show_result(verdict, data, certificate, junit, summary, as_json=as_json, quiet=quiet)

@@ -81,6 +81,7 @@ def verify(
     weights: Path | None,
     population: str | None,
     workers: int | None,
+    executor: str | None,
     certificate: Path | None,
     junit: Path | None,
     summary: Path | None,
@@ -107,6 +108,7 @@ def verify(
             weights=weights,
             population=population,
             workers=workers,
+            executor=executor,
             certify=certificate is not None,
             quiet=quiet or as_json,
         )

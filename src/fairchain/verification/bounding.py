@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.executors import Workers, default_workers, open_workers
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature
@@ -30,7 +31,7 @@ from fairchain.verification.boxes import Floats, box_space
 from fairchain.verification.partition import LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
-from fairchain.verification.sampler import labels_in, thread_pool
+from fairchain.verification.sampler import labels_in
 from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
@@ -65,10 +66,12 @@ class BoundingEngine:
     seconds: float | None = None
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a feed-forward ReLU network with independent features."""
         start = time.perf_counter()
-        with thread_pool(workers) as pool:
+        # Boxes are halved in small steps that depend on each other: threads, whatever the executor.
+        with open_workers(default_workers() if workers.remote else workers) as opened:
+            pool = opened.pool
             run = BoundingRun(case, pool.map if pool is not None else map, sampling=self.sampling)
             budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
             stopped = run.go(start + budget, cancel, progress)

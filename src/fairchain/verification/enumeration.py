@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
 from fairchain.errors import SpecError
+from fairchain.executors import Workers
 from fairchain.input_space import TILE, InputSpace, Shown, input_space
 from fairchain.models import Model
 from fairchain.models.onnx.decision import WORDS, words_that_change
@@ -34,7 +35,7 @@ from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
-from fairchain.verification.sampler import in_order, labels_in, thread_pool
+from fairchain.verification.sampler import labels_in
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
 # A segment has at least so many evaluations, and a run at most so many segments, which a certificate lists.
@@ -227,6 +228,10 @@ class Enumerator:
         # Where labels are drawn every weight is counted in words: so many for a label as its probability has.
         self.unit = WORDS if model.drawn else 1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy what the weights depend on; another process ends a segment that it has begun."""
+        return Enumerator, (self._model, self._case, self._inputs, bool)
+
     def rows(self, block: int) -> int:
         """Return how many points a block has."""
         return min(TILE, self._inputs.tile_points - block % self.strips * TILE)
@@ -283,8 +288,9 @@ class Enumerator:
             tile.set(column, value)
         return tile.ends(block)
 
-    def run(self, first: int, blocks: int) -> Segment:
-        """Evaluate some blocks, fewer if the run is halted meanwhile."""
+    def run(self, part: tuple[int, int]) -> Segment:
+        """Evaluate some blocks, (first, how many), fewer if the run is halted meanwhile."""
+        first, blocks = part
         inputs, comparison = self._inputs, self._case.comparison
         outcomes = comparison.rows
         sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
@@ -369,7 +375,7 @@ class EnumerationEngine:
     inputs: InputSpace | None = None
     seconds: float | None = None
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs are finitely many."""
         start = time.perf_counter()
         assert case.model is not None
@@ -388,18 +394,14 @@ class EnumerationEngine:
 
         enumerator = Enumerator(case.model, case, inputs, halted)
         run = _Run(case, inputs, enumerator.unit, start, progress)
-        with thread_pool(workers) as pool:
-            size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
-
-            def work(place: int) -> Segment:
-                return enumerator.run(place * size, min(size, enumerator.blocks - place * size))
-
-            segments = in_order(pool, workers, work, -(-enumerator.blocks // size), lambda _waiting: halted())
-            for place, segment in enumerate(segments, 1):
-                run.add(segment)
-                if run.points < enumerator.points_before(min(place * size, enumerator.blocks)) or run.settled():
-                    break
-            segments.close()
+        size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
+        parts = [(first, min(size, enumerator.blocks - first)) for first in range(0, enumerator.blocks, size)]
+        segments = workers.map(enumerator.run, parts, halted=lambda _seconds: halted())
+        for place, segment in enumerate(segments, 1):
+            run.add(segment)
+            if run.points < enumerator.points_before(min(place * size, enumerator.blocks)) or run.settled():
+                break
+        segments.close()
         return run.answer(enumerator, "interrupted" if cancel.is_set() else "seconds")
 
 

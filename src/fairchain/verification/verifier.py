@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from fairchain.errors import CertificateError, SpecError
+from fairchain.errors import CertificateError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.messages import near
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
@@ -24,7 +26,6 @@ from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
 from fairchain.verification.choosing import engine_for
 from fairchain.verification.progress import Report, reporting
-from fairchain.verification.sampler import default_workers
 from fairchain.verification.verdict import Verdict, assemble
 
 # Keyword arguments of `verify` that replace a key of the spec; double underscores are dots.
@@ -54,6 +55,7 @@ def verify(
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
@@ -84,7 +86,10 @@ def verify(
         Instead of the spec's: whether a model that gives one decision to every input may be called FAIR. Otherwise
         its `conclusion` is CONSTANT.
     workers
-        Threads; by default one for each core.
+        How many threads, or processes of an executor; by default one for each core.
+    executor
+        Who computes, by default threads: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an executor of
+        `concurrent.futures`, for example `client.get_executor()` of a Dask client. The counts are the same.
     limits
         Limits on an untrusted network.
     progress
@@ -124,11 +129,9 @@ def verify(
     changes = spec_changes(overrides)
     if isolate:
         given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
-        given |= {"allow_constant": allow_constant, **overrides}
+        given |= {"allow_constant": allow_constant, "executor": executor, **overrides}
         with reporting(progress) as report:
             return isolated(verify, model, spec, weights=weights, certify=certify, progress=report, **given)  # type: ignore[no-any-return]
-    if workers is not None and workers < 1:
-        raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant, **changes)
     if certify and question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
         raise CertificateError(NO_BOUNDS_CERTIFICATE)
@@ -140,8 +143,8 @@ def verify(
     case = gather(model, question, **sources, network=certify)
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
-    with reporting(progress) as report:
-        return verify_case(case, workers=workers, progress=report, certify=certify)
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
+        return verify_case(case, workers=opened, progress=report, certify=certify)
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +160,7 @@ def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify_case(
-    case: Case, *, workers: int | None = None, progress: Report | None = None, certify: bool = False
+    case: Case, *, workers: AnyWorkers = None, progress: Report | None = None, certify: bool = False
 ) -> Verdict:
     """Return the verdict on a case: the engine's answer, in words.
 
@@ -173,5 +176,6 @@ def verify_case(
     engine, cancel, start = engine_for(case, certify=certify), Event(), time.perf_counter()
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
-        answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)
+        with open_workers(workers) as opened:
+            answer = engine.answer(case, workers=opened, cancel=cancel, progress=progress)
         return assemble(case, answer, start)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -21,13 +20,16 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, UnansweredError
+from fairchain.executors.tasks import Remade
 from fairchain.models.base import (
     BATCHES,
     Answer,
     check_deterministic,
+    check_digest,
     check_rows_apart,
     check_shape,
     describe_input,
+    digest_of_labels,
     must_fit,
     random_inputs,
     same_answers,
@@ -120,6 +122,11 @@ class AnswerMemo:
             further = (seconds - took) / (rows - before)
             self._seconds_per_row = min(self._seconds_per_row, max(further, seconds / rows / FASTER))
         self._call, self.asked = (rows, seconds), self.asked + rows
+
+    def inputs(self, count: int) -> Values:
+        """Return some inputs that were asked for."""
+        assert self._inputs is not None
+        return self._inputs[:count].view(np.float64)
 
     @property
     def speed(self) -> tuple[int, float]:
@@ -224,7 +231,7 @@ class FunctionModel:
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else np.int32)
-        self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text))
+        self._show = show or (Remade(flat_array, spec, name) if spec.text is None else Remade(texts_of, spec.text))
         self._lock: AbstractContextManager[Any] = threading.Lock()
         self.thread_safe = bool(getattr(function, "thread_safe", False))
         if self.thread_safe:
@@ -245,6 +252,21 @@ class FunctionModel:
         elif self._memo is None:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
+        left_out = dict.fromkeys(("_lock", "_memo", "later"))
+        inputs = random_inputs(self._spec.described, REPEATED) if self._memo is None else self._memo.inputs(REPEATED)
+        agreed = inputs, digest_of_labels(self, inputs) if self._spec.model.deterministic else ""
+        return {**self.__dict__, **left_out, "agreed": agreed, "kept": self._memo is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        inputs, digest = state.pop("agreed")
+        kept = state.pop("kept")
+        self.__dict__.update(state)
+        self._memo = AnswerMemo() if kept else None
+        self._lock = nullcontext() if self.thread_safe else threading.Lock()
+        check_digest(self, inputs, digest)
 
     @property
     def certifiable(self) -> bool:
@@ -302,7 +324,8 @@ class FunctionModel:
         one_column = {spec.model.decision, self._spec.model.decision} <= set(ONE_COLUMN)
         if inputs != asked or (spec.model.decision != self._spec.model.decision and not one_column):
             raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
-        other = copy(self)
+        other = FunctionModel.__new__(FunctionModel)
+        other.__dict__.update(self.__dict__)
         other._spec = spec
         other._places = [names.index(feature.name) for feature in self._spec.features]
         if self._places is not None:
