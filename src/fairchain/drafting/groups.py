@@ -143,26 +143,16 @@ def group(feature: Feature, column: NDArray[np.float64]) -> tuple[Feature, NDArr
 
 
 def _starts(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Return the starts of the ranges: round numbers, or quantiles where round ones would leave a single range."""
+    """Return the starts of the ranges: round numbers, or the median where round ones would leave a single range."""
     enough = min(ENOUGH, max(1, len(column) // 4))
-    rough, fine = _round_edges(float(column.min()), float(column.max()), whole), _quantiles(column, whole)
-    for edges, least in ((rough, enough), (fine, enough), (fine, 1)):
-        starts = _joined(edges, column, least)
-        if len(starts) > 1:
-            break
-    return starts
-
-
-def _quantiles(column: NDArray[np.float64], whole: bool) -> list[float]:
-    """Return edges at the quartiles, and above the smallest number, which may be that of most rows."""
+    starts = _joined(_round_edges(float(column.min()), float(column.max()), whole), column, enough)
     levels = np.unique(column)
-    quarters = np.searchsorted(levels, np.quantile(column, [0.25, 0.5, 0.75], method="higher"))
-    begins = np.array(sorted({1, *quarters.tolist()} - {0, len(levels)}), int)
-    if whole:
-        return [float(levels[0]), *levels[begins].tolist()]
+    if len(starts) > 1 or len(levels) < 2:
+        return starts
+    place = min(int(np.searchsorted(levels, np.median(column), side="right")), len(levels) - 1)
     # A range of real numbers needs some width: it begins half way from the number below.
-    edges = levels[begins] / 2 + levels[begins - 1] / 2
-    return [float(levels[0]), *(edge for edge in edges.tolist() if levels[0] < edge < levels[-1])]
+    middle = float(levels[place] if whole else levels[place] / 2 + levels[place - 1] / 2)
+    return [float(levels[0]), middle] if levels[0] < middle and (whole or middle < levels[-1]) else starts
 
 
 def _round_edges(low: float, high: float, whole: bool) -> list[float]:

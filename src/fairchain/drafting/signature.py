@@ -43,39 +43,17 @@ class Input:
 
 @dataclass(frozen=True)
 class Signature:
-    """Visible properties of a model.
+    """Visible properties of a model; what is not visible is empty or None."""
 
-    Parameters
-    ----------
-    name
-        Name in messages.
-    inputs
-        Inputs of a network; empty if they are not visible.
-    columns
-        Columns on which an estimator was fitted, if it was fitted on a frame.
-    frame
-        Whether the model takes a frame.
-    classes
-        The model's own labels in its own order; empty if they are not visible.
-    labels
-        Whether the output holds labels (True) or scores (False).
-    answers
-        Number of scores per row; None if it is not visible.
-    maker
-        Operator that computes the output, "" if it is not visible.
-    fitted
-        What a fitted model says about itself; None for a network.
-    """
-
-    name: str
-    inputs: tuple[Input, ...] = ()
-    columns: tuple[str, ...] = ()
-    frame: bool = False
-    classes: tuple[Class, ...] = ()
-    labels: bool | None = None
-    answers: int | None = None
-    maker: str = ""
-    fitted: Fitted | None = field(default=None, compare=False)
+    name: str  # in messages
+    inputs: tuple[Input, ...] = ()  # of a network
+    columns: tuple[str, ...] = ()  # on which an estimator was fitted, if it was fitted on a frame
+    frame: bool = False  # whether the model takes a frame
+    classes: tuple[Class, ...] = ()  # the model's own labels in its own order
+    labels: bool | None = None  # whether the output holds labels or scores
+    answers: int | None = None  # number of scores per row
+    maker: str = ""  # operator that computes the output
+    fitted: Fitted | None = field(default=None, compare=False)  # None for a network
 
     def column(self, name: str) -> str | None:
         """Return what a model that was fitted on named columns calls a column of the table; None if it has none."""
