@@ -24,6 +24,8 @@ from tests.networks import linear
 from tests.questions import category, integer, question
 
 Chosen = Executor | str | None
+# As long as a worker hangs.
+HANGING_SECONDS = 20
 
 
 def sampled(executor: Chosen) -> Any:
@@ -135,7 +137,7 @@ def _memory() -> None:
 
 
 def _stopped() -> None:
-    time.sleep(600)
+    time.sleep(HANGING_SECONDS)
 
 
 def _error() -> None:

@@ -33,6 +33,8 @@ TRIES = 4
 # A group is sent to a second worker if it takes so many times as long as expected, and at least so many seconds; the
 # first ones, which load the model, may take longer.
 LATE, LATE_SECONDS, FIRST_SECONDS = 5, 5.0, 60.0
+# Seconds between two looks at what is late, and at whether the run should end.
+LOOK_SECONDS = 0.2
 # Jobs up to this size are sent with every group, larger ones where they are missing.
 SMALL_JOB = 2**16
 
@@ -262,7 +264,7 @@ class _Sending:
 
     def receive(self) -> None:
         """Wait for a group, or until one is late; take what came, and send again what was lost."""
-        done, _ = wait(self.waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+        done, _ = wait(self.waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
         for future in done:
             group = self.waiting.pop(future)
             group.copies -= 1
@@ -305,10 +307,13 @@ class _Sending:
         self._send(group, with_job=True)
 
     def _send_late(self) -> None:
-        expected = self._each
+        """Send groups that are late to another worker too; give up when several workers do not answer."""
         for group in list(self.waiting.values()):
-            late = max(LATE_SECONDS, LATE * 3 * group.size * expected) if expected else FIRST_SECONDS
-            if time.perf_counter() - group.sent > late * 2 ** (group.copies - 1) and group.copies < TRIES:
+            # Two groups may be in front of it.
+            late = max(LATE_SECONDS, LATE * 3 * group.size * self._each) if self._each else FIRST_SECONDS
+            if time.perf_counter() - group.sent > late * 2 ** (group.copies - 1):
+                if group.tries >= TRIES:
+                    raise self._given_up(group, TimeoutError("no worker answers"))
                 self._send(group, with_job=True)
 
     def _given_up(self, group: _Group, error: BaseException) -> ExecutorError:

@@ -288,9 +288,12 @@ class Enumerator:
             tile.set(column, value)
         return tile.ends(block)
 
-    def run(self, part: tuple[int, int]) -> Segment:
-        """Evaluate some blocks, (first, how many), fewer if the run is halted meanwhile."""
-        first, blocks = part
+    def segment(self, part: tuple[int, int]) -> Segment:
+        """Evaluate a unit of work: (first block, how many)."""
+        return self.run(*part)
+
+    def run(self, first: int, blocks: int) -> Segment:
+        """Evaluate some blocks, fewer if the run is halted meanwhile."""
         inputs, comparison = self._inputs, self._case.comparison
         outcomes = comparison.rows
         sums = [[[0] * (1 + len(outcomes)) for _ in inputs.parts] for _ in self._weights]
@@ -396,7 +399,7 @@ class EnumerationEngine:
         run = _Run(case, inputs, enumerator.unit, start, progress)
         size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
         parts = [(first, min(size, enumerator.blocks - first)) for first in range(0, enumerator.blocks, size)]
-        segments = workers.map(enumerator.run, parts, halted=lambda _seconds: halted())
+        segments = workers.map(enumerator.segment, parts, halted=lambda _seconds: halted())
         for place, segment in enumerate(segments, 1):
             run.add(segment)
             if run.points < enumerator.points_before(min(place * size, enumerator.blocks)) or run.settled():
