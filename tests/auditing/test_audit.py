@@ -22,9 +22,10 @@ from tests.report import builders
 
 FAIR_FILES = {
     ".audit.json", "verdict.json", "certificate.json", "all-pairs.json", "chain.json", "chain.prism", "chain.drn",
-    "chain.dot", "report.html", "report.md",
+    "chain.dot", "report.html", "report.md", "network.onnx", "selection-rates.csv",
 }  # fmt: skip
 UNFAIR_FILES = FAIR_FILES | {"explanation.json", "repair.json", "repaired.onnx", "repaired-certificate.json"}
+UNFAIR_FILES |= {"selection-rates-repaired.csv"}
 
 
 def run(spec: Path, folder: Path, **options: Any) -> tuple[Any, dict[str, bool]]:
@@ -42,7 +43,8 @@ def test_an_unfair_network_goes_the_whole_way_and_its_certificates_hold(tmp_path
     assert (found.decision, found.repaired) == ("UNFAIR", True)
     assert list(ran) == ["verify", "all pairs", "explain", "chain", "repair", "report"]
     assert set(contents(found.folder)) == UNFAIR_FILES
-    assert recheck(found.folder / "certificate.json", tmp_path / "network.onnx").holds
+    # As delivered: the folder has everything that the check needs.
+    assert recheck(found.folder / "certificate.json", found.folder / "network.onnx").holds
     repaired = found.folder / "repaired.onnx"
     assert recheck(found.folder / "repaired-certificate.json", repaired).holds
     claims = json.loads((found.folder / "repaired-certificate.json").read_text(encoding="utf-8"))

@@ -224,6 +224,7 @@ def _assemble(
     units = _influences(targets, counts, context.shares, delta)
     words = word_effects(context, pair, counts.rounds)
     names = [group.name for group in context.groups]
+    witnesses, flips = examples(context, pair)
     return Explanation(
         pair=Pair(names[pair.more], names[pair.less], spec.model.labels[pair.label]),
         gap=gap,
@@ -234,7 +235,8 @@ def _assemble(
         units=tuple(sorted(units, key=lambda unit: -unit.effect.estimate)),
         layers=_totals(units, layers),
         agreement=agreement([u.effect.estimate for u in units], [u.sensitivity.estimate for u in units]),
-        witnesses=examples(context, pair),
+        witnesses=witnesses,
+        flips=flips,
         words=words,
         method=method,
         rounds=counts.rounds,

@@ -30,7 +30,7 @@ from fairchain.rechecking.arithmetic import (
     ratio_gap,
     ratio_of,
 )
-from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim
+from fairchain.rechecking.expected import common_claims, gap_claim, group_claims, pair_claim, tipping_of_rates
 from fairchain.spec import Comparison, Group, Spec, Table, comparison_of, groups_of
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import kind_of, limit_of
@@ -295,11 +295,13 @@ def expected_row_claims(count: RowCount, spec: Spec, rows: TableRows, model_sha2
         rate = float(count.rate(outcome, subgroup))
         numbers[outcome, subgroup] = (rate, *bounds.get((outcome, subgroup), (rate, rate)))
     trials = [sum(count.trials[part] for part in parts) for parts in count.parts]
+    each_group = tipping_of_rates(spec, comparison, decision, numbers, gap)
     network = "" if rows.recorded is not None else model_sha256
     return common_claims(
         spec,
         decision,
         count.labels,
+        tipping=(each_group, each_group if comparison.individual else None),
         engine="counting",
         gap=gap_claim(spec, comparison, gap, pair),
         delta=delta,

@@ -490,6 +490,26 @@ class Guarantee(_Strict, frozen=True, kw_only=True):
     allow_constant: Annotated[bool, doc("Accept a model that gives one decision to every input that is tried.")] = False
 
 
+class About(_Strict, frozen=True, kw_only=True):
+    """Who audited what, when and why, for the report and the model card. None of it changes a verdict or a seed."""
+
+    model_name: Annotated[Text | None, doc("Name of the model.")] = None
+    model_version: Annotated[Text | None, doc("Version of the model.")] = None
+    provider: Annotated[Text | None, doc("Who provides the model.")] = None
+    intended_purpose: Annotated[Text | None, doc("What the model is used for.")] = None
+    auditor: Annotated[Text | None, doc("Who carried out the audit.")] = None
+    independence: Annotated[Text | None, doc("How the auditor is related to the provider.")] = None
+    audit_date: Annotated[Text | None, doc("Date of the audit, as text; no clock is read.")] = None
+    data_source: Annotated[Text | None, doc("Where the data come from; whether they are historical or test data.")] = (
+        None
+    )
+    data_period: Annotated[Text | None, doc("The period in which the data were collected.")] = None
+    threshold_reason: Annotated[Text | None, doc("Why this threshold.")] = None
+    population_reason: Annotated[Text | None, doc("Why this population.")] = None
+    legal_context: Annotated[Text | None, doc("The rule or law that the audit is made for.")] = None
+    signature: Annotated[Text | None, doc("Who signs the report.")] = None
+
+
 class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     """A whole question: the network, its inputs, the groups, the threshold and the error probability.
 
@@ -502,6 +522,7 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     property: Property
     population: Population = Uniform()
     guarantee: Guarantee = Guarantee()
+    about: About | None = None
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
