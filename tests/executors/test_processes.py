@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fairchain import ExecutorError, SpecError, example, load_spec, verify
+from fairchain import ExecutorError, SpecError, example, load_spec, make_certificate, verify
 from fairchain.executors import Workers, open_workers, tasks, workers
 from fairchain.executors.processes import LostWorkerError, Processes
 from fairchain.executors.tasks import Job, own_facts, run_units
@@ -44,9 +44,16 @@ def test_every_stage_has_the_same_result_on_processes(stage: str, processes: Pro
 def test_results_come_in_the_order_of_the_units(processes: Processes) -> None:
     crew = Workers(processes, 2)
     assert list(crew.map(square, range(300))) == SQUARES
-    ((facts, count),) = crew.facts
-    assert facts == own_facts()
-    assert count <= 2
+    assert set(crew.facts) == {own_facts()}
+    assert sum(crew.facts.values()) <= 2
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_certificate_names_the_processes_that_computed_it(processes: Processes) -> None:
+    verdict = verify(None, example("credit"), epsilon=0.02, executor=processes)
+    (told,) = make_certificate(verdict)["times"]["workers"]
+    assert told.endswith(f"processes with {own_facts()}")
+    assert "workers" not in make_certificate(verify(None, example("credit"), epsilon=0.02))["times"]
 
 
 @pytest.mark.parametrize("accident", ["kill", "memory"])

@@ -113,7 +113,7 @@ def _first(error: BaseException) -> str:
 class RayExecutor(Executor):
     """An executor of `concurrent.futures` on the Ray cluster that this process is connected to.
 
-    A call is a task of Ray with one core. Ray itself repeats a task whose process died.
+    A call is a task of Ray with one core. It is not repeated by Ray: whoever submits it does that.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class RayExecutor(Executor):
         self._ray = _imported("ray", "ray")
         if not self._ray.is_initialized():
             raise ExecutorError("executor: this process is not connected to Ray; call ray.init() first")
-        self._task = self._ray.remote(num_cpus=1, max_retries=3)(_call)
+        self._task = self._ray.remote(num_cpus=1, max_retries=0)(_call)
         self._refs: dict[Future[Any], Any] = {}
 
     @property

@@ -69,10 +69,6 @@ class Workers:
     count
         How many units are computed at the same time.
 
-    Attributes
-    ----------
-    facts
-        The processes that took part, other than this one: how many of each kind.
     """
 
     def __init__(self, pool: Executor | None = None, count: int = 1) -> None:
@@ -89,12 +85,17 @@ class Workers:
         return Workers, ()
 
     @property
-    def facts(self) -> tuple[tuple[WorkerFacts, int], ...]:
-        """The other processes that computed something: what they are, and how many."""
+    def facts(self) -> dict[WorkerFacts, int]:
+        """The other processes that computed something: how many there were of each kind."""
         found: dict[WorkerFacts, int] = {}
         for each in self._processes.values():
             found[each] = found.get(each, 0) + 1
-        return tuple(found.items())
+        return found
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The other processes in words: versions of packages, and the processor."""
+        return tuple(f"{count} processes with {facts}" for facts, count in self.facts.items())
 
     def seconds(self, function: Callable[..., Any], size: float = 1.0) -> float:
         """Return about what a unit of this size takes, by the units of the same function so far; 0 before the first."""

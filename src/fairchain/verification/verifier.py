@@ -178,4 +178,4 @@ def verify_case(
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         with open_workers(workers) as opened:
             answer = engine.answer(case, workers=opened, cancel=cancel, progress=progress)
-        return assemble(case, answer, start)
+        return assemble(case, answer, start, opened.described)
