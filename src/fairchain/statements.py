@@ -61,6 +61,10 @@ NOT_UNFAIR = {
     "ratio": "every ratio were at least {threshold:g}",
     "individual": "the share of {inputs} whose decision changes were at most {threshold:g}",
 }
+CONSTANT_REFUSED = (
+    "{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept it "
+    "all the same: --allow-constant, or allow_constant = true in [guarantee]."
+)
 
 
 def measure(kind: str, inputs: str = "individuals") -> str:
@@ -115,7 +119,14 @@ def _without(left_out: int) -> str:
 
 
 def exact_statement(
-    decision: str, *, kind: str, measured: float, threshold: float, population: str, left_out: int = 0
+    decision: str,
+    *,
+    kind: str,
+    measured: float,
+    threshold: float,
+    population: str,
+    left_out: int = 0,
+    inputs: str = "individuals",
 ) -> str:
     """Return the sentence for rows that are the whole population: the result is exact.
 
@@ -124,8 +135,8 @@ def exact_statement(
     """
     meets = "meets" if decision == "FAIR" else "fails"
     return (
-        f"Counted, not estimated: over {population} {measure(kind)} is {measured:.4f}, which {meets} the threshold "
-        f"{threshold:g}.{_without(left_out)}"
+        f"Counted, not estimated: over {population} {measure(kind, inputs)} is {measured:.4f}, which {meets} the "
+        f"threshold {threshold:g}.{_without(left_out)}"
     )
 
 
@@ -279,10 +290,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
     if allowed:
         return f"{what}, allowed: {seen}."
     check = "Check the column of decisions" if recorded else "Check that inputs are scaled as the network expects"
-    return (
-        f"{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept "
-        "it all the same: --allow-constant, or allow_constant = true in [guarantee]."
-    )
+    return CONSTANT_REFUSED.format(what=what, seen=seen, check=check)
 
 
 def ignored_note(features: Sequence[str]) -> str:
@@ -377,10 +385,13 @@ def table_name(path: str | None) -> str:
     return "the given table" if path is None else PurePath(path).name
 
 
-def rows_scope(model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None) -> str:
-    """Return what a statement from rows of a table is about, and its limits."""
-    what = "those rows only" if exact else RANDOM_SAMPLE
-    return f"This is about {subject_of(model_sha256, recorded)} and {what}; rows with sha256 {table_sha256[:16]}..."
+def rows_scope(
+    model_sha256: str, table_sha256: str, *, exact: bool, recorded: str | None = None, inputs: str = "individuals"
+) -> str:
+    """Return what a statement from rows of a table, or from counted texts, is about, and its limits."""
+    rows = "texts" if inputs == "texts" else "rows"
+    what = f"those {rows} only" if exact else RANDOM_SAMPLE
+    return f"This is about {subject_of(model_sha256, recorded)} and {what}; {rows} with sha256 {table_sha256[:16]}..."
 
 
 def odds(delta: float) -> str:

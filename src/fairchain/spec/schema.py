@@ -124,11 +124,17 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 
 
 class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
-    """A text, as the words that the network reads one after another."""
+    """A text. The model gets it as it is, unless `vectors` or `vocabulary` say that it takes words one after another.
+
+    The other keys belong to these two.
+    """
 
     name: Annotated[Text, doc("What the text is called in answers.")]
     input: Annotated[Text | None, doc("The network's input that takes the words, if it has several.")] = None
-    length: Annotated[int, doc("Words that the network reads; longer texts are cut.", ge=1, le=MOST_WORDS)]
+    length: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_WORDS)] | None,
+        doc("Words that the network reads; longer texts are cut. Needed with vectors or vocabulary."),
+    ] = None
     vectors: Annotated[
         Text | None, doc("The network takes word vectors: glove, or a file (.txt, .vec, .bin, .npy beside its words).")
     ] = None
@@ -152,6 +158,17 @@ class TextFeature(_Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tr
     mask: Annotated[
         Text | None, doc("The network's input that takes 1 for a word and 0 for padding; found by shape if absent.")
     ] = None
+
+    @builtins.property
+    def raw(self) -> bool:
+        """Whether the model gets the texts as they are: no list of words is stated."""
+        return self.vectors is None and self.vocabulary is None
+
+    @builtins.property
+    def steps(self) -> int:
+        """How many words a network reads."""
+        assert self.length is not None
+        return self.length
 
 
 # What has values of its own to draw; a text is drawn from a corpus.
@@ -281,15 +298,18 @@ class BayesNetwork(_Strict, tag_field="kind", tag="network", frozen=True, kw_onl
     name: Annotated[Text | None, doc("What verdicts call the network; by default the name of its file.")] = None
 
 
-class Texts(_Strict, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
+class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
     """Texts of a corpus: those that mention a group, or the same text with its terms exchanged for each group's."""
 
-    path: Annotated[Text | None, doc("A .txt with a text per line, or a .csv, .tsv or .jsonl file.")] = None
+    path: Annotated[
+        Text | None, doc("A .txt with a text per line, or a .csv, .tsv or .jsonl file; none if texts are handed over.")
+    ] = None
     dataset: Annotated[Literal["toxicity"] | None, doc("A corpus of fairchain data in place of path.")] = None
     column: Annotated[Text | None, doc("The column, or key, that holds the texts.")] = None
     pair_by: Annotated[
         Text | None, doc("A column, or key, in which the texts of a round are alike: fewer are needed then.")
     ] = None
+    label: Annotated[Text | None, doc("The column, or key, with the true labels of the texts.")] = None
     reading: Annotated[
         Literal["observed", "swapped"],
         doc("observed: texts that mention the group; swapped: one text with each group's term in it."),

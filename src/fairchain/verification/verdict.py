@@ -14,7 +14,7 @@ import numpy as np
 from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
-from fairchain.spec import Spec, Table
+from fairchain.spec import Spec, Table, Texts
 from fairchain.spec.properties import kind_of, limit_of, outcome_names, shows_same_individual
 from fairchain.spec.seeds import Seed
 from fairchain.statements import (
@@ -50,6 +50,7 @@ from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
     from fairchain.verification.answers import Answer
+VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion"
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Verdict:
         return self.record.text()
 
     def __bool__(self) -> bool:
-        raise TypeError("a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion")
+        raise TypeError(VERDICT_HAS_NO_TRUTH)
 
     @property
     def headline(self) -> str:
@@ -197,7 +198,7 @@ class Verdict:
         if self.engine != "counting":
             return "exact" if self.delta == 0 else "stratified"
         interrupted = self.stopped == "interrupted"
-        if isinstance(self.spec.population, Table) and self.spec.population.reading == "population":
+        if _whole(self.spec):
             return "exact" if not self.unseen else "worst case" if interrupted else "random part"
         return "any time" if interrupted else "fixed sample"
 
@@ -382,7 +383,7 @@ def _unseen_note(answer: Answer) -> tuple[str, ...]:
 def _statement(case: Case, answer: Answer) -> str:
     spec, kind = case.spec, kind_of(case.spec)
     record, population = answer.record, case.described_population
-    whole = isinstance(spec.population, Table) and spec.population.reading == "population"
+    whole = _whole(spec)
     if isinstance(record, EnumerationEvidence):
         return enumeration_statement(
             answer.decision.name,
@@ -426,6 +427,7 @@ def _statement(case: Case, answer: Answer) -> str:
             threshold=spec.property.threshold,
             population=case.described_population,
             left_out=len(case.left_out),
+            inputs=spec.inputs,
         )
     told = statement(
         answer.decision.name,
@@ -450,9 +452,16 @@ def _scope(case: Case, record: Evidence) -> str:
         return enumeration_scope(case.model_sha256)
     if isinstance(record, RunRecord | BoundsRecord):
         return scope(case.model_sha256, record.seed.value, record.seed.origin)
-    assert isinstance(population, Table)
-    exact, sha256 = population.reading == "population", case.data_sha256 or ""
-    return rows_scope(case.model_sha256, sha256, exact=exact, recorded=population.prediction)
+    assert isinstance(population, Table | Texts)
+    recorded = population.prediction if isinstance(population, Table) else None
+    sha256, inputs = case.data_sha256 or "", case.spec.inputs
+    return rows_scope(case.model_sha256, sha256, exact=_whole(case.spec), recorded=recorded, inputs=inputs)
+
+
+def _whole(spec: Spec) -> bool:
+    """Return whether rows or texts that are counted are all there are."""
+    population = spec.population
+    return isinstance(population, Texts) or (isinstance(population, Table) and population.reading == "population")
 
 
 def _probabilities(case: Case, answer: Answer) -> tuple[GroupProbability, ...]:
