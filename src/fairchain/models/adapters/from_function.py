@@ -137,11 +137,6 @@ class AnswerMemo:
             self._seconds_per_row = min(self._seconds_per_row, max(further, seconds / rows / FASTER))
         self._call, self.asked = (rows, seconds), self.asked + rows
 
-    def inputs(self, count: int) -> Values:
-        """Return some inputs that were asked for."""
-        assert self._inputs is not None
-        return self._inputs[:count].view(np.float64)
-
     @property
     def speed(self) -> tuple[int, float]:
         """How many rows the last batch had, and the seconds for each."""
@@ -262,6 +257,8 @@ class FunctionModel:
         inputs = random_inputs(spec.described, 3)
         if rows is not None and (self._memo is not None or spec.text is not None):
             inputs = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), REPEATED)).astype(np.intp))]
+        # About these a copy in another process must decide alike; random inputs are enough of them.
+        self._tried: Values | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
@@ -281,17 +278,17 @@ class FunctionModel:
     def __getstate__(self) -> dict[str, Any]:
         """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
         left_out = dict.fromkeys(("_lock", "_memo", "later"))
-        inputs = random_inputs(self._spec.described, REPEATED) if self._memo is None else self._memo.inputs(REPEATED)
-        agreed = inputs, digest_of_labels(self, inputs) if self._spec.model.deterministic else ""
-        return {**self.__dict__, **left_out, "agreed": agreed, "kept": self._memo is not None}
+        known = self._spec.model.deterministic and self._tried is not None
+        digest = digest_of_labels(self, self._tried) if known else ""
+        return {**self.__dict__, **left_out, "agreed": digest, "kept": self._memo is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        inputs, digest = state.pop("agreed")
-        kept = state.pop("kept")
+        digest, kept = state.pop("agreed"), state.pop("kept")
         self.__dict__.update(state)
         self._memo = AnswerMemo() if kept else None
         self._lock = nullcontext() if self.thread_safe else threading.Lock()
-        check_digest(self, inputs, digest)
+        if self._tried is not None:
+            check_digest(self, self._tried, digest)
 
     @property
     def certifiable(self) -> bool:
@@ -351,7 +348,7 @@ class FunctionModel:
             raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
         other = FunctionModel.__new__(FunctionModel)
         other.__dict__.update(self.__dict__)
-        other._spec = spec
+        other._spec, other._tried = spec, None
         other._places = [names.index(feature.name) for feature in self._spec.features]
         if self._places is not None:
             other._places = [other._places[place] for place in self._places]
