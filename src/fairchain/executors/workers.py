@@ -75,10 +75,10 @@ class Workers:
         self.pool, self.count = pool, count
         self.remote = pool is not None and not isinstance(pool, ThreadPoolExecutor)
         self._processes: dict[str, WorkerFacts] = {}
-        # The seconds for a unit of size 1 of the last function, and that function pickled.
+        # The last function, pickled too; the seconds of its last unit, and those of a unit of size 1.
         self._function: Callable[..., Any] | None = None
-        self._seconds: float | None = None
         self._job: Job | None = None
+        self._last = self._each = 0.0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy nothing: work that is copied to a worker is done there by one worker."""
@@ -97,9 +97,18 @@ class Workers:
         """The other processes in words: versions of packages, and the processor."""
         return tuple(f"{count} processes with {facts}" for facts, count in self.facts.items())
 
-    def seconds(self, function: Callable[..., Any], size: float = 1.0) -> float:
-        """Return about what a unit of this size takes, by the units of the same function so far; 0 before the first."""
-        return size * (self._seconds or 0.0) if self._function == function else 0.0
+    def seconds(self, function: Callable[..., Any]) -> float:
+        """Return what the last unit of this function took; 0 before the first."""
+        return self._last if self._function == function else 0.0
+
+    @property
+    def each(self) -> float:
+        """What a unit of size 1 of the function at work takes; 0 before the first."""
+        return self._each
+
+    def took(self, seconds: float, units: int, size: float) -> None:
+        """Note what some units took, and their size together."""
+        self._last, self._each = seconds / units, seconds / size
 
     def map(
         self,
@@ -123,28 +132,28 @@ class Workers:
             computed in any case, and those that are yielded are always the first ones.
         """
         if self._function != function:
-            self._function, self._seconds, self._job = function, None, None
+            self._function, self._job, self._last, self._each = function, None, 0.0, 0.0
         sizes = sizes if sizes is not None else [1.0] * len(units)
         halted = halted or (lambda _: False)
         if self.pool is None or len(units) == 1:
             return self._here(function, units, sizes, halted)
         if not self.remote:
             return self._threaded(function, units, sizes, halted)
-        if self._seconds is not None and self._seconds * sum(sizes) < SMALL_SECONDS:
+        if 0 < self._each * sum(sizes) < SMALL_SECONDS:
             return self._here(function, units, sizes, halted)
         return self._sent(function, units, sizes, halted)
 
     def _timed(self, function: Callable[[Unit], Found], unit: Unit, size: float) -> Found:
         start = time.perf_counter()
         found = function(unit)
-        self._seconds = (time.perf_counter() - start) / size
+        self.took(time.perf_counter() - start, 1, size)
         return found
 
     def _here(
         self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: Sequence[float], halted: Halted
     ) -> Generator[Found, None, None]:
         for place, (unit, size) in enumerate(zip(units, sizes, strict=True)):
-            if place and halted(self.seconds(function, size)):
+            if place and halted(self._last):
                 return
             yield self._timed(function, unit, size)
 
@@ -157,8 +166,7 @@ class Workers:
         try:
             while place < len(units) or waiting:
                 while place < len(units) and len(waiting) < 2 * self.count:
-                    ahead = (1 + len(waiting) // self.count) * self.seconds(function, sizes[place])
-                    if place and halted(ahead):
+                    if place and halted((1 + len(waiting) // self.count) * self._last):
                         break
                     waiting.append(self.pool.submit(self._timed, function, units[place], sizes[place]))
                     place += 1
@@ -176,7 +184,7 @@ class Workers:
     ) -> Generator[Found, None, None]:
         if self._job is None:
             self._job = Job.of(function)
-        run = _Sending(self, function, self._job, units, sizes)
+        run = _Sending(self, self._job, units, sizes)
         try:
             done = 0
             while done < len(units):
@@ -202,18 +210,12 @@ class Workers:
         """Note who answered."""
         self._processes[reply.process] = reply.facts
 
-    def took(self, seconds: float) -> None:
-        """Note the seconds for a unit of size 1 in another process."""
-        self._seconds = seconds
-
 
 class _Sending:
     """The groups of one call of `map` that are on their way, and the results that came back."""
 
-    def __init__(
-        self, workers: Workers, function: Callable[..., Any], job: Job, units: Sequence[Any], sizes: Sequence[float]
-    ) -> None:
-        self._workers, self._function, self._job, self._units, self._sizes = workers, function, job, units, sizes
+    def __init__(self, workers: Workers, job: Job, units: Sequence[Any], sizes: Sequence[float]) -> None:
+        self._workers, self._job, self._units, self._sizes = workers, job, units, sizes
         self._left = float(sum(sizes))
         self._with_job = 0
         self.place = 0
@@ -226,20 +228,16 @@ class _Sending:
         return self.place < len(self._units) and len(self.waiting) < 2 * self._workers.count
 
     @property
-    def _each(self) -> float:
-        """The seconds for a unit of size 1; 0 while they are unknown."""
-        return self._workers.seconds(self._function)
-
-    @property
     def ahead(self) -> float:
         """The seconds until a group that is sent now would be back."""
         queued = sum(group.size for group in self.waiting.values())
-        return (self._sizes[self.place] + queued / self._workers.count) * self._each
+        return (self._sizes[self.place] + queued / self._workers.count) * self._workers.each
 
     def send_next(self) -> None:
         """Send the next units: as many as take long enough, fewer towards the end, so that all workers end together."""
         share = self._left / (2 * self._workers.count)
-        most = min(GROUP_SECONDS / self._each, share) if self._each else min(share / 4, self._left / len(self._units))
+        each = self._workers.each
+        most = min(GROUP_SECONDS / each, share) if each else min(share / 4, self._left / len(self._units))
         start, size = self.place, 0.0
         while self.place < len(self._units) and (self.place == start or size + self._sizes[self.place] <= most):
             size += self._sizes[self.place]
@@ -289,7 +287,7 @@ class _Sending:
             self._again(group, MemoryError(f"worker {reply.process} has not enough memory"))
         else:
             self._workers.met(reply)
-            self._workers.took(reply.seconds / group.size)
+            self._workers.took(reply.seconds, len(group.units), group.size)
             self.finished[group.start], group.done = reply.results, True
             for other in [each for each, copy in self.waiting.items() if copy is group]:
                 other.cancel()
@@ -311,7 +309,8 @@ class _Sending:
         """Send groups that are late to another worker too; give up when several workers do not answer."""
         for group in list(self.waiting.values()):
             # Two groups may be in front of it.
-            late = max(LATE_SECONDS, LATE * 3 * group.size * self._each) if self._each else FIRST_SECONDS
+            each = self._workers.each
+            late = max(LATE_SECONDS, LATE * 3 * group.size * each) if each else FIRST_SECONDS
             if time.perf_counter() - group.sent > late * 2 ** (group.copies - 1):
                 if group.tries >= TRIES:
                     raise self._given_up(group, TimeoutError("no worker answers"))

@@ -171,7 +171,7 @@ class Sampler:
                 parts.append(counts)
             seen |= labels
             done += 1
-        self.seconds = self._workers.seconds(self.count, costs[0])
+        self.seconds = self._workers.seconds(self.count)
         assert together is not None
         kept = tuple(parts) if len(parts) == done else ()
         return Batch(first, size, sum(sizes[:done]), done, together, kept, tuple(sorted(seen)))

@@ -278,8 +278,9 @@ class FunctionModel:
     def __getstate__(self) -> dict[str, Any]:
         """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
         left_out = dict.fromkeys(("_lock", "_memo", "later"))
-        known = self._spec.model.deterministic and self._tried is not None
-        digest = digest_of_labels(self, self._tried) if known else ""
+        digest = ""
+        if self._tried is not None and self._spec.model.deterministic:
+            digest = digest_of_labels(self, self._tried)
         return {**self.__dict__, **left_out, "agreed": digest, "kept": self._memo is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
