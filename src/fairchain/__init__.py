@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         AuditError,
         CertificateError,
         ChainError,
+        CheckpointError,
         DataError,
         ExecutorError,
         FairchainError,
@@ -58,6 +59,7 @@ _HOMES = {
     "fairchain.errors": (
         "AuditError",
         "CertificateError",
+        "CheckpointError",
         "ChainError",
         "DataError",
         "ExecutorError",
@@ -90,6 +92,7 @@ __all__ = [
     "CertificateError",
     "Chain",
     "ChainError",
+    "CheckpointError",
     "Coupled",
     "DataError",
     "Decision",

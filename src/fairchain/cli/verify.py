@@ -71,6 +71,12 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.seed
 @shared.workers
 @shared.certificate
+@click.option(
+    "--checkpoint",
+    type=PATH,
+    metavar="FILE",
+    help="Add every finished part of an enumeration to FILE; continue from there if it exists.",
+)
 @shared.junit
 @shared.summary
 @shared.as_json
@@ -83,6 +89,7 @@ def verify(
     workers: int | None,
     executor: str | None,
     certificate: Path | None,
+    checkpoint: Path | None,
     junit: Path | None,
     summary: Path | None,
     as_json: bool,
@@ -110,6 +117,7 @@ def verify(
             workers=workers,
             executor=executor,
             certify=certificate is not None,
+            checkpoint=checkpoint,
             quiet=quiet or as_json,
         )
     return show_result(verdict, spec, certificate, junit, summary, as_json=as_json, quiet=quiet)
