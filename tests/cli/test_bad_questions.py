@@ -241,11 +241,11 @@ QUESTIONS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [],
         ["audit.json", "population.as", '"population"', '"sample"'],
     ),
-    "a table that is not there": (ask(rows(path="nobody.csv")), [], ["nobody.csv", "no such file"]),
+    "a table that is not there": (ask(rows(path="nobody.csv")), [], ["nobody.csv", "file not found"]),
     "a Bayesian network that is not there": (
         ask(("population", {"kind": "network", "path": "nobody.bif"})),
         [],
-        ["nobody.bif", "no such file", "audit.json"],
+        ["nobody.bif", "file not found", "audit.json"],
     ),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fairchain.errors import SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near, unknown
 from fairchain.spec.groups import check_groups, groups_of, reference_group
 from fairchain.spec.schema import (
     BayesNetwork,
@@ -202,12 +202,10 @@ def _check_property(spec: Spec) -> None:
     _unique("property.protected", spec.property.protected)
     for name in spec.property.protected:
         if name not in names:
-            raise SpecError(f'property.protected: there is no feature "{name}"; {suggest(name, names)}')
+            raise SpecError(f"property.protected: {unknown('feature', name, names)}")
     outcome = spec.property.outcome
     if outcome is not None and outcome not in spec.model.labels:
-        raise SpecError(
-            f'property.outcome: "{outcome}" is not one of model.labels; {suggest(outcome, spec.model.labels)}'
-        )
+        raise SpecError(f'property.outcome: "{outcome}" is not one of model.labels; {near(outcome, spec.model.labels)}')
     if spec.property.given is not None:
         from fairchain.spec.conditions import predicate_of
 
