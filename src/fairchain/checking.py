@@ -126,8 +126,8 @@ def check(
 
     Examples
     --------
-    >>> people = {"sex": ["F", "M"] * 50, "hired": ["no", "yes", "yes", "no", "no"] * 20}
-    >>> print(check(None, people, protected="sex", prediction="hired", rows="population").headline)
+    >>> applicants = {"sex": ["F", "M"] * 50, "hired": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> print(check(None, applicants, protected="sex", prediction="hired", rows="population").headline)
     the largest gap is 0.0000, below the threshold 0.1
     """
     case = prepare_check(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -265,7 +264,7 @@ def test_dot_is_well_formed_whatever_the_names(chain: Chain) -> None:
     assert text.count(" [label=") >= len(chain)
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+@pytest.mark.browser
 @given(chain=chains())
 @settings(max_examples=10, deadline=None)
 def test_graphviz_draws_it(chain: Chain) -> None:

@@ -109,7 +109,12 @@ BAD: dict[str, tuple[str, bytes, dict[str, str], str]] = {
     "ragged": ("a.csv", b"id,text\n1,dog\n1,dog,dog\n", {"column": "text"}, "row 2: has 3 cells and the header 2"),
     "an open quote": ("a.csv", b'text\n"dog\n', {"column": "text"}, "double the quotes"),
     "no json": ("a.jsonl", b"{dog\n", {"column": "text"}, "line 1: not valid JSON"),
-    "another key": ("a.jsonl", b'{"texts": ""}\n', {"column": "text"}, 'line 1: unknown key "text"'),
+    "another key": (
+        "a.jsonl",
+        b'{"texts": ""}\n',
+        {"column": "text"},
+        'line 1: column in .population.: unknown key "text"',
+    ),
     "a number": ("a.jsonl", b'{"text": 3}\n', {"column": "text"}, "line 1: the text is not a string"),
     "which key": ("a.jsonl", b'{"text": "dog"}\n', {}, "say which key"),
     "another cell": (

@@ -13,7 +13,7 @@ from fairchain.cli.options import PATH
 from fairchain.cli.verify import must_all_be_writable, show_result
 
 
-@shared.command("The verdict on a model and a table.", "check people.csv --model model.onnx --protected sex")
+@shared.command("The verdict on a model and a table.", "check data.csv --model model.onnx --protected sex")
 @click.argument("data", type=PATH)
 @click.option("--model", help="Model: a file, or python:package.module:name; none for recorded decisions.")
 @click.option(

@@ -88,8 +88,8 @@ def infer_spec(
 
     Examples
     --------
-    >>> people = {"hours": [20, 40] * 40, "sex": ["F", "F", "M", "M"] * 20, "hired": ["no", "yes"] * 40}
-    >>> spec = infer_spec(people, label="hired")
+    >>> applicants = {"hours": [20, 40] * 40, "sex": ["F", "F", "M", "M"] * 20, "hired": ["no", "yes"] * 40}
+    >>> spec = infer_spec(applicants, label="hired")
     >>> [feature.name for feature in spec.features], spec.property.protected, spec.property.outcome
     (['hours', 'sex'], ('sex',), 'yes')
     """

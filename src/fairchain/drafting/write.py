@@ -94,7 +94,7 @@ def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
         yield from comment(*draft.about(f"{name}.{field}"), *(_READING[entry] if field == "as" else ()))
         yield f"{key(field)} = {value(entry)}"
     if name == "population" and isinstance(draft.spec.population, Table) and draft.spec.population.path is None:
-        yield from comment('path = "people.csv"   (the rows were given in Python)')
+        yield from comment('path = "data.csv"   (the rows were given in Python)')
     for field in ("decision", "outcome"):
         if field not in fields:
             yield from comment(*draft.about(f"{name}.{field}"))

@@ -228,11 +228,11 @@ def _check_population(spec: Spec) -> None:
     prop, population = spec.property, spec.population
     if isinstance(population, Marginals) and population.path is None and not population.frequencies:
         raise SpecError(
-            'population: has neither path nor frequencies; name a table, path = "people.csv", or state '
+            'population: has neither path nor frequencies; name a table, path = "data.csv", or state '
             "frequencies = {sex = {Female = 0.5, Male = 0.5}}"
         )
     if isinstance(population, BayesNetwork):
-        remedy = 'name a file, path = "people.bif", or state [[population.nodes]]'
+        remedy = 'name a file, path = "population.bif", or state [[population.nodes]]'
         _either("population", population, "path", "nodes", remedy)
     table = population if isinstance(population, Table) else None
     if isinstance(prop, Individual):
