@@ -274,6 +274,29 @@ def conclusion(decision: str, constant: str | None, *, allowed: bool) -> str:
     return CONSTANT if constant is not None and not allowed and decision != "UNFAIR" else decision
 
 
+def family_conclusion(conclusions: Sequence[str], *, unanswered: int = 0) -> str:
+    """Return the conclusion about several questions: FAIR if all are, UNFAIR if one is, else what is left open.
+
+    >>> family_conclusion(["FAIR", "UNDECIDED"])
+    'UNDECIDED'
+    """
+    if "UNFAIR" in conclusions:
+        return "UNFAIR"
+    if unanswered or "UNDECIDED" in conclusions:
+        return "UNDECIDED"
+    return CONSTANT if CONSTANT in conclusions else "FAIR"
+
+
+def family_statement(questions: int, delta: float) -> str:
+    """Return what holds for the verdicts on several questions together.
+
+    >>> family_statement(10, 1e-6)
+    'All 10 verdicts are right together with probability at least 1 - 1e-06; the delta of each question is 1e-07.'
+    """
+    together = f"All {questions} verdicts are right together with probability at least 1 - {delta:g}"
+    return f"{together}; the delta of each question is {delta / questions:g}."
+
+
 def constant_headline(label: str, measured: str) -> str:
     """Return the line after CONSTANT: what the model does, and the measured gap in the words of `headline`."""
     return f'every input that was tried got the decision "{label}", so groups cannot differ: {measured}'
