@@ -28,6 +28,7 @@ from fairchain.errors import AuditError, ChainError, ModelError, OutputError, Sp
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Explanation, Influence
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import OnnxModel
 from fairchain.models.load import PYTHON
 from fairchain.prepare import Case, group_masks, prepare
@@ -75,7 +76,6 @@ OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "rep
 UNITS_SHOWN = 2
 Tell = Callable[[str], None]
 T = TypeVar("T")
-FILE_NOT_FOUND = "{model}: file not found; give the file of a model, or {python}package.module:name"
 
 
 class NotPossible(Record, frozen=True):
@@ -222,7 +222,9 @@ def audit(
     source = model
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
         if not Path(model).is_file():
-            raise AuditError(FILE_NOT_FOUND.format(model=model, python=PYTHON))
+            raise AuditError(
+                FILE_NOT_FOUND.format(path=model, remedy=f"give the file of a model, or {PYTHON}package.module:name")
+            )
         question, source = revise(question, model__path=str(model)), None
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from dataclasses import replace as replace_field
 from importlib.metadata import version
 from math import prod
 from pathlib import Path
@@ -247,7 +248,7 @@ class Enumerator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy what the weights depend on; another process ends a segment that it has begun."""
-        return Enumerator, (self._model, self._case, self._inputs, bool)
+        return Enumerator, (self._model, replace_field(self._case, shared=None), self._inputs, bool)
 
     def rows(self, block: int) -> int:
         """Return how many points a block has."""

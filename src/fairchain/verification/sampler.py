@@ -8,7 +8,7 @@ keeps the chunks from its beginning that are done, so what is counted is always 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +33,8 @@ ROWS_PER_CALL = 4096
 Done = tuple[NDArray[np.integer], set[int]]
 # A chunk as a unit of work: its number, its rounds, and the subgroups that are evaluated.
 ChunkUnit = tuple[int, int, tuple[int, ...]]
+# Returns the labels of a chunk, of which some may be known from other questions.
+Recall = Callable[[int, int, Sequence[int], Callable[[Sequence[int]], NDArray[np.integer]]], NDArray[np.integer]]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,9 @@ class Sampler:
         Whether all groups share a round's random numbers.
     workers
         Who counts chunks: of a copy of this object where that is another process.
+    recall
+        Called with chunk, rounds, groups and what evaluates groups: returns labels that are known without evaluating.
+        Another process evaluates all of them.
     """
 
     def __init__(
@@ -99,7 +104,9 @@ class Sampler:
         *,
         coupled: bool = True,
         workers: Workers | None = None,
+        recall: Recall | None = None,
     ) -> None:
+        self._recall = recall
         self._model, self._population, self._seed = model, population, seed
         self._comparison, self._coupled = comparison, coupled
         self._workers = workers or Workers()
@@ -114,6 +121,11 @@ class Sampler:
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """Return (groups, rounds): the class each group gets in each round of a chunk."""
+        if self._recall is not None:
+            return self._recall(chunk, count, groups, partial(self._evaluate, chunk, count))
+        return self._evaluate(chunk, count, groups)
+
+    def _evaluate(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         words = decision_words(self._seed, chunk, count) if self._model.drawn else None
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
@@ -64,7 +65,11 @@ class SamplingEngine:
         assert model is not None
         rule = _rule(spec, comparison)
         start = time.perf_counter()
-        sampler = Sampler(model, case.population, case.seed.value, comparison, coupled=rule.coupled, workers=workers)
+        # Labels of other questions are here, and not where other processes count.
+        known = case.shared is not None and rule.coupled and not workers.remote
+        recall = partial(case.shared.rounds, case) if known else None
+        common = (model, case.population, case.seed.value, comparison)
+        sampler = Sampler(*common, coupled=rule.coupled, workers=workers, recall=recall)
         entries, stopped = _sample(rule, sampler, case, start, cancel, progress, self.leave)
         record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
         if len(record.labels) == 1 and stopped != "left":
