@@ -365,7 +365,7 @@ def read_rows(spec: Spec, data: Any = None) -> TableRows | None:
         return None
     if source is None:
         raise SpecError(
-            'population.path: missing; name the table, path = "people.csv", or give it: --data (data=... in Python)'
+            'population.path: missing; name the table, path = "data.csv", or give it: --data (data=... in Python)'
         )
     from fairchain.tables import encode_rows, read_table
 

@@ -240,7 +240,7 @@ def headline(
 def tipping_statement(decision: str, each_group: float, all_groups_alike: float | None, delta: float) -> str:
     """Return how far the population may change before the verdict could; factors are rounded down.
 
-    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-57:])
+    >>> print(tipping_statement("FAIR", 1.234, 1.86, 0.0)[-61:])
     rare as assumed (1.23 times if each group changes by itself).
     >>> print(tipping_statement("UNFAIR", 1.0, None, 1e-6))
     How far the population may change before UNFAIR does is not known: the intervals are too wide.
@@ -363,8 +363,8 @@ def rows_phrase(count: int, path: str | None, *, exact: bool, given: str | None 
 
     Only the file's name is stated, since folders may be private.
 
-    >>> rows_phrase(1200, "audit/people.csv", exact=False)
-    'the distribution that the 1,200 rows of people.csv were independently drawn from'
+    >>> rows_phrase(1200, "audit/data.csv", exact=False)
+    'the distribution that the 1,200 rows of data.csv were independently drawn from'
     """
     without = f" ({dropped:,} were left out: a value is missing)" if dropped else ""
     rows = f"the {count:,} rows of {table_name(path)}{without}"

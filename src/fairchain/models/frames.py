@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, ModelError
+from fairchain.messages import needs
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 
@@ -24,7 +25,7 @@ MOST_WHOLE = 2**53
 ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
 COLUMN_TAKEN_TWICE = '{name}: two features are column "{column}" of the frame; give each a column of its own'
 NOT_A_FUNCTION = "as_frames: found {type}; give a function, for example as_frames(m.predict)"
-NEEDS_PANDAS = "a model that takes frames needs pandas; install it: pip install pandas"
+NEEDS_PANDAS = needs("a model that takes frames", "pandas")
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,6 @@ class OwnFrame:
     """
 
     def __init__(self, features: Sequence[Feature], columns: Sequence[str], frame: Any, values: NDArray[Any]) -> None:
-        self._pandas = import_module("pandas")
         named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
         self._columns = []
@@ -150,8 +150,8 @@ class OwnFrame:
             else:
                 boxed = column.astype(object)
                 boxed[np.isnan(column)] = None
-                made[label] = self._pandas.array(boxed, dtype=numbers)
-        return self._pandas.DataFrame(made)
+                made[label] = import_module("pandas").array(boxed, dtype=numbers)
+        return import_module("pandas").DataFrame(made)
 
 
 def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: Any) -> bool:

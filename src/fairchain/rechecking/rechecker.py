@@ -24,6 +24,7 @@ from fairchain.certificate_format import (
 )
 from fairchain.errors import CertificateError, ModelError, SpecError
 from fairchain.input_space import input_space
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import Limits, Model, load_model
 from fairchain.prepare import Case, case_of, read_question, read_rows
 from fairchain.rechecking.contents import Claim, Raw, certificate_of, evidence_of, read_certificate
@@ -71,7 +72,6 @@ VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "st
 
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
 BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
-NO_FILE = "{model}: no such file; --model must name the network that the certificate speaks of"
 NOTHING_DRAWN = "{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out"
 
 
@@ -374,7 +374,9 @@ def _load(
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
     model = Path(model)
     if not model.exists():
-        raise ModelError(NO_FILE.format(model=model))
+        raise ModelError(
+            FILE_NOT_FOUND.format(path=model, remedy="--model must name the network that the certificate is about")
+        )
     claimed = str(file.claims.get("model_sha256"))
     try:
         loaded = load_model(model, spec, limits)

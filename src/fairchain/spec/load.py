@@ -15,7 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from fairchain.errors import SpecError
-from fairchain.messages import suggest
+from fairchain.messages import near
 from fairchain.spec import schema
 from fairchain.spec.documents import files_of, parse_document, read_bytes
 from fairchain.spec.schema import Spec
@@ -274,7 +274,7 @@ def _explain_unknown(path: str, key: str, name: str, table: object) -> str:
         return f"{_join(key, name)}: renamed; write {RENAMED[plain, name]}"
     if (plain, name) in ELSEWHERE:
         return f"{_join(key, name)}: unknown key; {ELSEWHERE[plain, name]}"
-    return f"{_join(key, name)}: unknown key; {suggest(name, _known_keys(plain, table))}"
+    return f"{_join(key, name)}: unknown key; {near(name, _known_keys(plain, table))}"
 
 
 def _known_keys(table: str, found: object) -> list[str]:
