@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.records import Record
 
 FORMAT = "fairchain-certificate"
-VERSION = 5
+VERSION = 6
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 
