@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fairchain.statistics import Decision, Interval
     from fairchain.system.isolation import isolated
     from fairchain.testing import assert_fair
-    from fairchain.verification import Progress, verify
+    from fairchain.verification import FamilyVerdict, Progress, verify, verify_family
     from fairchain.verification.verdict import Verdict
 
 _HOMES = {
@@ -80,7 +80,7 @@ _HOMES = {
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
     "fairchain.testing": ("assert_fair",),
     "fairchain.verification.verdict": ("Verdict",),
-    "fairchain.verification": ("Progress", "verify"),
+    "fairchain.verification": ("FamilyVerdict", "Progress", "verify", "verify_family"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -96,6 +96,7 @@ __all__ = [
     "Decision",
     "Explanation",
     "FairchainError",
+    "FamilyVerdict",
     "InputError",
     "Interval",
     "Limits",
@@ -130,6 +131,7 @@ __all__ = [
     "repair",
     "to_onnx",
     "verify",
+    "verify_family",
     "write_certificate",
     "write_chain",
     "write_repair",

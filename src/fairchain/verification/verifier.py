@@ -135,19 +135,25 @@ def verify(
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant, **changes)
-    if certify and question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
-        raise CertificateError(NO_BOUNDS_CERTIFICATE)
-    if certify and question.guarantee.rule == "paper":
-        raise CertificateError(NO_PAPER_CERTIFICATE)
+    if certify:
+        refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
-    if certify and not question.model.deterministic:
-        raise CertificateError(NO_RANDOM_CERTIFICATE)
     case = gather(model, question, **sources, network=certify)
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
     with reporting(progress) as report:
         path = None if checkpoint is None else Path(checkpoint)
         return verify_case(case, workers=workers, progress=report, certify=certify, checkpoint=path)
+
+
+def refuse_uncertifiable(question: Spec) -> None:
+    """Raise a CertificateError for a question whose answer could have no certificate."""
+    if question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
+        raise CertificateError(NO_BOUNDS_CERTIFICATE)
+    if question.guarantee.rule == "paper":
+        raise CertificateError(NO_PAPER_CERTIFICATE)
+    if not question.model.deterministic:
+        raise CertificateError(NO_RANDOM_CERTIFICATE)
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
