@@ -21,7 +21,7 @@ from fairchain.models.onnx.rounding import check_alone
 from fairchain.models.onnx.session import OnnxModel
 
 Mask = NDArray[np.bool_]
-Answers = TypeVar("Answers", Labels, Ends)
+Answers = TypeVar("Answers", bound=NDArray[np.integer])
 
 
 class Tile:
