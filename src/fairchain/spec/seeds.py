@@ -49,7 +49,7 @@ def meaning_of(spec: Spec) -> dict[str, str]:
         for key in FILES:
             part.pop(key, None)
     data.get("population", {}).pop("name", None)  # what verdicts call it
-    for key in ("seed", "engine", "budget"):
+    for key in ("seed", "engine", "budget", "refine"):
         data.get("guarantee", {}).pop(key, None)
     return {
         key: json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
