@@ -191,7 +191,10 @@ def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
     first[places[::-1]] = np.arange(len(places))[::-1]
     cells = series.array.take(np.maximum(first, 0)).astype(object)
     own = np.asarray(series.array, dtype=object)
-    other = np.flatnonzero(~lacking & (own != np.asarray(cells, dtype=object)[places]))
+    shown = np.asarray(cells, dtype=object)[places]
+    # 1, 1.0 and True are equal, and a model may tell them apart by their types.
+    alike = [one == two and type(one) is type(two) for one, two in zip(own, shown, strict=True)]
+    other = np.flatnonzero(~lacking & ~np.array(alike, bool))
     if other.size:
         one, two = own[other[0]], cells[places[other[0]]]
         raise DataError(

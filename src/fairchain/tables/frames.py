@@ -96,7 +96,26 @@ def _object_column(cells: list[Any], where: str) -> Column:
     values = _numbers(cells, kinds - {type(None)})
     if values is not None:
         return NumberCells(values)
-    return _texts([_text(cell, where, row) for row, cell in enumerate(cells, 1)], where)
+    texts = [_text(cell, where, row) for row, cell in enumerate(cells, 1)]
+    _must_differ(cells, texts, where)
+    return _texts(texts, where)
+
+
+def _must_differ(cells: list[Any], texts: list[str], where: str) -> None:
+    """Raise a DataError if a text and a number, or a number and a truth value, would become one value."""
+    known: dict[str, Any] = {}
+    for cell, text in zip(cells, texts, strict=True):
+        other = known.setdefault(text, cell)
+        # 1 and 1.0 are the same number.
+        if text and _family(other) is not _family(cell):
+            raise DataError(
+                f"{where}: the cells {other!r} and {cell!r} are of different types and would count as one value; "
+                "write them alike"
+            )
+
+
+def _family(cell: Any) -> type:
+    return bool if isinstance(cell, bool | np.bool_) else Real if isinstance(cell, Real | Decimal) else type(cell)
 
 
 def _numbers(cells: list[Any], kinds: set[type]) -> NDArray[np.float64] | None:

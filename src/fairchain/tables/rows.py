@@ -41,8 +41,8 @@ class TableRows:
     sha256
         Of everything above that decides a verdict, equal for equal rows whatever file or frame they came from:
         the ASCII text `fairchain people 1`, the numbers of rows and features as unsigned 64-bit integers, a byte
-        each that says whether there are truth and recorded, then values row by row as 64-bit floats (zero without a
-        sign), truth and recorded as signed 16-bit integers; all little-endian.
+        each that says whether there are truth and recorded, then values row by row as 64-bit floats (-0.0 is not
+        0.0), truth and recorded as signed 16-bit integers; all little-endian.
     frame
         The frame that the rows were read from, as it was given: row i of the arrays is its row `numbers[i] - 1`.
     """
@@ -109,7 +109,6 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
         values = values[kept]
         truth = None if truth is None else truth[kept]
         recorded = None if recorded is None else recorded[kept]
-    values += 0.0  # -0.0 is the same value as 0.0, and must have the same hash
     digest = hashlib.sha256(b"fairchain people 1")
     digest.update(struct.pack("<QQ??", *values.shape, truth is not None, recorded is not None))
     digest.update(values.astype("<f8", copy=False).data)
