@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
@@ -97,21 +98,17 @@ def _object_column(cells: list[Any], where: str) -> Column:
     if values is not None:
         return NumberCells(values)
     texts = [_text(cell, where, row) for row, cell in enumerate(cells, 1)]
-    _must_differ(cells, texts, where)
-    return _texts(texts, where)
+    return replace(_texts(texts, where), merged=_merged(cells, texts))
 
 
-def _must_differ(cells: list[Any], texts: list[str], where: str) -> None:
-    """Raise a DataError if a text and a number, or a number and a truth value, would become one value."""
+def _merged(cells: list[Any], texts: list[str]) -> str:
+    """Return two cells of different types that have one text, "" if there are none; 1 and 1.0 are one number."""
     known: dict[str, Any] = {}
     for cell, text in zip(cells, texts, strict=True):
         other = known.setdefault(text, cell)
-        # 1 and 1.0 are the same number.
         if text and _family(other) is not _family(cell):
-            raise DataError(
-                f"{where}: the cells {other!r} and {cell!r} are of different types and would count as one value; "
-                "write them alike"
-            )
+            return f"{other!r} and {cell!r}"
+    return ""
 
 
 def _family(cell: Any) -> type:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
 from fairchain.spec.schema import Marginals, Spec, Table
-from fairchain.tables.cell_values import feature_values, label_values, missing_cells
+from fairchain.tables.cell_values import feature_values, label_values, missing_cells, must_not_merge
 from fairchain.tables.read import RawTable
 
 
@@ -91,6 +91,8 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
             values[:, place] = np.nan
             continue
         values[:, place] = column = feature_values(table, feature, population.na_values)
+        if feature.model_input and not (isinstance(population, Table) and population.prediction):
+            must_not_merge(table, feature)
         missing = np.isnan(column)
         if feature.name in kept_missing:
             continue
