@@ -30,6 +30,15 @@ Class = int | str
 _REALS, _STRING = (1, 10, 11), 8
 # Files that are converted for the features of a spec: whether they can be is seen when they are tried.
 NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
+NO_FILE = "{path}: no such file; give the model's file, for example model.onnx"
+NETWORK_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
+NO_OUTPUT = '{name}: there is no output "{output}"; there is {by_name}'
+NETWORK_NO_INPUTS = "{name}: the network has no inputs; export it again"
+READS_SEQUENCES = (
+    "{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by hand, as "
+    "docs/text.md shows"
+)
+NAMES_NO_MODEL = "{model}: found a {type}; name a function or a model there"
 
 
 @dataclass(frozen=True)
@@ -43,39 +52,17 @@ class Input:
 
 @dataclass(frozen=True)
 class Signature:
-    """Visible properties of a model.
+    """Visible properties of a model; what is not visible is empty or None."""
 
-    Parameters
-    ----------
-    name
-        Name in messages.
-    inputs
-        Inputs of a network; empty if they are not visible.
-    columns
-        Columns on which an estimator was fitted, if it was fitted on a frame.
-    frame
-        Whether the model takes a frame.
-    classes
-        The model's own labels in its own order; empty if they are not visible.
-    labels
-        Whether the output holds labels (True) or scores (False).
-    answers
-        Number of scores per row; None if it is not visible.
-    maker
-        Operator that computes the output, "" if it is not visible.
-    fitted
-        What a fitted model says about itself; None for a network.
-    """
-
-    name: str
-    inputs: tuple[Input, ...] = ()
-    columns: tuple[str, ...] = ()
-    frame: bool = False
-    classes: tuple[Class, ...] = ()
-    labels: bool | None = None
-    answers: int | None = None
-    maker: str = ""
-    fitted: Fitted | None = field(default=None, compare=False)
+    name: str  # in messages
+    inputs: tuple[Input, ...] = ()  # of a network
+    columns: tuple[str, ...] = ()  # on which an estimator was fitted, if it was fitted on a frame
+    frame: bool = False  # whether the model takes a frame
+    classes: tuple[Class, ...] = ()  # the model's own labels in its own order
+    labels: bool | None = None  # whether the output holds labels or scores
+    answers: int | None = None  # number of scores per row
+    maker: str = ""  # operator that computes the output
+    fitted: Fitted | None = field(default=None, compare=False)  # None for a network
 
     def column(self, name: str) -> str | None:
         """Return what a model that was fitted on named columns calls a column of the table; None if it has none."""
@@ -106,11 +93,11 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     if isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON):
         source = import_named(str(os.fspath(model)))
         if isinstance(source, str | os.PathLike):
-            raise ModelError(f"{model}: found a {type(source).__name__}; name a function or a model there")
+            raise ModelError(NAMES_NO_MODEL.format(model=model, type=type(source).__name__))
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
         if not path.is_file():
-            raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
+            raise ModelError(NO_FILE.format(path=path))
         name = str(path)
         source, network = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
@@ -193,15 +180,12 @@ def _of_network(network: Network, output: str | None) -> Signature:
     constants = {tensor.name for tensor in graph.initializer}
     values = [value for value in graph.input if value.name not in constants]
     if not values:
-        raise ModelError(f"{name}: the network has no inputs; export it again")
+        raise ModelError(NETWORK_NO_INPUTS.format(name=name))
     # A sequence has an axis of no fixed size besides that of the rows.
     axes = [value.type.tensor_type.shape.dim for value in values]
     sequence = any(sum(not axis.HasField("dim_value") for axis in each) > 1 for each in axes)
     if sequence and any(node.op_type in RECURRENT for node in graph.node):
-        raise ModelError(
-            f"{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by "
-            "hand, as docs/text.md shows"
-        )
+        raise ModelError(READS_SEQUENCES.format(name=name))
     chosen = _chosen(graph, name, output)
     maker = network.makers.get(chosen.name)
     return Signature(
@@ -227,7 +211,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
     by_name = {value.name: value for value in graph.output}
     if output is not None:
         if output not in by_name:
-            raise ModelError(f'{name}: there is no output "{output}"; there is {", ".join(by_name)}')
+            raise ModelError(NO_OUTPUT.format(name=name, output=output, by_name=", ".join(by_name)))
         return by_name[output]
     tensors = [value for value in graph.output if value.type.HasField("tensor_type")]
     labels = [value for value in tensors if value.type.tensor_type.elem_type not in _REALS]
@@ -235,9 +219,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
         return graph.output[0]
     if len(by_name) == 2 and len(labels) == 1:
         return labels[0]
-    raise ModelError(
-        f"{name}: the network has outputs {', '.join(by_name)}; choose one with --model-output (model_output=...)"
-    )
+    raise ModelError(NETWORK_OUTPUTS.format(name=name, by_name=", ".join(by_name)))
 
 
 def _classes(graph: Any, output: str) -> tuple[Class, ...]:

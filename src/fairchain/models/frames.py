@@ -19,8 +19,20 @@ from fairchain.errors import DataError, ModelError
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 
+TOO_LARGE_TO_DIFFER = (
+    'column "{column}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or leave the column '
+    "out of the model"
+)
+CELLS_ALIKE = (
+    'column "{column}": the cells {one} and {two} are one value of the spec, and the model may tell them apart; write '
+    "them alike"
+)
 # Doubles hold whole numbers up to this one exactly.
 MOST_WHOLE = 2**53
+ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
+COLUMN_TAKEN_TWICE = '{name}: two features are column "{column}" of the frame; give each a column of its own'
+NOT_A_FUNCTION = "as_frames: found {type}; give a function, for example as_frames(m.predict)"
+NEEDS_PANDAS = "a model that takes frames needs pandas; install it: pip install pandas"
 
 
 @dataclass(frozen=True)
@@ -48,9 +60,7 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     >>> model = as_frames(granted)
     """
     if not callable(function):
-        raise ModelError(
-            f"as_frames: found {type(function).__name__}; give a function, for example as_frames(m.predict)"
-        )
+        raise ModelError(NOT_A_FUNCTION.format(type=type(function).__name__))
     return FrameModel(function)
 
 
@@ -71,13 +81,11 @@ def check_columns(name: str, features: Sequence[Feature]) -> None:
     shown = [feature for feature in features if feature.model_input]
     for feature in shown:
         if feature.one_hot:
-            raise ModelError(
-                f'{name}: feature "{feature.name}".one_hot: a frame has one column for each feature; remove one_hot'
-            )
+            raise ModelError(ONE_HOT_IN_FRAME.format(name=name, feature_name=feature.name))
     names = [column_name(feature) for feature in shown]
     for column in names:
         if names.count(column) > 1:
-            raise ModelError(f'{name}: two features are column "{column}" of the frame; give each a column of its own')
+            raise ModelError(COLUMN_TAKEN_TWICE.format(name=name, column=column))
 
 
 def make_frame(features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()) -> Any:
@@ -85,7 +93,7 @@ def make_frame(features: Sequence[Feature], values: NDArray[np.floating], column
     try:
         pandas = import_module("pandas")
     except ImportError:
-        raise ModelError("a model that takes frames needs pandas; install it: pip install pandas") from None
+        raise ModelError(NEEDS_PANDAS) from None
     made = {
         column_name(feature): column_values(feature, values[:, place])
         for place, feature in enumerate(features)
@@ -176,10 +184,7 @@ def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: A
         if str(name).strip() in columns and getattr(dtype, "kind", "O") in "iu" and len(frame):
             cells = frame[name].dropna()
             if len(cells) and max(abs(int(cells.min())), abs(int(cells.max()))) > MOST_WHOLE:
-                raise DataError(
-                    f'column "{name}": whole numbers beyond 2**53 cannot be told apart here; give them as texts, or '
-                    "leave the column out of the model"
-                )
+                raise DataError(TOO_LARGE_TO_DIFFER.format(column=name))
     return True
 
 
@@ -197,10 +202,7 @@ def _cells(feature: CategoryFeature, series: Any, column: NDArray[Any]) -> Any:
     other = np.flatnonzero(~lacking & ~np.array(alike, bool))
     if other.size:
         one, two = own[other[0]], cells[places[other[0]]]
-        raise DataError(
-            f'column "{feature.name}": the cells {one!r} and {two!r} are one value of the spec, and the model may tell '
-            "them apart; write them alike"
-        )
+        raise DataError(CELLS_ALIKE.format(column=feature.name, one=repr(one), two=repr(two)))
     categories = {str(each): each for each in getattr(series.dtype, "categories", ())}
     for place in np.flatnonzero(first[:-1] < 0).tolist():
         cells[place] = categories.get(str(names[place]), names[place])

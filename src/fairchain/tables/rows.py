@@ -17,6 +17,8 @@ from fairchain.spec.schema import Marginals, Spec, Table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells, must_not_merge
 from fairchain.tables.read import RawTable
 
+POPULATION_IS_NO_TABLE = 'population.kind: a table is given, but the population is another one; write kind = "table"'
+
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
@@ -47,7 +49,7 @@ class TableRows:
         The frame that the rows were read from, as it was given: row i of the arrays is its row `numbers[i] - 1`.
     """
 
-    values: NDArray[np.float64]
+    values: NDArray[Any]
     truth: NDArray[np.int16] | None
     recorded: NDArray[np.int16] | None
     numbers: NDArray[np.int64]
@@ -80,7 +82,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     """
     population = spec.population
     if not isinstance(population, Table | Marginals):
-        raise SpecError('population.kind: a table is given, but the population is another one; write kind = "table"')
+        raise SpecError(POPULATION_IS_NO_TABLE)
     stated = population.frequencies if isinstance(population, Marginals) else {}
     kept_missing = _given_to_the_model(spec) if keep is None else keep
     gone = np.zeros(table.count, bool)

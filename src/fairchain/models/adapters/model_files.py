@@ -51,6 +51,12 @@ LIGHTGBM_LISTS = {
     **dict.fromkeys(("leaf_weight", "leaf_count"), 0),
     **dict.fromkeys(("split_gain", "internal_value", "internal_weight", "internal_count"), -1),
 }
+FILE_NEEDS = "{path}: a {suffix} file of {package} needs {package}; install it: pip install {install}"
+DAMAGED_MODEL_FILE = "{path}: not a model that {package} saved, or a damaged one ({why}); save it again"
+UNTRUSTED_TYPES = (
+    "{path}: holds types that skops does not trust: {untrusted}; if you trust the file, load it in Python with "
+    "skops.io.load(path, trusted=[...]) and give the object to fairchain.verify"
+)
 
 
 def holds_object(path: Path) -> bool:
@@ -81,7 +87,7 @@ def read_object(path: Path, limits: Limits | None = None) -> Any:
     limits = limits or Limits()
     content = read_file(path, limits.file_bytes, f"a {suffix} file")
     if find_spec(package) is None:
-        raise ModelError(f"{path}: a {suffix} file of {package} needs {package}; install it: pip install {install}")
+        raise ModelError(FILE_NEEDS.format(path=path, suffix=suffix, package=package, install=install))
     read = {".json": _xgboost, ".ubj": _xgboost, ".txt": _lightgbm, ".cbm": _catboost, ".skops": _skops}[suffix]
     if suffix in TRIED_FIRST:
         options = {"suffix": suffix, "path": str(path)}
@@ -120,7 +126,7 @@ def read_in_child(content: bytes, options: dict[str, Any]) -> bytes:
 
 
 def _damaged(path: Path, package: str, why: str) -> ModelError:
-    return ModelError(f"{path}: not a model that {package} saved, or a damaged one ({why}); save it again")
+    return ModelError(DAMAGED_MODEL_FILE.format(path=path, package=package, why=why))
 
 
 # ---- XGBoost --------------------------------------------------------------------------------------------------------
@@ -315,9 +321,5 @@ def _skops(path: Path, content: bytes, limits: Limits) -> Any:
     io = import_module("skops.io")
     untrusted = io.get_untrusted_types(data=content)
     if untrusted:
-        raise ModelError(
-            f"{path}: holds types that skops does not trust: {listed([str(each) for each in untrusted])}; if you trust "
-            "the file, load it in Python with skops.io.load(path, trusted=[...]) and give the object to "
-            "fairchain.verify"
-        )
+        raise ModelError(UNTRUSTED_TYPES.format(path=path, untrusted=listed([str(each) for each in untrusted])))
     return io.loads(content, trusted=[])

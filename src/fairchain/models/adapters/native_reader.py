@@ -28,6 +28,7 @@ READERS = {
 MOST_SECONDS = 60
 # Memory of the process: for the packages, and for each byte of the file.
 MOST_BYTES, MOST_PER_BYTE = 2**30, 64
+TOO_SLOW, CRASHES = "reading it takes longer than {seconds} seconds", "the package that reads it crashes"
 _CODE = "from fairchain.models.adapters.native_reader import main; main()"
 # How an answer begins: what was read, or the message of a ModelError.
 _DONE, _REFUSED = b"+", b"-"
@@ -53,9 +54,9 @@ def read_in_new_process(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise damaged(f"reading it takes longer than {MOST_SECONDS} seconds") from None
+        raise damaged(TOO_SLOW.format(seconds=MOST_SECONDS)) from None
     if ended.returncode or not ended.stdout:
-        raise damaged("the package that reads it crashes")
+        raise damaged(CRASHES)
     return unpack(ended.stdout)
 
 
