@@ -24,7 +24,7 @@ FEW_BRACKETS = 32
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its bounds; prints as `0.055 [0.043, 0.069]`.
+    """A number with its bounds; prints as `0.055 [0.043, 0.069]`, an exact one without bounds.
 
     >>> print(Interval(0.055, 0.043, 0.069))
     0.055 [0.043, 0.069]
@@ -37,9 +37,11 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return f"{self:.3f}"
+        return f"{self:}"
 
     def __format__(self, form: str) -> str:
+        if self.low == self.high:
+            return f"{self.estimate:{form or '.4f'}}"
         form = form or ".3f"
         return f"{self.estimate:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
