@@ -24,10 +24,12 @@ READERS = {
     ".h5": "fairchain.models.adapters.from_h5",
     **dict.fromkeys((".ubj", ".txt", ".cbm"), "fairchain.models.adapters.model_files"),
 }
-# For one file, with the start of the process and the imports.
-MOST_SECONDS = 60
+# Seconds of processor time, and of the clock where the machine is busy or has no such limit.
+MOST_SECONDS, MOST_WAITED = 60, 600
 # Memory of the process: for the packages, and for each byte of the file.
 MOST_BYTES, MOST_PER_BYTE = 2**30, 64
+# The signal of a process that used up its processor time.
+XCPU = 24
 TOO_SLOW, CRASHES = "reading it takes longer than {seconds} seconds", "the package that reads it crashes"
 _CODE = "from fairchain.models.adapters.native_reader import main; main()"
 # How an answer begins: what was read, or the message of a ModelError.
@@ -50,11 +52,13 @@ def read_in_new_process(
             input=content,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=MOST_SECONDS,
+            timeout=MOST_WAITED,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise damaged(TOO_SLOW.format(seconds=MOST_SECONDS)) from None
+        raise damaged(TOO_SLOW.format(seconds=MOST_WAITED)) from None
+    if ended.returncode == -XCPU:
+        raise damaged(TOO_SLOW.format(seconds=MOST_SECONDS))
     if ended.returncode or not ended.stdout:
         raise damaged(CRASHES)
     return unpack(ended.stdout)
@@ -93,7 +97,6 @@ def limit_this_process(size: int, seconds: int) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # The caller ends this process in time, unless it was killed itself.
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         most = MOST_BYTES + MOST_PER_BYTE * size
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
