@@ -197,5 +197,7 @@ def verify_case(
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         with open_workers(workers) as opened:
+            if getattr(case.model, "stateless", False) and not getattr(case.model, "thread_safe", False):
+                opened.allow_processes()
             answer = engine.answer(case, workers=opened, cancel=cancel, progress=progress)
-        return assemble(case, answer, start, opened.described)
+        return assemble(case, answer, start, opened)
