@@ -43,6 +43,7 @@ PARTS = {
     "stakes": "Stakes of the bets",
     "bounds": "Bounds by branch and bound",
     "limits": "Distance to the information bound",
+    "simulated_limits": "Distance to the bound on simulated rounds and rows",
     "speed": "Speed",
     "enumeration": "Enumeration of finite input spaces",
     "check_cost": "One call against the model's own predict",

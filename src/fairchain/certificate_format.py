@@ -20,7 +20,7 @@ from fairchain.records import Record
 FORMAT = "fairchain-certificate"
 # Certificates of several questions about one model, which share an error probability.
 FAMILY_FORMAT = "fairchain-family-certificate"
-VERSION = 5
+VERSION = 6
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
 
@@ -185,10 +185,14 @@ class Software(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The date of a run and its seconds: the only part that two runs of the same spec and seed do not share."""
+    """The date of a run, its seconds, and the other processes that computed for it, where there were any.
+
+    It is the only part that two runs of the same spec and seed do not share.
+    """
 
     created: str | None = None
     seconds: float | None = None
+    workers: tuple[str, ...] = ()
 
 
 class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):

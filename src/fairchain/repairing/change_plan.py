@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, SpecError
+from fairchain.executors import AnyWorkers
 from fairchain.explaining import Explanation
 from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Measure
@@ -174,7 +175,7 @@ def plan_change(
     settings: Settings,
     source: Any,
     rows: LabelledRows | None,
-    workers: int | None,
+    workers: AnyWorkers,
     explanation: Explanation | None,
 ) -> Plan:
     """Plan a change of weights or, for models that have none, of thresholds."""
@@ -211,7 +212,7 @@ def _weight_plan(
     weights: Weights,
     settings: Settings,
     rows: LabelledRows | None,
-    workers: int | None,
+    workers: AnyWorkers,
     explanation: Explanation | None,
 ) -> Plan:
     """Plan a change of weights."""
@@ -325,7 +326,7 @@ def _parameters(
 
 
 def _ranked(
-    case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: int | None
+    case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: AnyWorkers
 ) -> list[NamedUnit]:
     """Return the units that an explanation ranks first: the given one, or one with a seed of its own."""
     if not settings.max_units:

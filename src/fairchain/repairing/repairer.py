@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fairchain.errors import SpecError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining import Explanation
 from fairchain.models import Limits
 from fairchain.models.edit.weights import Array, Weights
@@ -49,7 +51,6 @@ from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.tables import encode_rows, read_table
 from fairchain.verification import verify_case
-from fairchain.verification.sampler import default_workers, thread_pool
 from fairchain.verification.verdict import Verdict
 
 MOST_ON_FRONT = 40
@@ -94,6 +95,7 @@ def repair(
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Callable[[RepairProgress], None] | None = None,
     before: Verdict | None = None,
@@ -103,7 +105,7 @@ def repair(
 
     Parameters
     ----------
-    model, spec, data, population, workers, limits
+    model, spec, data, population, workers, executor, limits
         As for `verify`. Weights of networks and linear models can be changed; the decision thresholds of every model
         with a score for two labels.
     labelled
@@ -158,18 +160,19 @@ def repair(
     question = read_question(spec, guarantee__seed=seed)
     check_repairable(question)
     case = gather(model, question, data=data, population=population, limits=limits, network=True)
-    return repair_case(
-        case,
-        settings,
-        source=model,
-        labelled=labelled,
-        held_out=held_out,
-        label=label,
-        workers=workers,
-        progress=progress,
-        before=before,
-        explanation=explanation,
-    )
+    with open_workers(workers, executor) as opened:
+        return repair_case(
+            case,
+            settings,
+            source=model,
+            labelled=labelled,
+            held_out=held_out,
+            label=label,
+            workers=opened,
+            progress=progress,
+            before=before,
+            explanation=explanation,
+        )
 
 
 def repair_case(
@@ -180,7 +183,7 @@ def repair_case(
     labelled: Any = None,
     held_out: Any = None,
     label: str | None = None,
-    workers: int | None = None,
+    workers: AnyWorkers = None,
     progress: Callable[[RepairProgress], None] | None = None,
     before: Verdict | None = None,
     explanation: Explanation | None = None,
@@ -332,7 +335,7 @@ def _repaired(
     settings: Settings,
     rows: LabelledRows | None,
     held_out: LabelledRows | None,
-    workers: int | None,
+    workers: AnyWorkers,
     progress: Callable[[RepairProgress], None] | None,
     before: Verdict,
     start: float,
@@ -347,14 +350,14 @@ def _repaired(
     # Held-out rows will differ a little from the searched ones, so not all of the allowed loss is spent.
     lost = None if settings.max_accuracy_loss is None else 0.8 * settings.max_accuracy_loss
     objective = Objective(limit, None if lost is None else trial.score({}).accuracy - lost, settings.paper)
-    with thread_pool(workers or default_workers()) as pool:
-        searcher = Searcher(trial, parameters, plan.base, objective, pool, progress)
+    with open_workers(workers) as opened:
+        searcher = Searcher(trial, parameters, plan.base, objective, opened, progress)
         stopped = searcher.run(settings.optimizer, settings.iterations, seed_for(seed, OPTIMIZER))
         # Measured again on fresh inputs: a candidate that won by chance falls back.
         fresh = inputs_of(case, seed_for(seed, REFINE), plan.refined)
         fine = CandidateTrial(plan.decisions, fresh, rows)
         chosen = spread(front_of(searcher.tried), MOST_ON_FRONT)
-        scores = (pool.map if pool else map)(lambda each: fine.score(parameters.weights(each.point)), chosen)
+        scores = opened.map(fine.score, [parameters.weights(each.point) for each in chosen])
         front = front_of([Candidate(c.point, score, c.change) for c, score in zip(chosen, scores, strict=True)])
     original = fine.score({})
     floor = None if lost is None else original.accuracy - lost
