@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +231,7 @@ def test_a_file_in_use_or_in_no_folder_is_one_message(data: dict[str, Any], tmp_
 
 def test_what_has_no_checkpoint_is_refused_with_the_remedy(data: dict[str, Any], tmp_path: Path) -> None:
     chosen = {**data, "guarantee": {**data["guarantee"], "engine": "auto"}}
-    with pytest.raises(SpecError, match='add engine = "sampling" or engine = "enumeration"'):
+    with pytest.raises(SpecError, match="choose one by --engine"):
         run(chosen, tmp_path / "points")
     with pytest.raises(ModelError, match="a model that is a file"):
         verify(lambda inputs: inputs[:, 0] > 1, parse_spec(data), checkpoint=tmp_path / "points")
@@ -257,11 +256,14 @@ class Failing:
     def __init__(self, batches: int) -> None:
         self.left, self.run = batches, Sampler.run
 
-    def run_for(self, sampler: Sampler, *given: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise ExecutorError("all workers are lost")
-        return self.run(sampler, *given)
+    def patched(self) -> Any:
+        def run(sampler: Sampler, *given: Any) -> Any:
+            self.left -= 1
+            if self.left < 0:
+                raise ExecutorError("all workers are lost")
+            return self.run(sampler, *given)
+
+        return run
 
 
 @pytest.mark.parametrize("batches", [0, 1, 5])
@@ -271,12 +273,12 @@ def test_sampling_continues_where_it_lost_its_workers(
     whole = make_certificate(sampled(None), timed=False)
     with monkeypatch.context() as patch:
         failing = Failing(batches)
-        patch.setattr(Sampler, "run", partialmethod(failing.run_for))
+        patch.setattr(Sampler, "run", failing.patched())
         with pytest.raises(ExecutorError, match="all workers are lost"):
             sampled(tmp_path / "batches")
     assert (tmp_path / "batches").read_bytes().count(b"\n") == 1 + batches
     counting = Failing(10**6)
-    monkeypatch.setattr(Sampler, "run", partialmethod(counting.run_for))
+    monkeypatch.setattr(Sampler, "run", counting.patched())
     assert make_certificate(sampled(tmp_path / "batches"), timed=False) == whole
     assert 10**6 - counting.left == len(whole["evidence"]["batches"]) - batches
     # A third run finds everything, and evaluates nothing.
