@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     from fairchain.tables import TableRows
 
 Mask = NDArray[np.bool_]
+NO_MODEL_PATH = (
+    'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
+    'decisions: prediction = "..." in [population]'
+)
+MISSING_VALUES_NOT_TAKEN = (
+    '{name}: input "{slot_name}" cannot be given the missing values of feature "{feature_name}"; state missing = ... '
+    "in the [[feature]], or remove keep_missing in [population]"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -300,8 +308,7 @@ def _check_missing(model: Model | None, spec: Spec, rows: TableRows) -> None:
             floating = np.dtype(slot.dtype).kind == "f" and not isinstance(feature, CategoryFeature)
             if lacking[place] and not floating:
                 raise ModelError(
-                    f'{model.name}: input "{slot.name}" cannot be given the missing values of feature '
-                    f'"{feature.name}"; state missing = ... in the [[feature]], or remove keep_missing in [population]'
+                    MISSING_VALUES_NOT_TAKEN.format(name=model.name, slot_name=slot.name, feature_name=feature.name)
                 )
 
 
@@ -383,10 +390,7 @@ def _model(
         return None
     source = model if model is not None else spec.model.path
     if source is None:
-        raise SpecError(
-            'model.path: missing; name the network\'s file, for example path = "model.onnx", or the column of recorded '
-            'decisions: prediction = "..." in [population]'
-        )
+        raise SpecError(NO_MODEL_PATH)
     own = model is not None
     return load_model(source, spec, limits, allow_python=own, weights=weights, rows=rows, network=network)
 

@@ -61,6 +61,10 @@ NOT_UNFAIR = {
     "ratio": "every ratio were at least {threshold:g}",
     "individual": "the share of {inputs} whose decision changes were at most {threshold:g}",
 }
+CONSTANT_REFUSED = (
+    "{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept it "
+    "all the same: --allow-constant, or allow_constant = true in [guarantee]."
+)
 
 
 def measure(kind: str, inputs: str = "individuals") -> str:
@@ -286,10 +290,7 @@ def constant_note(label: str, tried: int, *, allowed: bool, recorded: bool = Fal
     if allowed:
         return f"{what}, allowed: {seen}."
     check = "Check the column of decisions" if recorded else "Check that inputs are scaled as the network expects"
-    return (
-        f"{what}: {seen}, so no groups can differ and nothing is shown about how they are treated. {check}; to accept "
-        "it all the same: --allow-constant, or allow_constant = true in [guarantee]."
-    )
+    return CONSTANT_REFUSED.format(what=what, seen=seen, check=check)
 
 
 def ignored_note(features: Sequence[str]) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from fairchain.drafting import infer_spec
-from fairchain.drafting.columns import CODES_GUESSED
+from fairchain.drafting.columns import CODES_GUESSED, NO_COLUMN_FOR_INPUT
 from fairchain.errors import ModelError
 from fairchain.spec import CategoryFeature, RealFeature
 from tests.drafting.builders import JOBS, applicants, by_hours, draft, features, named, numbers, with_jobs
+from tests.messages import says
 
 # Categories
 
@@ -109,7 +110,7 @@ def test_inputs_are_matched_although_an_exporter_changed_their_names(tmp_path: P
 def test_an_input_without_a_column_is_named(tmp_path: Path) -> None:
     people = applicants()
     del people["sex"]
-    with pytest.raises(ModelError, match=r'no column of the table is called like "sex".*the columns are "age"'):
+    with pytest.raises(ModelError, match=says(NO_COLUMN_FOR_INPUT, lost='"sex"')):
         draft(people, named(tmp_path / "network.onnx"))
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from fairchain.errors import SpecError
 from fairchain.spec import TextFeature, Texts, groups_of, json_schema, parse_spec, revise
+from fairchain.spec.validate import NO_TEXT_FEATURE, TERMS_WITHOUT_TEXT
+from tests.messages import says
 from tests.questions import category, changed, integer, question
 
 TEXT = {"name": "comment", "kind": "text", "length": 60, "vectors": "glove"}
@@ -105,7 +107,7 @@ def test_beside_a_text_stands_only_who_is_mentioned(features: list[dict[str, Any
 
 
 def test_terms_and_corpora_need_a_text() -> None:
-    with pytest.raises(SpecError, match="there is no text to look for them in"):
+    with pytest.raises(SpecError, match=says(TERMS_WITHOUT_TEXT)):
         parse_spec(question(integer("age"), copy.deepcopy(WHO)))
-    with pytest.raises(SpecError, match="needs a text for the network to read"):
+    with pytest.raises(SpecError, match=says(NO_TEXT_FEATURE)):
         parse_spec({**question(), "population": about_texts()["population"]})

@@ -15,6 +15,8 @@ from fairchain.errors import DataError
 from fairchain.spec import Texts
 from fairchain.text import Lexicon, corpus, tokenise
 from fairchain.text.corpus import read_corpus
+from fairchain.text.files import NO_FILE
+from tests.messages import says
 
 LEXICON = Lexicon(("the", "dog", "runs", "n't", "does"), None, "", "words.txt")
 THREE = ["The dog, runs!", 'the "dog" does\nn\'t', "dog"]
@@ -150,10 +152,10 @@ def test_what_cannot_be_read_gives_one_message(name: str, tmp_path: Path) -> Non
 
 def test_files_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "a.txt", b"the dog\n" * 5)
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match=says(NO_FILE)):
         read(tmp_path / "none.txt")
     (tmp_path / "folder.txt").mkdir()
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match=says(NO_FILE)):
         read(tmp_path / "folder.txt")
     for name, most, message in (
         ("LONGEST_TEXT", 3, "line 1: longer than 3 bytes"),

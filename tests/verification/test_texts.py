@@ -15,10 +15,17 @@ from fairchain import load_spec, recheck, verify
 from fairchain.certificates import make_certificate, write_certificate
 from fairchain.errors import CertificateError, DataError
 from fairchain.models import load_model
-from fairchain.rechecking.files import locate_files
+from fairchain.rechecking.files import (
+    FILE_MISSING_BESIDE,
+    TEXTS_OF_A_DATA_SET,
+    TEXTS_OF_A_FILE,
+    TEXTS_OF_ANOTHER_FILE,
+    locate_files,
+)
 from fairchain.report.comparison import compare
 from fairchain.spec import parse_spec
 from fairchain.verification.verdict import Verdict
+from tests.messages import says
 from tests.questions import changed
 from tests.sequences import Network, Recurrent
 from tests.text.builders import TEXTS, population_of, question, raw_question
@@ -198,21 +205,19 @@ def test_another_corpus_or_other_words_do_not_pass(certified: tuple[Path, Verdic
 
 def test_files_that_are_missing_are_named(certified: tuple[Path, Verdict]) -> None:
     folder, _ = certified
-    with pytest.raises(CertificateError, match="name it with --data"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_A_FILE)):
         recheck(folder / "c.json", folder / "network.onnx")
-    with pytest.raises(CertificateError, match=r"speaks of texts of texts\.txt; name that file"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_ANOTHER_FILE, path="texts.txt")):
         recheck(folder / "c.json", folder / "network.onnx", data=folder / "terms.toml")
     (folder / "vectors.txt").unlink()
-    with pytest.raises(
-        CertificateError, match=r"speaks of vectors\.txt, which does not lie beside the network or the data"
-    ):
+    with pytest.raises(CertificateError, match=says(FILE_MISSING_BESIDE, bare="vectors.txt")):
         recheck(folder / "c.json", folder / "network.onnx", data=folder / "texts.txt")
 
 
 def test_a_certificate_about_a_data_set_takes_no_other_corpus(tmp_path: Path) -> None:
     content = asked(tmp_path)
     content["population"] = {"kind": "text", "dataset": "toxicity", "as": "observed"}
-    with pytest.raises(CertificateError, match="speaks of texts of the data set toxicity"):
+    with pytest.raises(CertificateError, match=says(TEXTS_OF_A_DATA_SET, dataset="toxicity")):
         locate_files(tmp_path / "c.json", parse_spec(content), model=None, data=tmp_path / "texts.txt", own=None)
 
 

@@ -73,6 +73,7 @@ OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "rep
 UNITS_SHOWN = 2
 Tell = Callable[[str], None]
 T = TypeVar("T")
+FILE_NOT_FOUND = "{model}: file not found; give the file of a model, or {python}package.module:name"
 
 
 class NotPossible(Record, frozen=True):
@@ -218,7 +219,7 @@ def audit(
     source = model
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
         if not Path(model).is_file():
-            raise AuditError(f"{model}: file not found; give the file of a model, or {PYTHON}package.module:name")
+            raise AuditError(FILE_NOT_FOUND.format(model=model, python=PYTHON))
         question, source = revise(question, model__path=str(model)), None
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')

@@ -42,6 +42,23 @@ CODES_GUESSED = (
 )
 # A text column is an identifier if so many of its cells differ, in a table with enough rows.
 NEARLY_ALL, ENOUGH_ROWS = 0.9, 50
+COLUMNS_NOT_IN_TABLE = (
+    "{name}: was fitted on columns that the table does not have: {lost}; give the table that it was fitted on, or "
+    "rename the columns"
+)
+EMPTY_COLUMN = (
+    "{source}: column {name} holds no value; fill it, or leave it out with --ignore (ignore=[...]) if the model does "
+    "not take it"
+)
+ONLY_A_LABEL = "{name}: the table has no column to show it besides the label; give its inputs too"
+TOO_MANY_CATEGORIES = (
+    "{source}: column {name} holds {values_count:,} different texts, too many for a category; leave it out with "
+    "--ignore (ignore=[...]), or put its values into groups"
+)
+NO_COLUMN_FOR_INPUT = (
+    "{name}: no column of the table is called like {lost}, and the network has one input for each column; the columns "
+    "are {columns}: rename those that are meant"
+)
 
 
 def words_of(name: str) -> list[str]:
@@ -172,10 +189,7 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
         filled_by = {taken.column(name): name for name in columns}
         lost = [name for name in taken.columns if name not in filled_by]
         if lost:
-            raise ModelError(
-                f"{taken.name}: was fitted on columns that the table does not have: {listed(lost)}; "
-                "give the table that it was fitted on, or rename the columns"
-            )
+            raise ModelError(COLUMNS_NOT_IN_TABLE.format(name=taken.name, lost=listed(lost)))
         names = [filled_by[name] for name in taken.columns] or list(columns)
         features = [frame_feature(columns[name]) for name in names]
     elif (matched := match_inputs(columns, taken)) is not None:
@@ -214,10 +228,7 @@ def match_inputs(columns: Columns, taken: Signature) -> dict[str, Input] | None:
     if len(taken.inputs) < 2 and not (found and taken.inputs[0].width == 1):
         return None
     if lost:
-        raise ModelError(
-            f"{taken.name}: no column of the table is called like {listed(lost)}, and the network has one input for "
-            f"each column; the columns are {listed(list(columns))}: rename those that are meant"
-        )
+        raise ModelError(NO_COLUMN_FOR_INPUT.format(name=taken.name, lost=listed(lost), columns=listed(list(columns))))
     return found
 
 
@@ -303,14 +314,10 @@ def category(
     """Return the column as a category; with `keep_markers` a text such as "?" is a value like others."""
     values = [each for each in profile.texts if keep_markers or each not in profile.markers]
     if not values:
-        raise DataError(
-            f"{profile.table.source}: column {shown(profile.name)} holds no value; "
-            "fill it, or leave it out with --ignore (ignore=[...]) if the model does not take it"
-        )
+        raise DataError(EMPTY_COLUMN.format(source=profile.table.source, name=shown(profile.name)))
     if len(values) > MOST_CATEGORIES:
         raise DataError(
-            f"{profile.table.source}: column {shown(profile.name)} holds {len(values):,} different texts, too many "
-            "for a category; leave it out with --ignore (ignore=[...]), or put its values into groups"
+            TOO_MANY_CATEGORIES.format(source=profile.table.source, name=shown(profile.name), values_count=len(values))
         )
     return CategoryFeature(name=profile.name, values=tuple(values), one_hot=one_hot, input=filled)
 
@@ -318,7 +325,7 @@ def category(
 def misfit(columns: Columns, taken: Signature, label: str | None) -> ModelError:
     """Return the error if no layout has the width of the network's input."""
     if not columns or not taken.inputs:
-        return ModelError(f"{taken.name}: the table has no column to show it besides the label; give its inputs too")
+        return ModelError(ONLY_A_LABEL.format(name=taken.name))
     texts = [profile for profile in columns.values() if profile.numbers is None]
     spread = len(columns) - len(texts) + sum(len(profile.counts) for profile in texts)
     besides = f'besides the label "{label}" ' if label is not None else ""

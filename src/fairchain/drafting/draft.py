@@ -42,6 +42,7 @@ from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
 # Path in the spec of a model that was given in Python and has no file yet.
 UNSAVED = "model.onnx"
+MODEL_AND_PREDICTION = "prediction: recorded decisions take the model's place; give one of the two"
 
 
 def infer_spec(
@@ -116,7 +117,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
     """Infer a spec as `infer_spec` does, and return it with a note for every guess instead of warnings."""
     options = options or DraftOptions()
     if model is not None and options.prediction is not None:
-        raise SpecError("prediction: recorded decisions take the model's place; give one of the two")
+        raise SpecError(MODEL_AND_PREDICTION)
     if options.reading in ("observed", "swapped"):
         raise SpecError(f'rows: "{options.reading}" is about texts; name their column: text=... (--text)')
     opened = None if model is None else open_model(model, options.limits)

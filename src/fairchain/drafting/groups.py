@@ -27,6 +27,13 @@ FEW_VALUES, MANY_VALUES = 12, 100
 MOST_RANGES = 10
 VALUES = "Groups: one for each value that occurs; join or rename them as your question needs."
 RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
+NO_PROTECTED_NAME = (
+    "{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): {names}"
+)
+SINGLE_VALUE = (
+    "protected: {name} has a single value in {source}, so there are no groups to compare; name another feature with "
+    "--protected (protected=[...])"
+)
 
 
 def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str], source: str) -> list[tuple[str, ...]]:
@@ -43,8 +50,7 @@ def candidates(names: Sequence[str], others: Sequence[str], given: Sequence[str]
     )
     if not likely:
         raise NoProtectedFeatureError(
-            f"{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): "
-            f"{listed(names)}",
+            NO_PROTECTED_NAME.format(source=source, names=listed(names)),
             tuple(names),
         )
     return likely
@@ -81,10 +87,7 @@ def with_groups(
         made, member = group(feature, values[:, place])
         if len(np.unique(member)) < 2:
             if feature.name in protected:
-                raise SpecError(
-                    f"protected: {shown(feature.name)} has a single value in {source}, so there are no groups to "
-                    "compare; name another feature with --protected (protected=[...])"
-                )
+                raise SpecError(SINGLE_VALUE.format(name=shown(feature.name), source=source))
             continue
         grouped[place], members[feature.name] = made, member
         if made.groups:

@@ -30,6 +30,15 @@ Class = int | str
 _REALS, _STRING = (1, 10, 11), 8
 # Files that are converted for the features of a spec: whether they can be is seen when they are tried.
 NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
+NO_FILE = "{path}: no such file; give the model's file, for example model.onnx"
+NETWORK_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
+NO_OUTPUT = '{name}: there is no output "{output}"; there is {by_name}'
+NETWORK_NO_INPUTS = "{name}: the network has no inputs; export it again"
+READS_SEQUENCES = (
+    "{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by hand, as "
+    "docs/text.md shows"
+)
+NAMES_NO_MODEL = "{model}: found a {type}; name a function or a model there"
 
 
 @dataclass(frozen=True)
@@ -84,11 +93,11 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     if isinstance(source, str | os.PathLike) and str(os.fspath(source)).startswith(PYTHON):
         source = import_named(str(os.fspath(model)))
         if isinstance(source, str | os.PathLike):
-            raise ModelError(f"{model}: found a {type(source).__name__}; name a function or a model there")
+            raise ModelError(NAMES_NO_MODEL.format(model=model, type=type(source).__name__))
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
         if not path.is_file():
-            raise ModelError(f"{path}: no such file; give the model's file, for example model.onnx")
+            raise ModelError(NO_FILE.format(path=path))
         name = str(path)
         source, network = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
@@ -171,15 +180,12 @@ def _of_network(network: Network, output: str | None) -> Signature:
     constants = {tensor.name for tensor in graph.initializer}
     values = [value for value in graph.input if value.name not in constants]
     if not values:
-        raise ModelError(f"{name}: the network has no inputs; export it again")
+        raise ModelError(NETWORK_NO_INPUTS.format(name=name))
     # A sequence has an axis of no fixed size besides that of the rows.
     axes = [value.type.tensor_type.shape.dim for value in values]
     sequence = any(sum(not axis.HasField("dim_value") for axis in each) > 1 for each in axes)
     if sequence and any(node.op_type in RECURRENT for node in graph.node):
-        raise ModelError(
-            f"{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by "
-            "hand, as docs/text.md shows"
-        )
+        raise ModelError(READS_SEQUENCES.format(name=name))
     chosen = _chosen(graph, name, output)
     maker = network.makers.get(chosen.name)
     return Signature(
@@ -205,7 +211,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
     by_name = {value.name: value for value in graph.output}
     if output is not None:
         if output not in by_name:
-            raise ModelError(f'{name}: there is no output "{output}"; there is {", ".join(by_name)}')
+            raise ModelError(NO_OUTPUT.format(name=name, output=output, by_name=", ".join(by_name)))
         return by_name[output]
     tensors = [value for value in graph.output if value.type.HasField("tensor_type")]
     labels = [value for value in tensors if value.type.tensor_type.elem_type not in _REALS]
@@ -213,9 +219,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
         return graph.output[0]
     if len(by_name) == 2 and len(labels) == 1:
         return labels[0]
-    raise ModelError(
-        f"{name}: the network has outputs {', '.join(by_name)}; choose one with --model-output (model_output=...)"
-    )
+    raise ModelError(NETWORK_OUTPUTS.format(name=name, by_name=", ".join(by_name)))
 
 
 def _classes(graph: Any, output: str) -> tuple[Class, ...]:

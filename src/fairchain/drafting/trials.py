@@ -32,6 +32,15 @@ BETTER, CLEARLY_BETTER = 0.02, 0.1
 MOST_PERMUTED = 6
 # Rows with a missing value on which it is tried whether Python code takes them.
 TRIED_MISSING = 16
+CUT_OFF_NEEDED = (
+    "{name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which of them "
+    "mean which label; state the score above which the second label is decided: --decision-threshold "
+    "(decision_threshold=...), or --decision logit if that is 0"
+)
+DIRECTION_NEEDED = (
+    "labels: the rows do not show whether a score above {decision_threshold:g} means {above} or {below}; state the "
+    "labels in this order, below and above: --labels BELOW --labels ABOVE (labels=[below, above])"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,11 +185,7 @@ def _read_scores(model: Model, values: NDArray[np.float64], reading: OutputReadi
     low, high = float(np.min(scores)), float(np.max(scores))
     if low >= 0 and high <= 1:
         return reading.decided("probability", "Guess: all scores are between 0 and 1: probabilities, cut at 0.5.")
-    raise CutOffNeededError(
-        f"{model.name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which "
-        "of them mean which label; state the score above which the second label is decided: --decision-threshold "
-        "(decision_threshold=...), or --decision logit if that is 0"
-    )
+    raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
 
 
 def _confusion(truth: NDArray[np.int64], answers: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
@@ -211,9 +216,9 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
             return trial
         below, above = reading.model.labels
         raise CutOffNeededError(
-            f"labels: the rows do not show whether a score above {reading.model.decision_threshold:g} means "
-            f"{shown(above)} or {shown(below)}; state the labels in this order, below and above: --labels BELOW "
-            "--labels ABOVE (labels=[below, above])"
+            DIRECTION_NEEDED.format(
+                decision_threshold=reading.model.decision_threshold, above=shown(above), below=shown(below)
+            )
         )
     order = list(best[1])
     why = "Guess: in this order the model agrees with the rows; in another order it would be right less often."

@@ -35,6 +35,17 @@ BATCHES = (1, 3, 17, 100, 256, 1000, 4096, 8192)
 PROVEN = BATCHES[:3]
 # Differences of scores that are rounding, as a share of the largest: sums of threads come in any order.
 ROUNDING = 1e-5
+DEPENDS_ON_BATCH = (
+    "{name}: the answer for one input depends on the others in its batch, or is random; make it ready for inference: a "
+    "free batch dimension first, no operator across it, and no random numbers"
+)
+NON_DETERMINISTIC = (
+    "{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it ready for "
+    "inference: evaluation mode, no dropout, and no random numbers unless their seed follows from the row alone. If it "
+    "is random by design, say so: deterministic = false in [model]"
+)
+LOADED_FOR_ANOTHER_SPEC = "{name}: was loaded for a spec with other features or labels; load it with this one"
+OUTPUT_SHAPE_INPUTS = 'output "{output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
 
 
 # Words of the texts that a model is tried with where there is no corpus.
@@ -123,7 +134,7 @@ def must_fit(name: str, loaded: Spec, spec: Spec) -> None:
     """Raise a ModelError unless both specs agree on the features and on what the outputs mean."""
     same = replace(spec.model, path=loaded.model.path) == loaded.model and spec.described == loaded.described
     if not same:
-        raise ModelError(f"{name}: was loaded for a spec with other features or labels; load it with this one")
+        raise ModelError(LOADED_FOR_ANOTHER_SPEC.format(name=name))
 
 
 def check_rows_apart(
@@ -142,10 +153,7 @@ def check_rows_apart(
     their own copies. Sizes after one that takes longer than `slow` seconds are left out.
     """
     rows = _varied(features, max(sizes)).astype(dtype)
-    dependent = ModelError(
-        f"{name}: the answer for one input depends on the others in its batch, or is random; make it ready for "
-        "inference: a free batch dimension first, no operator across it, and no random numbers"
-    )
+    dependent = ModelError(DEPENDS_ON_BATCH.format(name=name))
     shuffle = np.random.Generator(np.random.Philox(2)).permutation(len(rows))
     known = ask(rows[: sizes[0]])
     for size in sizes:
@@ -223,11 +231,7 @@ def check_deterministic(
                     same = np.isclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True)
             changed = max(changed, int(np.count_nonzero(~same.reshape(len(one), -1).all(axis=1))))
         if changed:
-            raise ModelError(
-                f"{name}: is non-deterministic: {changed:,} of {count:,} answers differ for the same inputs; make it "
-                "ready for inference: evaluation mode, no dropout, and no random numbers unless their seed follows "
-                "from the row alone. If it is random by design, say so: deterministic = false in [model]"
-            )
+            raise ModelError(NON_DETERMINISTIC.format(name=name, changed=changed, count=count))
         if clock() - start > 3 * SLOW:
             return
 
@@ -248,7 +252,7 @@ def check_shape(name: str, rule: DecisionRule, answer: Any, rows: int) -> None:
     if isinstance(answer, np.ndarray) and shape and shape[0] == rows and answer.size == rows * rule.columns:
         return
     if not shape or shape[0] != rows or not answer.size:
-        problem = f'output "{rule.output}" has shape {shape} for {rows} inputs; the first dimension must be the batch'
+        problem = OUTPUT_SHAPE_INPUTS.format(output=rule.output, shape=shape, rows=rows)
     elif rule.kind == "argmax":
         problem = (
             f'model.labels: output "{rule.output}" has {answer.size // rows} columns and the spec names '

@@ -21,6 +21,10 @@ from fairchain.spec import CategoryFeature, Feature
 
 # Doubles hold whole numbers up to this one exactly.
 MOST_WHOLE = 2**53
+ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
+COLUMN_TAKEN_TWICE = '{name}: two features are column "{column}" of the frame; give each a column of its own'
+NOT_A_FUNCTION = "as_frames: found {type}; give a function, for example as_frames(m.predict)"
+NEEDS_PANDAS = "a model that takes frames needs pandas; install it: pip install pandas"
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,7 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     >>> model = as_frames(granted)
     """
     if not callable(function):
-        raise ModelError(
-            f"as_frames: found {type(function).__name__}; give a function, for example as_frames(m.predict)"
-        )
+        raise ModelError(NOT_A_FUNCTION.format(type=type(function).__name__))
     return FrameModel(function)
 
 
@@ -71,13 +73,11 @@ def check_columns(name: str, features: Sequence[Feature]) -> None:
     shown = [feature for feature in features if feature.model_input]
     for feature in shown:
         if feature.one_hot:
-            raise ModelError(
-                f'{name}: feature "{feature.name}".one_hot: a frame has one column for each feature; remove one_hot'
-            )
+            raise ModelError(ONE_HOT_IN_FRAME.format(name=name, feature_name=feature.name))
     names = [column_name(feature) for feature in shown]
     for column in names:
         if names.count(column) > 1:
-            raise ModelError(f'{name}: two features are column "{column}" of the frame; give each a column of its own')
+            raise ModelError(COLUMN_TAKEN_TWICE.format(name=name, column=column))
 
 
 def make_frame(features: Sequence[Feature], values: NDArray[np.floating], columns: Sequence[str] = ()) -> Any:
@@ -85,7 +85,7 @@ def make_frame(features: Sequence[Feature], values: NDArray[np.floating], column
     try:
         pandas = import_module("pandas")
     except ImportError:
-        raise ModelError("a model that takes frames needs pandas; install it: pip install pandas") from None
+        raise ModelError(NEEDS_PANDAS) from None
     made = {
         column_name(feature): column_values(feature, values[:, place])
         for place, feature in enumerate(features)

@@ -23,6 +23,10 @@ from fairchain.spec.subgroups import OVERALL, Subgroup, subgroups_of_groups, unm
 if TYPE_CHECKING:
     from fairchain.spec.conditions import Predicate
     from fairchain.tables import TableRows
+FUNCTION_NEEDED = 'population.kind: "callable" needs a Python function that draws inputs; give one'
+FUNCTION_NOT_EXPECTED = 'population.kind: a function was given to draw inputs; write kind = "callable" or leave it out'
+ROWS_TABLE_NOT_DRAWN = "rows of a table are not drawn"
+SHARES_UNKNOWN = "property.min_size: the groups' shares cannot be computed for this population; leave it out"
 
 
 def build_population(
@@ -52,7 +56,7 @@ def build_population(
         Restricts the population to inputs for which it holds.
     """
     if function is not None and not isinstance(spec.population, schema.Callable):
-        raise SpecError('population.kind: a function was given to draw inputs; write kind = "callable" or leave it out')
+        raise SpecError(FUNCTION_NOT_EXPECTED)
 
     def drawn(subgroups: Sequence[Subgroup], predicate: Predicate | None) -> Population:
         """Draw by kind, then restrict to what a subgroup accepts, then add means of groups."""
@@ -116,12 +120,12 @@ def _by_kind(
             return TextPopulation(spec, subgroups, rows if isinstance(rows, TextRows) else None)
         case schema.Callable():
             if function is None:
-                raise SpecError('population.kind: "callable" needs a Python function that draws inputs; give one')
+                raise SpecError(FUNCTION_NEEDED)
             from fairchain.populations.functions import FunctionPopulation
 
             return FunctionPopulation(spec, subgroups, function, dtype)
         case _:
-            raise ValueError("rows of a table are not drawn")
+            raise ValueError(ROWS_TABLE_NOT_DRAWN)
 
 
 def with_nodes(spec: Spec) -> Spec:
@@ -178,7 +182,7 @@ def large_enough(spec: Spec, rows: TableRows | None = None) -> tuple[tuple[Group
 
             shares = network_shares(spec, groups)
     if shares is None:
-        raise SpecError("property.min_size: the groups' shares cannot be computed for this population; leave it out")
+        raise SpecError(SHARES_UNKNOWN)
     kept = tuple(group for group, share in zip(groups, shares, strict=True) if share >= least)
     if len(kept) < 2:
         raise SpecError(

@@ -46,6 +46,15 @@ Mask = NDArray[np.bool_]
 TEXT, SYNONYMS, AGAIN = range(3)
 # Groups whose number of texts is told.
 MOST_NAMED = 8
+GROUP_OF_SEVERAL_TERMS = (
+    'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
+    '"swapped" give every group a single value'
+)
+NONE_TEXTS_MENTIONS = (
+    "{name}: none of its {texts:,} texts mentions {what}{given}; take a larger corpus, add words to the terms, or "
+    "leave the value out"
+)
+TERM_TWICE = 'feature "{feature}".terms: "{word}" is a term of "{seen}" too; give it to one of them'
 
 
 class TextPopulation(Population):
@@ -314,8 +323,7 @@ class TextRows(TableRows):
             if found and subgroup.truth is not None:
                 given += f' and has the true label "{self.spec.model.labels[subgroup.truth]}"'
             raise DataError(
-                f"{self.corpus.name}: none of its {len(self.corpus):,} texts mentions {what}{given}; take a larger "
-                "corpus, add words to the terms, or leave the value out"
+                NONE_TEXTS_MENTIONS.format(name=self.corpus.name, texts=len(self.corpus), what=what, given=given)
             )
         return pool
 
@@ -325,10 +333,7 @@ class TextRows(TableRows):
         for place, terms in enumerate(self.terms):
             values = self._values(group, place)
             if len(values) > 1:
-                raise SpecError(
-                    f'feature "{terms.feature}".groups: "{group.name}" has several values, and a text is shown with '
-                    'the terms of one; with as = "swapped" give every group a single value'
-                )
+                raise SpecError(GROUP_OF_SEVERAL_TERMS.format(feature=terms.feature, name=group.name))
             words |= terms.exchange(values[0])
         if self.lexicon is None:
             return Exchange(np.empty(0, np.int32), np.empty(0, np.int32), words)
@@ -393,9 +398,7 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
         for word in sorted(each.all_words):
             # One exchange would undo the other.
             if seen.setdefault(word, each.feature) != each.feature:
-                raise SpecError(
-                    f'feature "{each.feature}".terms: "{word}" is a term of "{seen[word]}" too; give it to one of them'
-                )
+                raise SpecError(TERM_TWICE.format(feature=each.feature, word=word, seen=seen[word]))
     beside: Beside = {}
     if population.label is not None:
         beside[population.label] = "label in [population]"

@@ -62,6 +62,9 @@ QUESTION = (
 VERDICT = ("verdict", "decision", "constant", "statement", "scope", "sound", "stopped")
 
 Conclusion = Literal["CONFIRMED", "CONSISTENT", "REJECTED"]
+BAD_SECONDS_OR_SEED = "seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1"
+NO_FILE = "{model}: no such file; --model must name the network that the certificate speaks of"
+NOTHING_DRAWN = "{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out"
 
 
 class Recheck(Record, frozen=True, kw_only=True):
@@ -173,7 +176,7 @@ def recheck(
         Called with the cost of the re-run before it starts.
     """
     if not seconds >= 0 or (seed is not None and not 0 <= seed < 2**63):
-        raise CertificateError("seconds must be a number from 0 on, and seed a whole number from 0 to 2**63 - 1")
+        raise CertificateError(BAD_SECONDS_OR_SEED)
     path = Path(certificate)
     _, file, intact = read_certificate(path)
     inside = _spec_inside(path, file)
@@ -190,7 +193,7 @@ def recheck(
     if fresh and (isinstance(spec.population, Table) or file.claims.get("engine") == "counting"):
         raise CertificateError(f"{path}: rows or texts were counted, so nothing is drawn; leave --fresh out")
     if fresh and file.claims.get("engine") == "enumeration":
-        raise CertificateError(f"{path}: all inputs were enumerated, so nothing is drawn; leave --fresh out")
+        raise CertificateError(NOTHING_DRAWN.format(path=path))
     rows = _rows(path, file, spec, data)
     loaded = None
     if recorded:
@@ -271,7 +274,7 @@ def _load(
         raise ModelError(f"{path}: speaks of a network; name its file with --model")
     model = Path(model)
     if not model.exists():
-        raise ModelError(f"{model}: no such file; --model must name the network that the certificate speaks of")
+        raise ModelError(NO_FILE.format(model=model))
     claimed = str(file.claims.get("model_sha256"))
     try:
         loaded = load_model(model, spec, limits)

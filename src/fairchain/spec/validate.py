@@ -36,6 +36,14 @@ MOST_BINS = 10_000
 TOO_WIDE = "the range is wider than any number; narrow it"
 # Names of the value that a text has which mentions none of the others.
 NONE_VALUES = ("none", "others", "other", "nobody")
+TERMS_WITHOUT_TEXT = (
+    'feature "{name}".terms: there is no text to look for them in; add a [[feature]] with kind = "text"'
+)
+NO_TEXT_FEATURE = 'population.kind: "text" needs a text for the network to read; add a [[feature]] of that kind'
+MIN_SIZE_OF_INDIVIDUAL = (
+    'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these rows must not '
+    "choose the groups; remove min_size, and name the groups to compare in groups of the [[feature]]"
+)
 
 
 def check(spec: Spec) -> None:
@@ -237,11 +245,7 @@ def _check_population(spec: Spec) -> None:
             )
         if table is not None and table.reading == "sample" and prop.min_size is not None:
             # Ignored, more groups would be compared than the user wants; used, the rows would choose their own groups.
-            raise SpecError(
-                'property.min_size: kind = "individual" shows every row of a sample as each group, so sizes in these '
-                "rows must not choose the groups; remove min_size, and name the groups to compare in groups of the "
-                "[[feature]]"
-            )
+            raise SpecError(MIN_SIZE_OF_INDIVIDUAL)
     elif (
         isinstance(prop, Difference | Ratio)
         and prop.criterion != "demographic_parity"
@@ -356,14 +360,9 @@ def _check_texts(spec: Spec) -> None:
     mentioned = [f for f in spec.features if isinstance(f, CategoryFeature) and f.terms is not None]
     if not texts:
         if isinstance(spec.population, Texts):
-            raise SpecError(
-                'population.kind: "text" needs a text for the network to read; add a [[feature]] of that kind'
-            )
+            raise SpecError(NO_TEXT_FEATURE)
         if mentioned:
-            raise SpecError(
-                f'feature "{mentioned[0].name}".terms: there is no text to look for them in; add a [[feature]] with '
-                'kind = "text"'
-            )
+            raise SpecError(TERMS_WITHOUT_TEXT.format(name=mentioned[0].name))
         return
     if len(texts) > 1:
         raise SpecError(f'feature "{texts[1].name}": is a second text, and a network reads one; keep one')

@@ -17,6 +17,8 @@ from fairchain.spec.schema import Marginals, Spec, Table
 from fairchain.tables.cell_values import feature_values, label_values, missing_cells
 from fairchain.tables.read import RawTable
 
+POPULATION_IS_NO_TABLE = 'population.kind: a table is given, but the population is another one; write kind = "table"'
+
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
@@ -80,7 +82,7 @@ def encode_rows(table: RawTable, spec: Spec, keep: Collection[str] | None = None
     """
     population = spec.population
     if not isinstance(population, Table | Marginals):
-        raise SpecError('population.kind: a table is given, but the population is another one; write kind = "table"')
+        raise SpecError(POPULATION_IS_NO_TABLE)
     stated = population.frequencies if isinstance(population, Marginals) else {}
     kept_missing = _given_to_the_model(spec) if keep is None else keep
     gone = np.zeros(table.count, bool)

@@ -35,6 +35,15 @@ MOST_BYTES = 4_000_000
 MOST_TERMS = 20_000
 
 Lists = dict[str, tuple[str, ...]]
+LIST_TERMS_ENDS = "a list of terms ends in .toml or .json; rename it, or write it as one"
+LISTS_NOT_PARALLEL = (
+    '{where}: "{other}" has {words_count} words and "{value}" {target_count}; as = "swapped" exchanges words at the '
+    "same place, so all lists must be equally long"
+)
+NEUTRAL_WORDS_NEEDED = (
+    '{where}: as = "swapped" needs words in place of a term where the text is to mention "{value}"; add neutral = '
+    "[...] to the list, or leave the value out"
+)
 
 
 @dataclass(frozen=True)
@@ -74,16 +83,14 @@ class Terms:
         target = self.neutral if value == self.none_value else self.words[value]
         where = f'feature "{self.feature}".terms'
         if target is None:
-            raise SpecError(
-                f'{where}: as = "swapped" needs words in place of a term where the text is to mention '
-                f'"{value}"; add neutral = [...] to the list, or leave the value out'
-            )
+            raise SpecError(NEUTRAL_WORDS_NEEDED.format(where=where, value=value))
         found: dict[str, str] = {}
         for other, words in self.words.items():
             if other != self.none_value and len(words) != len(target):
                 raise SpecError(
-                    f'{where}: "{other}" has {len(words)} words and "{value}" {len(target)}; as = "swapped" exchanges '
-                    "words at the same place, so all lists must be equally long"
+                    LISTS_NOT_PARALLEL.format(
+                        where=where, other=other, words_count=len(words), value=value, target_count=len(target)
+                    )
                 )
             for word, instead in zip(words, target, strict=False):
                 found.setdefault(word.lower(), instead)
@@ -169,7 +176,7 @@ def _read(path: Path) -> Lists:
     suffix = path.suffix.lower()
     try:
         if suffix not in (".toml", ".json"):
-            raise SpecError("a list of terms ends in .toml or .json; rename it, or write it as one")
+            raise SpecError(LIST_TERMS_ENDS)
         found = parse_document(read_bytes(path, MOST_BYTES, "check terms in the [[feature]]"), suffix)
         return msgspec.convert(found, dict[str, tuple[Text, ...]])
     except msgspec.ValidationError:

@@ -52,6 +52,10 @@ ALONE_PER_CALL = 256
 SECONDS_PER_CALL = 0.5
 MOST_PER_CALL = 32768
 NO_LABELS: NDArray[np.integer] = np.empty((1, 0), np.int64)
+GROUP_ROWS = (
+    '{source}: group "{empty}"{more} has 0 of the {values_count:,} rows{given}; remove it from the groups of its '
+    "[[feature]], or leave small groups out: min_size = 30 in [property]"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,8 +226,7 @@ def count_rows(
         more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
         given = f' for which property.given "{case.spec.property.given}" holds' if case.spec.property.given else ""
         raise DataError(
-            f'{rows.source}: group "{empty[0]}"{more} has 0 of the {len(rows.values):,} rows{given}; remove it from '
-            "the groups of its [[feature]], or leave small groups out: min_size = 30 in [property]"
+            GROUP_ROWS.format(source=rows.source, empty=empty[0], more=more, values_count=len(rows.values), given=given)
         )
     needed = seen = np.flatnonzero(np.any([mask for _, mask in columns], axis=0))
     known, classes = rows.recorded if decisions is None else decisions, len(case.spec.model.labels)

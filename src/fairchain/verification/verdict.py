@@ -50,6 +50,7 @@ from fairchain.verification.sampler import Batch
 
 if TYPE_CHECKING:
     from fairchain.verification.answers import Answer
+VERDICT_HAS_NO_TRUTH = "a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion"
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Verdict:
         return self.record.text()
 
     def __bool__(self) -> bool:
-        raise TypeError("a verdict is FAIR, UNFAIR, UNDECIDED or CONSTANT: compare verdict.conclusion")
+        raise TypeError(VERDICT_HAS_NO_TRUTH)
 
     @property
     def headline(self) -> str:

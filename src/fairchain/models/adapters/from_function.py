@@ -52,6 +52,11 @@ REPEATED, QUICK = 16, 1e-4
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # How many times as many rows as in the last call may be in the next one.
 FASTER = 64
+NO_FRAMES_OF_TEXTS = "{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
+ANSWERS_CHANGE = (
+    "{name}: answers the same input differently when it is asked again in another batch; make it ready for inference: "
+    "evaluation mode, no random numbers, nothing computed across rows of a batch"
+)
 
 
 class AnswerMemo:
@@ -164,11 +169,7 @@ class AnswerMemo:
 
     def _compare(self, before: Answer, again: Answer, name: str) -> None:
         if not same_answers(before, again):
-            raise ModelError(
-                f"{name}: answers the same input differently when it is asked again in another batch; make it "
-                "ready for inference: evaluation mode, no random numbers, nothing computed across rows of a batch. "
-                "If it is random by design, say so: deterministic = false in [model]"
-            )
+            raise ModelError(ANSWERS_CHANGE.format(name=name))
 
 
 def _hashes(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -453,9 +454,7 @@ def from_function(
     if not isinstance(function, FrameModel):
         return FunctionModel(inner, spec, name, rows=values)
     if spec.text is not None:
-        raise ModelError(
-            f"{name}: texts are not shown as frames; give a function of a list of texts, without as_frames"
-        )
+        raise ModelError(NO_FRAMES_OF_TEXTS.format(name=name))
     check_columns(name, spec.features)
     columns = [column_name(feature) for feature in spec.features if feature.model_input]
     return FunctionModel(inner, spec, name, show=show_frame(spec, columns, rows), rows=values)
