@@ -8,7 +8,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist workst
 # Where tests keep what they fetch.
 CACHE := $${FAIRCHAIN_CACHE:-$(CURDIR)/.cache}
 
-.PHONY: help demo test test-all test-lowest fuzz check bench bench-paper bench-speed calibrate wheel-test clean
+.PHONY: help demo test test-all test-lowest fuzz check bench bench-paper bench-speed calibrate wheel-test docs clean
 
 help:
 	@echo "make demo      the main job, offline, on embedded networks; leaves a page to read in demo-report/"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-paper  every benchmark in full: writes benchmarks/RESULTS.md (MODELS=DIR adds the paper's networks)"
 	@echo "make bench-speed  the speed claims alone, as ratios measured in one run (MODELS=DIR as above)"
 	@echo "make calibrate  the error probability of every mode, thousands of runs each: writes benchmarks/CALIBRATION.md"
+	@echo "make docs      the documentation site in docs/_build/html, warnings as errors"
 	@echo "make clean     remove what these targets made"
 
 $(VENV)/core: pyproject.toml
@@ -58,6 +59,10 @@ $(VENV)/mlflow: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet mlflow-skinny
 	@touch $@
 
+$(VENV)/docs: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
 demo: $(VENV)/core
 	rm -rf demo-report
 	$(BIN)/fairchain demo --report demo-report
@@ -72,6 +77,13 @@ test-all: $(VENV)/torch $(VENV)/browser $(VENV)/mlflow $(VENV)/boosting
 	FAIRCHAIN_CACHE=$(CACHE) FAIRCHAIN_NO_SKIP=1 KERAS_BACKEND=torch $(PYTEST) -m "network or torch or keras or browser or mlflow or boosting or fuzz"
 	FAIRCHAIN_CACHE=$(CACHE) $(MAKE) --no-print-directory bench
 	$(MAKE) --no-print-directory test-lowest
+	$(MAKE) --no-print-directory docs
+
+# A link to a page or heading that does not exist is an error; external links need an internet connection:
+# .venv/bin/python -m sphinx -b linkcheck docs docs/_build/links
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "read docs/_build/html/index.html"
 
 # The lowest versions that pyproject.toml allows, in an environment of their own.
 $(VENV)-lowest/done: pyproject.toml tests/lowest.txt
@@ -107,13 +119,17 @@ bench-speed: $(VENV)/dev
 calibrate: $(VENV)/dev
 	$(BIN)/python -m benchmarks calibration --size paper
 
-# The wheel as a stranger gets it: built, installed where nothing else is, and run from another folder.
+# The wheel and the source archive as a stranger gets them: built, installed where nothing else is, and run from
+# another folder.
 wheel-test: $(VENV)/dev
 	rm -rf dist $(VENV)-wheel
-	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(BIN)/python -m build --outdir dist . > /dev/null
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet dist/*.whl
 	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
+	$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes fairchain
+	$(VENV)-wheel/bin/python -m pip install --quiet dist/*.tar.gz
+	cd dist && ../$(VENV)-wheel/bin/fairchain demo --quiet
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache .coverage demo-report
+	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache .coverage demo-report docs/_build

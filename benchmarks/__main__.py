@@ -38,6 +38,7 @@ PARTS = {
     "comparison": "Other methods on the same networks",
     "near_threshold": "Wrong verdicts near the threshold",
     "error_split": "Half of delta for each answer",
+    "families": "Several questions together",
     "sample_rows": "Rows of a sample",
     "stakes": "Stakes of the bets",
     "bounds": "Bounds by branch and bound",

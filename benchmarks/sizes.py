@@ -53,6 +53,8 @@ class Sizes:
         The limit of time for one point of the scaling tables, and how often a short one is measured.
     bare, text_bare
         Evaluations of a long run against the bare network, and against that which reads texts.
+    enumerated
+        Inputs of the longest enumeration.
     turns, few_turns
         Repetitions of what a limit judges, and of what is only reported.
     starts, memory
@@ -93,6 +95,7 @@ class Sizes:
     tries: int
     bare: int
     text_bare: int
+    enumerated: int
     turns: int
     few_turns: int
     starts: int
@@ -135,6 +138,7 @@ PAPER = Sizes(
     tries=3,
     bare=10_000_000,
     text_bare=500_000,
+    enumerated=1_010_000_000,
     turns=15,
     few_turns=5,
     starts=15,
@@ -178,6 +182,7 @@ QUICK = Sizes(
     tries=1,
     bare=200_000,
     text_bare=30_000,
+    enumerated=2_000_000,
     turns=2,
     few_turns=1,
     starts=1,

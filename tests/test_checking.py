@@ -346,9 +346,9 @@ def test_ranges_that_were_cut_from_the_rows_make_the_rows_the_population() -> No
     ("wrong", "words"),
     [
         ({"protected": []}, "protected: missing"),
-        ({"protected": "gender"}, 'has no column "gender"'),
-        ({"prediction": "lone"}, 'there is no column "lone"'),
-        ({"outcome": "granted"}, '"granted" is none of the labels'),
+        ({"protected": "gender"}, 'unknown column "gender"'),
+        ({"prediction": "lone"}, 'unknown column "lone"'),
+        ({"outcome": "granted"}, 'unknown label "granted"'),
         ({"threshold": 2}, "property.threshold: found 2"),
         ({"given": "hours >"}, "property.given"),
         ({"label": "score"}, "different labels"),

@@ -23,11 +23,11 @@ from fairchain import (
     parse_spec,
     verify,
 )
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models.base import LOADED_FOR_ANOTHER_SPEC
 from fairchain.spec import Spec, comparison_of, revise
 from fairchain.statements import TOO_MANY_COUNTS
 from fairchain.statistics import BettingRule
-from fairchain.tables.read import NO_FILE
 from fairchain.verification import Progress, sampler, sampling
 from fairchain.verification.verdict import VERDICT_HAS_NO_TRUTH, RunRecord
 from tests.messages import says
@@ -277,5 +277,5 @@ def test_a_notebook_shows_when_a_verdict_is_not_sound() -> None:
 def test_a_spec_may_be_given_by_path_and_a_model_too() -> None:
     path: Path = example("credit")
     assert verify(path.with_suffix(".onnx"), path).decision is Decision.UNFAIR
-    with pytest.raises(SpecError, match=says(NO_FILE)):
+    with pytest.raises(SpecError, match=says(FILE_NOT_FOUND)):
         verify(None, path.with_name("nowhere.toml"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+from benchmarks.calibration.family_modes import family_modes
 from benchmarks.calibration.measure import (
     ALARM,
     EFFORTS,
@@ -48,7 +49,7 @@ def _by_name(*modes: Mode) -> dict[str, Mode]:
     return found
 
 
-MODES = _by_name(*drawn_modes(), *row_modes(), *inside_modes(), *shift_modes())
+MODES = _by_name(*drawn_modes(), *row_modes(), *inside_modes(), *shift_modes(), *family_modes())
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         AuditError,
         CertificateError,
         ChainError,
+        CheckpointError,
         DataError,
         FairchainError,
         InputError,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from fairchain.statistics import Decision, Interval
     from fairchain.system.isolation import isolated
     from fairchain.testing import assert_fair
-    from fairchain.verification import Progress, verify
+    from fairchain.verification import FamilyVerdict, Progress, verify, verify_family
     from fairchain.verification.verdict import Verdict
 
 _HOMES = {
@@ -57,6 +58,7 @@ _HOMES = {
     "fairchain.errors": (
         "AuditError",
         "CertificateError",
+        "CheckpointError",
         "ChainError",
         "DataError",
         "FairchainError",
@@ -78,7 +80,7 @@ _HOMES = {
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
     "fairchain.testing": ("assert_fair",),
     "fairchain.verification.verdict": ("Verdict",),
-    "fairchain.verification": ("Progress", "verify"),
+    "fairchain.verification": ("FamilyVerdict", "Progress", "verify", "verify_family"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -88,11 +90,13 @@ __all__ = [
     "CertificateError",
     "Chain",
     "ChainError",
+    "CheckpointError",
     "Coupled",
     "DataError",
     "Decision",
     "Explanation",
     "FairchainError",
+    "FamilyVerdict",
     "InputError",
     "Interval",
     "Limits",
@@ -127,6 +131,7 @@ __all__ = [
     "repair",
     "to_onnx",
     "verify",
+    "verify_family",
     "write_certificate",
     "write_chain",
     "write_repair",

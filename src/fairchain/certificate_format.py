@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from fairchain.records import Record
 
 FORMAT = "fairchain-certificate"
+# Certificates of several questions about one model, which share an error probability.
+FAMILY_FORMAT = "fairchain-family-certificate"
 VERSION = 5
 # What the words of a round are, so that a reader can draw them without our code.
 STREAM = "philox4x64-10, key=seed, counter=[0, substream, chunk, copy], 32-bit words low half first"
@@ -206,10 +208,27 @@ class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=
     notes: tuple[str, ...] = ()
 
 
+class FamilyCertificate(Record, frozen=True, forbid_unknown_fields=True):
+    """The certificates of several questions about one model; their deltas add up to at most `delta`."""
+
+    format: str
+    version: int
+    verdict: str
+    delta: float
+    members: list[dict[str, Any]]
+    digest: str
+
+
 def digest(content: dict[str, Any]) -> str:
     """Return the SHA-256 of a certificate without its digest and times, in one canonical form."""
     kept = {key: value for key, value in content.items() if key not in ("digest", "times")}
     return _hash(kept)
+
+
+def family_digest(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of a certificate of several questions: of its claims and the digests of its members."""
+    members = [member.get("digest") for member in content["members"]]
+    return _hash([content["format"], content["version"], content["verdict"], content["delta"], members])
 
 
 def upper_triangle(table: NDArray[np.integer]) -> list[list[int]]:

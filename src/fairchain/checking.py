@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
 
 from fairchain.drafting import Draft, DraftOptions, draft_spec, draft_text_spec, write_spec
@@ -17,7 +18,8 @@ from fairchain.prepare import Case, case_of
 from fairchain.spec import revise
 from fairchain.spec.schema import Decision, GroupExpr
 from fairchain.statements import WARNING
-from fairchain.verification import verify_case
+from fairchain.verification import FamilyVerdict, verify_case, verify_cases
+from fairchain.verification.family import divided
 from fairchain.verification.progress import Report, reporting
 from fairchain.verification.verdict import Verdict
 
@@ -62,13 +64,14 @@ def check(
     show_texts: bool | None = None,
     delta: float | None = None,
     max_evaluations: int | None = None,
+    depth: int | None = None,
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
-) -> Verdict:
+) -> Verdict | FamilyVerdict:
     """Decide whether a model treats the groups in a table, or those that texts mention, alike.
 
     Parameters
@@ -122,6 +125,9 @@ def check(
         Probability of a wrong verdict, at most; 1e-6 by default.
     max_evaluations
         Decisions of the model, at most. Rows are then evaluated in random order, and the bounds allow for the others.
+    depth
+        One question for each protected column and for each combination of up to so many, with one delta for all of
+        them: the result is a `FamilyVerdict`. Without it, one question about their combinations.
     seed, allow_constant, workers, limits, progress
         As for `verify`.
     certify
@@ -129,8 +135,9 @@ def check(
 
     Returns
     -------
-    Verdict
-        Its `assumptions` are everything that was assumed, and its `spec` is the question as a spec.
+    Verdict or FamilyVerdict
+        Its `assumptions` are everything that was assumed, and its `spec` is the question as a spec. With `depth`, the
+        verdicts on all questions.
 
     Raises
     ------
@@ -139,11 +146,11 @@ def check(
 
     Examples
     --------
-    >>> people = {"sex": ["F", "M"] * 50, "hired": ["no", "yes", "yes", "no", "no"] * 20}
-    >>> print(check(None, people, protected="sex", prediction="hired", rows="population").headline)
+    >>> applicants = {"sex": ["F", "M"] * 50, "hired": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> print(check(None, applicants, protected="sex", prediction="hired", rows="population").headline)
     the largest gap is 0.0000, below the threshold 0.1
     """
-    case = prepare_check(
+    prepared = prepare_check(
         model,
         data,
         protected=protected,
@@ -172,9 +179,28 @@ def check(
         allow_constant=allow_constant,
         limits=limits,
         certify=certify,
-    ).case
+    )
     with reporting(progress) as report:
-        return verify_case(case, workers=workers, progress=report)
+        return answer_check(prepared, depth, workers=workers, progress=report)
+
+
+def answer_check(
+    prepared: PreparedCheck, depth: int | None, *, workers: int | None, progress: Report | None
+) -> Verdict | FamilyVerdict:
+    """Return the verdict on a prepared check; with `depth`, on each combination of up to so many protected columns."""
+    case = prepared.case
+    if depth is None:
+        return verify_case(case, workers=workers, progress=progress)
+    protected = case.spec.protected
+    if not 1 <= depth <= len(protected):
+        raise SpecError(f"depth: found {depth}; give a number from 1 to {len(protected)}, the protected columns")
+    chosen = [some for size in range(1, depth + 1) for some in combinations(protected, size)]
+    questions = divided([revise(case.spec, property__protected=list(some)) for some in chosen])
+    cases = [
+        case_of(question, case.model, case.rows, assumptions=case.assumptions, remarks=case.remarks)
+        for question in questions
+    ]
+    return verify_cases(cases, workers=workers, progress=progress)
 
 
 @dataclass(frozen=True)

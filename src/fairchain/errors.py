@@ -10,6 +10,7 @@
         │   └── CutOffNeededError   scores, and nothing says which of them mean which label
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read
+        ├── CheckpointError     a file from which a run cannot be continued
         ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a query that cannot be parsed or answered
         └── AuditError          a folder in which an audit cannot be kept
@@ -69,6 +70,10 @@ class DataError(InputError):
 
 class CertificateError(InputError):
     """A certificate cannot be read at all (one that can be read but is wrong fails its claims instead)."""
+
+
+class CheckpointError(InputError):
+    """A checkpoint belongs to another question or another writer, or is in use."""
 
 
 class ChainError(InputError):

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace as changed
 
 from fairchain.auditing import Step, audit, auditor
-from fairchain.auditing.auditor import FILE_NOT_FOUND
 from fairchain.auditing.checkpoints import ANOTHER_AUDIT
 from fairchain.errors import AuditError, DataError, ModelError
 from fairchain.explaining import Influence
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.repairing.result import RepairRecord
 from fairchain.spec import parse_spec
 from fairchain.verification.record import Witness
@@ -262,7 +262,7 @@ def test_a_named_function_is_audited_and_other_names_are_files(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     found, _ = run(spec, tmp_path / "out", model="python:audited_scores:score", repair=False)
     assert found.decision == "UNFAIR"
-    with pytest.raises(AuditError, match=says(FILE_NOT_FOUND, python="python:")):
+    with pytest.raises(AuditError, match=says(FILE_NOT_FOUND)):
         run(spec, tmp_path / "other", model="audited_scores:score")
 
 

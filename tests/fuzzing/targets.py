@@ -295,7 +295,7 @@ def _ask_boosted(path: Path) -> object:
 
 
 def _specs() -> list[bytes]:
-    names = ("census.toml", "credit.toml", "bank.toml", "census-people.toml", "comments-race.toml")
+    names = ("census.toml", "credit.toml", "bank.toml", "census-rows.toml", "comments-race.toml")
     return [(example("census").parent / name).read_bytes() for name in names]
 
 

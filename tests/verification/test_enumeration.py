@@ -33,15 +33,12 @@ from fairchain.verification.progress import Progress
 from tests.messages import says
 from tests.networks import constant, graph, linear, node, save, value
 from tests.questions import category, changed, integer, question, real
-from tests.verification.exact import Answers, random_answers
-
-KINDS = ("difference", "ratio", "individual")
-POPULATIONS = ("uniform", "marginals", "network")
+from tests.verification.exact import KINDS, POPULATIONS, Answers, random_answers
 
 
 def asked_at(number: int) -> tuple[np.random.Generator, Answers]:
     rng = np.random.default_rng(number)
-    return rng, random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 3])
+    return rng, random_answers(rng, KINDS[number % 3], POPULATIONS[number // 3 % 4])
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch, tile: int, segment: int) -> None:
@@ -364,7 +361,7 @@ def test_a_witness_is_an_input_with_two_decisions(tmp_path: Path) -> None:
 
 def test_progress_has_the_evaluations_and_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_tiles(monkeypatch, 8, 1)
-    monkeypatch.setattr(enumeration, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(enumeration, "REPORT_EVERY", 0.0)
     seen: list[Progress] = []
     spec = parse_spec(near_threshold(tmp_path, engine="enumeration"))
     verdict = verify(None, spec, workers=1, progress=seen.append)
@@ -376,7 +373,7 @@ def test_progress_has_the_evaluations_and_the_gap(tmp_path: Path, monkeypatch: p
 
 def test_a_run_stops_when_the_rest_cannot_change_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_tiles(monkeypatch, 8, 1)
-    monkeypatch.setattr(enumeration, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(enumeration, "FIRST_LOOK", 0)
     data = changed(near_threshold(tmp_path, engine="enumeration"), "property.threshold", 0.5)
     verdict = verify(None, parse_spec(data), workers=1)
     assert (verdict.decision, verdict.stopped, verdict.exact, verdict.delta) == (Decision.FAIR, "decided", False, 0.0)

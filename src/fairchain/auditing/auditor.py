@@ -26,6 +26,7 @@ from fairchain.chain.formats import chain_text, read_chain
 from fairchain.errors import AuditError, ChainError, ModelError, OutputError, SpecError
 from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Explanation, Influence
+from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models import OnnxModel
 from fairchain.models.load import PYTHON
 from fairchain.prepare import Case, group_masks, prepare
@@ -73,7 +74,6 @@ OPTIONAL = {"explain": "explanation.json", "chain": "chain.json", "repair": "rep
 UNITS_SHOWN = 2
 Tell = Callable[[str], None]
 T = TypeVar("T")
-FILE_NOT_FOUND = "{model}: file not found; give the file of a model, or {python}package.module:name"
 
 
 class NotPossible(Record, frozen=True):
@@ -219,7 +219,9 @@ def audit(
     source = model
     if isinstance(model, str | Path) and not str(model).startswith(PYTHON):
         if not Path(model).is_file():
-            raise AuditError(FILE_NOT_FOUND.format(model=model, python=PYTHON))
+            raise AuditError(
+                FILE_NOT_FOUND.format(path=model, remedy=f"give the file of a model, or {PYTHON}package.module:name")
+            )
         question, source = revise(question, model__path=str(model)), None
     if label is not None and labelled is None:
         raise AuditError(f'label: "{label}" is a column of labelled rows; give the rows with --labelled')

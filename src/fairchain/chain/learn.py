@@ -24,6 +24,7 @@ from fairchain.chain.state_units import StateUnit
 from fairchain.chain.stopping import ROUNDS, LearningEffort, Progress, Rule
 from fairchain.chain.trace_counter import PlannedUnits, TraceCounter
 from fairchain.errors import ChainError
+from fairchain.messages import unknown
 from fairchain.models import Limits
 from fairchain.prepare import Case
 from fairchain.spec import Spec
@@ -153,9 +154,9 @@ def learn_family(
 
 def _check(kind: str, estimator: str) -> None:
     if estimator not in ESTIMATORS:
-        raise ChainError(f'unknown estimator "{estimator}"; expected one of {", ".join(ESTIMATORS)}')
+        raise ChainError(unknown("estimator", estimator, ESTIMATORS))
     if kind not in ("product", "shared"):
-        raise ChainError(f'unknown kind of chain "{kind}"; expected product or shared')
+        raise ChainError(unknown("kind of chain", kind, ("product", "shared")))
 
 
 def _view(context: ChainContext, view: str | None) -> View | None:
@@ -164,7 +165,7 @@ def _view(context: ChainContext, view: str | None) -> View | None:
     Raises a ChainError if the requested units do not make a chain of this view.
     """
     if view not in (None, *VIEWS):
-        raise ChainError(f'unknown view "{view}"; expected one of {", ".join(VIEWS)}')
+        raise ChainError(unknown("view", str(view), VIEWS))
     timed = [request.text for request in context.requests if request.tensor in context.recurrent]
     if not timed and view is not None:
         known = sorted(recurrent_layers(context.probe.model))

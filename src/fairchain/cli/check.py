@@ -13,7 +13,7 @@ from fairchain.cli.options import PATH
 from fairchain.cli.verify import must_all_be_writable, show_result
 
 
-@shared.command("The verdict on a model and a table.", "check people.csv --model model.onnx --protected sex")
+@shared.command("The verdict on a model and a table.", "check data.csv --model model.onnx --protected sex")
 @click.argument("data", type=PATH)
 @click.option("--model", help="Model: a file, or python:package.module:name; none for recorded decisions.")
 @click.option("--protected", multiple=True, help="Column whose groups are compared; repeat it for combinations.")
@@ -43,6 +43,11 @@ from fairchain.cli.verify import must_all_be_writable, show_result
 @shared.ignore
 @shared.delta
 @shared.max_evaluations
+@click.option(
+    "--depth",
+    type=click.IntRange(min=1),
+    help="One question for each protected column, and for each combination of up to so many; one delta for all.",
+)
 @shared.allow_constant
 @shared.show_texts
 @shared.seed
@@ -57,6 +62,7 @@ def check(
     data: Path,
     model: str | None,
     protected: tuple[str, ...],
+    depth: int | None,
     workers: int | None,
     show_spec: bool,
     certificate: Path | None,
@@ -71,10 +77,9 @@ def check(
     What is not stated is read off the model and the table, or assumed; every assumption is printed. Exit code 0 fair,
     1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
     """
-    from fairchain.checking import prepare_check
+    from fairchain.checking import answer_check, prepare_check
     from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
-    from fairchain.verification import verify_case
 
     if (model is None) == (options["prediction"] is None):
         raise SpecError("give either --model, or --prediction with the column of recorded decisions")
@@ -83,5 +88,5 @@ def check(
     if show_spec:
         print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
     with progress_of("verify", quiet or as_json) as progress:
-        verdict = verify_case(prepared.case, workers=workers, progress=progress)
+        verdict = answer_check(prepared, depth, workers=workers, progress=progress)
     return show_result(verdict, data, certificate, junit, summary, as_json=as_json, quiet=quiet)

@@ -32,7 +32,7 @@ from fairchain.drafting.signature import Signature, open_model, signature_of
 from fairchain.drafting.trials import EncodingTrial, Trials, about_agreement, reloaded, spec_of
 from fairchain.drafting.write import TABLES
 from fairchain.errors import DataError, SpecError
-from fairchain.messages import listed, many, near, shown
+from fairchain.messages import listed, many, shown, unknown
 from fairchain.models import Limits
 from fairchain.models.load import PYTHON
 from fairchain.spec import Difference, Feature, Spec, Table, Uniform, parse_spec
@@ -88,8 +88,8 @@ def infer_spec(
 
     Examples
     --------
-    >>> people = {"hours": [20, 40] * 40, "sex": ["F", "F", "M", "M"] * 20, "hired": ["no", "yes"] * 40}
-    >>> spec = infer_spec(people, label="hired")
+    >>> applicants = {"hours": [20, 40] * 40, "sex": ["F", "F", "M", "M"] * 20, "hired": ["no", "yes"] * 40}
+    >>> spec = infer_spec(applicants, label="hired")
     >>> [feature.name for feature in spec.features], spec.property.protected, spec.property.outcome
     (['hours', 'sex'], ('sex',), 'yes')
     """
@@ -223,7 +223,7 @@ def _columns(raw: RawTable, typed: bool, taken: Signature, options: DraftOptions
     named += [(key, name) for key in ("label", "prediction") if (name := getattr(options, key)) is not None]
     for key, name in named:
         if name not in raw.names:
-            raise DataError(f"{raw.source}: {key}: there is no column {shown(name)} ({near(name, raw.names)})")
+            raise DataError(f"{raw.source}: {key}: {unknown('column', name, raw.names)}")
     left = {"", options.prediction, *options.ignore} - {options.label}
     fitted = taken.fitted.categories if taken.fitted is not None else {}
     return {

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairchain.errors import ModelError
+from fairchain.messages import FILE_NOT_FOUND, unknown
 from fairchain.models import Limits, Model, load_model
 from fairchain.models.adapters.from_keras import is_keras
 from fairchain.models.adapters.from_torch import is_module
@@ -30,9 +31,7 @@ Class = int | str
 _REALS, _STRING = (1, 10, 11), 8
 # Files that are converted for the features of a spec: whether they can be is seen when they are tried.
 NEEDS_SPEC = (".json", ".h5", ".hdf5", ".nnet")
-NO_FILE = "{path}: no such file; give the model's file, for example model.onnx"
 NETWORK_OUTPUTS = "{name}: the network has outputs {by_name}; choose one with --model-output (model_output=...)"
-NO_OUTPUT = '{name}: there is no output "{output}"; there is {by_name}'
 NETWORK_NO_INPUTS = "{name}: the network has no inputs; export it again"
 READS_SEQUENCES = (
     "{name}: reads sequences of any length, and a row of a table is not one; write a spec about texts by hand, as "
@@ -97,7 +96,9 @@ def open_model(model: Any, limits: Limits | None = None) -> OpenedModel:
     if isinstance(source, str | os.PathLike):
         path = Path(os.fspath(source))
         if not path.is_file():
-            raise ModelError(NO_FILE.format(path=path))
+            raise ModelError(
+                FILE_NOT_FOUND.format(path=path, remedy="give the file of a model, for example model.onnx")
+            )
         name = str(path)
         source, network = _open_file(path, checked)
     elif getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
@@ -211,7 +212,7 @@ def _chosen(graph: Any, name: str, output: str | None) -> Any:
     by_name = {value.name: value for value in graph.output}
     if output is not None:
         if output not in by_name:
-            raise ModelError(NO_OUTPUT.format(name=name, output=output, by_name=", ".join(by_name)))
+            raise ModelError(f"{name}: {unknown('output', output, list(by_name))}")
         return by_name[output]
     tensors = [value for value in graph.output if value.type.HasField("tensor_type")]
     labels = [value for value in tensors if value.type.tensor_type.elem_type not in _REALS]

@@ -16,6 +16,7 @@ import msgspec
 
 from fairchain.drafting.guesses import Draft
 from fairchain.errors import SpecError
+from fairchain.messages import EXISTS_ALREADY, NO_FOLDER
 from fairchain.system.atomic_write import place
 
 WIDTH = 110
@@ -31,7 +32,6 @@ _READING = {
     "population": ('The rows are the whole population, and the result is exact. If they are a sample: as = "sample".',),
 }
 TOML_NO = "TOML has no {type}"
-EXISTS_ALREADY = "{path}: exists already; give another name with --output, or --force to overwrite it"
 
 
 def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
@@ -95,7 +95,7 @@ def _table(draft: Draft, name: str, fields: dict[str, Any]) -> Iterator[str]:
         yield from comment(*draft.about(f"{name}.{field}"), *(_READING.get(entry, ()) if field == "as" else ()))
         yield f"{key(field)} = {value(entry)}"
     if name == "population" and getattr(draft.spec.population, "path", "") is None:
-        yield from comment('path = "people.csv"   (the rows were given in Python)')
+        yield from comment('path = "data.csv"   (the rows were given in Python)')
     for field in ("decision", "outcome"):
         if field not in fields:
             yield from comment(*draft.about(f"{name}.{field}"))
@@ -113,7 +113,7 @@ def must_be_free(path: Path, *, force: bool = False) -> None:
     if path.suffix.lower() != ".toml":
         raise SpecError(f'{path}: the spec is written as TOML; give a name that ends in ".toml"')
     if path.is_dir() or not path.parent.is_dir():
-        raise SpecError(f"{path}: cannot be written; name a file in a folder that exists")
+        raise SpecError(NO_FOLDER.format(path=path))
     if path.exists() and not force:
         raise SpecError(EXISTS_ALREADY.format(path=path))
 

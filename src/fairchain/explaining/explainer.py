@@ -20,6 +20,7 @@ from fairchain.explaining.examples import examples
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
 from fairchain.explaining.units import METHODS, Choice, Target, requested_units, targets_of
 from fairchain.explaining.words import word_effects
+from fairchain.messages import unknown
 from fairchain.models import Limits
 from fairchain.models.inspect.activations import HiddenLayer, Probe
 from fairchain.prepare import Case, gather, read_question
@@ -119,7 +120,7 @@ def explain_case(
     """
     start = time.perf_counter()
     if method not in METHODS:
-        raise SpecError(f'method: unknown name "{method}"; expected one of {", ".join(METHODS)}')
+        raise SpecError(f"method: {unknown('name', method, METHODS)}")
     if not 1 <= rounds <= MOST_ROUNDS:
         raise SpecError(f"rounds: found {rounds}; give 1 to {MOST_ROUNDS:,}")
     witnesses = None

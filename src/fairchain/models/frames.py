@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, ModelError
+from fairchain.messages import needs
 from fairchain.models.onnx.feature_encoding import encode, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 
@@ -24,7 +25,7 @@ MOST_WHOLE = 2**53
 ONE_HOT_IN_FRAME = '{name}: feature "{feature_name}".one_hot: a frame has one column for each feature; remove one_hot'
 COLUMN_TAKEN_TWICE = '{name}: two features are column "{column}" of the frame; give each a column of its own'
 NOT_A_FUNCTION = "as_frames: found {type}; give a function, for example as_frames(m.predict)"
-NEEDS_PANDAS = "a model that takes frames needs pandas; install it: pip install pandas"
+NEEDS_PANDAS = needs("a model that takes frames", "pandas")
 
 
 @dataclass(frozen=True)

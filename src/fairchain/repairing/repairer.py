@@ -17,6 +17,7 @@ from fairchain.errors import ModelError, SpecError
 from fairchain.explaining import Explanation
 from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Measure
+from fairchain.messages import unknown
 from fairchain.models import Limits, OnnxModel
 from fairchain.models.edit.candidates import Tunable, input_means
 from fairchain.models.edit.linear import with_dense_layers
@@ -138,9 +139,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.optimizer not in NAMES:
-            raise SpecError(f'optimizer: unknown name "{self.optimizer}"; expected one of {", ".join(NAMES)}')
+            raise SpecError(f"optimizer: {unknown('name', self.optimizer, NAMES)}")
         if self.change not in CHANGES:
-            raise SpecError(f'change: unknown name "{self.change}"; expected one of {", ".join(CHANGES)}')
+            raise SpecError(f"change: {unknown('name', self.change, CHANGES)}")
         if self.change == "low-rank" and self.keep_protected:
             raise SpecError(LOW_RANK_KEEPS_NOTHING)
         if self.max_units < 0 or self.iterations < 0:

@@ -552,7 +552,7 @@ class _Source:
         return any(isinstance(each, CategoryFeature) and word.text in map(str, each.values) for each in features)
 
     def _unknown_name(self, word: _Word) -> NoReturn:
-        name, missing = word.text, f'there is no feature "{_short(word.text)}"'
+        name, missing = word.text, f'unknown feature "{_short(word.text)}"'
         for _, feature in self._features.values():
             if isinstance(feature, CategoryFeature) and name in feature.values:
                 _fail(word.column, f'{missing}; put a value of "{feature.name}" in quotes: {_written(name)}')

@@ -347,6 +347,13 @@ class _Property(_Strict, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0)] | None,
         doc("Smaller groups are left out: a number of rows, or below 1 a share of the population."),
     ] = None
+    depth: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        doc(
+            "Of several protected features: one question for each of them, and for each combination of up to so many; "
+            "without it, one question about their combinations."
+        ),
+    ] = None
 
 
 class _Rates(_Property, frozen=True, kw_only=True):
@@ -434,6 +441,7 @@ class ProbabilityFormula(_Strict, tag_field="kind", tag="formula", frozen=True, 
     # What other properties state in keys of their own.
     given = None
     min_size = None
+    depth = None
 
     @builtins.property
     def outcome(self) -> str:
@@ -576,4 +584,7 @@ class Spec(_Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, for editors that complete and check while one types."""
     schema = msgspec.json.schema(Spec)
+    keys = schema["$defs"]["Spec"]["properties"]
+    # Several questions are a list of properties.
+    keys["property"] = {"anyOf": [keys["property"], {"type": "array", "items": keys["property"], "minItems": 1}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fairchain spec", **schema}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -80,6 +81,12 @@ def seed_of(spec: Spec, model_sha256: str, data_sha256: str | None) -> Seed:
     if spec.guarantee.seed is not None:
         return Seed(spec.guarantee.seed, "chosen")
     return Seed(derive_seed(spec, model_sha256, data_sha256), "derived")
+
+
+def family_seed(seeds: Sequence[int]) -> int:
+    """Return the one seed of several questions about a model, from the seeds that each would have by itself."""
+    text = json.dumps(["fairchain family seed 1", list(seeds)], separators=(",", ":"))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import floor, inf, log, prod
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -41,9 +42,17 @@ LEAST_SAMPLED, HOPELESS = 2**18, 2
 FIRST_FORECAST = 1 / 16
 
 
-def engine_for(case: Case, *, certify: bool = False) -> AnswerEngine:
-    """Return the engine that answers a case; with `certify`, one whose answers have certificates."""
+def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = None) -> AnswerEngine:
+    """Return the engine that answers a case.
+
+    With `certify` it is one whose answers have certificates, with a `checkpoint` one that continues from this file.
+    """
     guarantee = case.spec.guarantee
+    if checkpoint is not None:
+        if guarantee.engine != "enumeration" or isinstance(case.spec.population, Table):
+            raise SpecError('checkpoint: only an enumeration can be continued; add engine = "enumeration"')
+        if not case.model_sha256:
+            raise ModelError("checkpoint: needs a model that is a file, since a function may have changed meanwhile")
     if isinstance(case.spec.population, Table):
         from fairchain.verification.counting import CountingEngine
 
@@ -53,7 +62,7 @@ def engine_for(case: Case, *, certify: bool = False) -> AnswerEngine:
     if guarantee.engine == "enumeration":
         from fairchain.verification.enumeration import EnumerationEngine
 
-        return EnumerationEngine()
+        return EnumerationEngine(checkpoint=checkpoint)
     if guarantee.engine == "bounds":
         from fairchain.verification.bounding import BoundingEngine
 

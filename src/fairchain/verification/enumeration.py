@@ -2,25 +2,33 @@
 
 Points are evaluated in tiles: the inner columns of a tile are prepared once, the outer ones are set for each block. A
 segment is a run of blocks; workers take segments in any order, and their weights are whole numbers that are added in
-the order of the segments. A run that ends early bounds every probability by the weight that it has not seen.
+the order of the segments. A run that ends early bounds every probability by the weight that it has not seen. Finished
+segments may be kept in a checkpoint, from which a later run continues.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.metadata import version
 from math import prod
+from pathlib import Path
 from threading import Event
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from fairchain._version import __version__
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
-from fairchain.errors import SpecError
+from fairchain.errors import CheckpointError, SpecError
 from fairchain.input_space import TILE, InputSpace, Shown, input_space
 from fairchain.models import Model
 from fairchain.models.onnx.decision import WORDS, words_that_change
@@ -36,6 +44,7 @@ from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
 from fairchain.verification.sampler import in_order, labels_in, thread_pool
 from fairchain.verification.witnesses import WITNESSES, changed_points
+from fairchain.verification.work_record import ANOTHER_WRITER, WorkRecord, work_record
 
 # A segment has at least so many evaluations, and a run at most so many segments, which a certificate lists.
 SEGMENT_EVALUATIONS, MOST_SEGMENTS = 2**18, 1024
@@ -45,8 +54,12 @@ LONGEST_SEGMENT = 2**26
 MOST_WEIGHTS = 1_000_000
 # Blocks among which witnesses are looked for.
 SEARCHED_BLOCKS = 8
-# Seconds between two looks at whether the rest can still change the verdict.
-LOOK_EVERY = 0.2
+# Looks at whether the rest can still change the verdict: at most so many in a run, so many pairs in all of them, and
+# none before so many evaluations, about half a second. They are at fixed places, so that a run that is continued stops
+# where one without an interruption does.
+LOOKS, LOOKED_PAIRS, FIRST_LOOK = 16, 2**16, 2**22
+# Seconds between two reports of progress.
+REPORT_EVERY = 0.2
 # Vectors of weights that are kept: a vector has a number for each point of a tile.
 MOST_VECTORS = 128
 # Sums of whole numbers below this are exact in double precision, in whatever order they are added.
@@ -367,11 +380,14 @@ class EnumerationEngine:
         The space, where it is known already.
     seconds
         Budget in place of the spec's.
+    checkpoint
+        A file of finished segments, which are not evaluated again; new ones are added to it.
     """
 
     partial: bool = True
     inputs: InputSpace | None = None
     seconds: float | None = None
+    checkpoint: Path | None = None
 
     def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs are finitely many."""
@@ -388,20 +404,52 @@ class EnumerationEngine:
             return cancel.is_set() or time.perf_counter() > deadline
 
         enumerator = Enumerator(case.model, case, inputs, halted)
-        run = _Run(case, inputs, enumerator.unit, start, progress)
-        with thread_pool(workers) as pool:
-            size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
+        size = _segment_blocks(enumerator.blocks, inputs, len(case.comparison.rows))
+        count = -(-enumerator.blocks // size)
+        run = _Run(case, inputs, enumerator.unit, count, start, progress)
+        with ExitStack() as stack:
+            record = None
+            if self.checkpoint is not None:
+                record = stack.enter_context(work_record(self.checkpoint, _question(case, inputs, size)))
+                _restore(run, record, self.checkpoint)
+            first = run.segments
 
             def work(place: int) -> Segment:
-                return enumerator.run(place * size, min(size, enumerator.blocks - place * size))
+                block = (first + place) * size
+                return enumerator.run(block, min(size, enumerator.blocks - block))
 
-            segments = in_order(pool, workers, work, -(-enumerator.blocks // size), lambda _waiting: halted())
-            for place, segment in enumerate(segments, 1):
-                run.add(segment)
-                if run.points < enumerator.points_before(min(place * size, enumerator.blocks)) or run.settled():
-                    break
-            segments.close()
+            if first < count and not run.settled:
+                pool = stack.enter_context(thread_pool(workers))
+                segments = in_order(pool, workers, work, count - first, lambda _waiting: halted())
+                stack.callback(segments.close)
+                for place, segment in enumerate(segments, first + 1):
+                    found = run.add(segment)
+                    if run.points < enumerator.points_before(min(place * size, enumerator.blocks)):
+                        break
+                    if record is not None:
+                        record.add(msgspec.json.encode(found))
+                    if run.settled:
+                        break
         return run.answer(enumerator, "interrupted" if cancel.is_set() else "seconds")
+
+
+def _question(case: Case, inputs: InputSpace, size: int) -> str:
+    """Return the hash of all that the segments of a run depend on, the programs that compute them included."""
+    start = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
+    programs = [__version__, *(version(name) for name in ("numpy", "onnxruntime"))]
+    layout = [inputs.order, [inputs.space.sizes[column] for column in inputs.order], inputs.summed, size]
+    return hashlib.sha256(json.dumps([start, programs, layout]).encode()).hexdigest()
+
+
+def _restore(run: _Run, record: WorkRecord, path: Path) -> None:
+    """Add the segments of a checkpoint to a run."""
+    try:
+        for piece in record.pieces:
+            found = msgspec.json.decode(piece, type=SegmentEvidence)
+            weights = [[[int(each) for each in own] for own in parts] for parts in found.weights]
+            run.add(Segment(found.points, found.evaluations, frozenset(found.labels), weights, found.inputs))
+    except (msgspec.DecodeError, ValueError):
+        raise CheckpointError(ANOTHER_WRITER.format(path)) from None
 
 
 def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
@@ -413,20 +461,39 @@ def _segment_blocks(blocks: int, inputs: InputSpace, outcomes: int) -> int:
 
 
 class _Run:
-    """The segments of a run so far, and what they come to; `points` were evaluated."""
+    """The segments of a run so far, and what they come to.
 
-    def __init__(self, case: Case, inputs: InputSpace, unit: int, start: float, progress: Report | None) -> None:
+    `segments` of them with `points` were evaluated; `settled` says whether the others cannot change the verdict.
+    """
+
+    def __init__(
+        self, case: Case, inputs: InputSpace, unit: int, count: int, start: float, progress: Report | None
+    ) -> None:
         self._case, self._inputs, self._start, self._progress = case, inputs, start, progress
-        self._segments: list[Segment] = []
-        self._looked = start
+        self._evidence: list[SegmentEvidence] = []
+        self._chain = chain_start(case.model_sha256, case.data_sha256, meaning_of(case.spec))
+        looks = min(LOOKS, count, LOOKED_PAIRS // max(1, int(case.comparison.compared.sum())))
+        self._looks = {count * look // looks for look in range(1, looks)}
+        self._reported = start
         self._totals = [[mass * unit for mass in masses] for masses in inputs.part_masses]
         self._sums: list[list[list[int]]] = []
         self.points = self._evaluations = 0
+        self.settled = False
         self._trials = [0] * len(inputs.parts)
 
-    def add(self, segment: Segment) -> None:
-        """Add a segment."""
-        self._segments.append(segment)
+    @property
+    def segments(self) -> int:
+        """How many segments there are so far."""
+        return len(self._evidence)
+
+    def add(self, segment: Segment) -> SegmentEvidence:
+        """Add a segment; return what a certificate says about it."""
+        weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
+        labels = sorted(segment.labels)
+        found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "")
+        self._chain = chained(self._chain, found)
+        found = replace(found, chain=self._chain)
+        self._evidence.append(found)
         self.points += segment.points
         self._evaluations += segment.evaluations
         self._trials = [one + other for one, other in zip(self._trials, segment.trials, strict=True)]
@@ -437,19 +504,19 @@ class _Run:
                 [[a + b for a, b in zip(mine, theirs, strict=True)] for mine, theirs in zip(one, other, strict=True)]
                 for one, other in zip(self._sums, segment.weights, strict=True)
             ]
+        if len(self._evidence) in self._looks and self._evaluations >= FIRST_LOOK:
+            self.settled = self._inference().decision is not Decision.UNDECIDED
+        self._report()
+        return found
 
-    def settled(self) -> bool:
-        """Return whether the points that are left cannot change the verdict; looked at now and then."""
+    def _report(self) -> None:
+        """Report progress now and then."""
         now = time.perf_counter()
-        if now - self._looked < LOOK_EVERY or self.points == self._inputs.points:
-            return False
-        found = self._inference()
-        self._looked = time.perf_counter()
-        if self._progress is not None:
-            gap = Interval(*in_own_unit(self._case.spec, found.gap()))
-            total = self._inputs.evaluations
-            self._progress(Progress(0, self._evaluations, now - self._start, gap, total))
-        return found.decision is not Decision.UNDECIDED
+        if self._progress is None or now - self._reported < REPORT_EVERY or self.points == self._inputs.points:
+            return
+        gap = Interval(*in_own_unit(self._case.spec, self._inference().gap()))
+        self._progress(Progress(0, self._evaluations, now - self._start, gap, self._inputs.evaluations))
+        self._reported = time.perf_counter()
 
     def _inference(self) -> EnumeratedRates:
         comparison, outcomes = self._case.comparison, range(1, 1 + len(self._case.comparison.rows))
@@ -480,7 +547,7 @@ class _Run:
         return answer_from(
             case,
             found,
-            self._evidence(),
+            self._all_evidence(),
             engine="enumeration",
             delta=0.0,
             rounds=0,
@@ -492,24 +559,16 @@ class _Run:
             exact_gap=found.exact_gap if whole else None,
         )
 
-    def _evidence(self) -> EnumerationEvidence:
-        inputs, spec = self._inputs, self._case.spec
-        chain = chain_start(self._case.model_sha256, self._case.data_sha256, meaning_of(spec))
-        segments = []
-        for segment in self._segments:
-            weights = [[[str(each) for each in own] for own in parts] for parts in segment.weights]
-            labels = sorted(segment.labels)
-            found = SegmentEvidence(segment.points, segment.evaluations, segment.trials, labels, weights, "")
-            chain = chained(chain, found)
-            segments.append(replace(found, chain=chain))
-        names = [feature.name for feature in spec.features]
+    def _all_evidence(self) -> EnumerationEvidence:
+        inputs = self._inputs
+        names = [feature.name for feature in self._case.spec.features]
         return EnumerationEvidence(
             points=str(inputs.points),
             order=[names[column] for column in inputs.order],
             sizes=[inputs.space.sizes[column] for column in inputs.order],
             summed=list(inputs.summed),
             outcomes=list(self._case.comparison.rows),
-            segments=segments,
+            segments=self._evidence,
         )
 
 

@@ -35,6 +35,8 @@ ROWS_PER_CALL = 4096
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
 Found = TypeVar("Found")
+# Returns the labels of a chunk, of which some may be known from other questions.
+Recall = Callable[[int, int, Sequence[int], Callable[[Sequence[int]], NDArray[np.integer]]], NDArray[np.integer]]
 # Whether work that takes so many seconds more should not be begun.
 Halted = Callable[[float], bool]
 
@@ -99,6 +101,8 @@ class Sampler:
         Whether all groups share a round's random numbers.
     pool, workers
         Threads to use, and how many there are.
+    recall
+        Called with chunk, rounds, groups and what evaluates groups: returns labels that are known without evaluating.
     """
 
     def __init__(
@@ -111,7 +115,9 @@ class Sampler:
         coupled: bool = True,
         pool: ThreadPoolExecutor | None = None,
         workers: int = 1,
+        recall: Recall | None = None,
     ) -> None:
+        self._recall = recall
         self._model, self._population, self._seed = model, population, seed
         self._comparison, self._coupled = comparison, coupled
         self._pool, self._workers = pool, workers
@@ -122,6 +128,11 @@ class Sampler:
 
     def labels(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         """Return (groups, rounds): the class each group gets in each round of a chunk."""
+        if self._recall is not None:
+            return self._recall(chunk, count, groups, partial(self._evaluate, chunk, count))
+        return self._evaluate(chunk, count, groups)
+
+    def _evaluate(self, chunk: int, count: int, groups: Sequence[int]) -> NDArray[np.integer]:
         draw = partial(self._population.rounds, self._seed, chunk, count, scratch=self._scratch())
         words = decision_words(self._seed, chunk, count) if self._model.drawn else None
         if self._coupled and count * len(groups) <= ROWS_PER_CALL:

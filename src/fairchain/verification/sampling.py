@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
@@ -64,9 +65,9 @@ class SamplingEngine:
         rule = _rule(spec, comparison)
         start = time.perf_counter()
         with thread_pool(workers) as pool:
-            sampler = Sampler(
-                model, case.population, case.seed.value, comparison, coupled=rule.coupled, pool=pool, workers=workers
-            )
+            recall = None if case.shared is None or not rule.coupled else partial(case.shared.rounds, case)
+            common = (model, case.population, case.seed.value, comparison)
+            sampler = Sampler(*common, coupled=rule.coupled, pool=pool, workers=workers, recall=recall)
             entries, stopped = _sample(rule, sampler, case, start, cancel, progress, self.leave)
             record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
             if len(record.labels) == 1 and stopped != "left":

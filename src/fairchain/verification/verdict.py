@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
+from fairchain.messages import needs
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
 from fairchain.spec import Spec, Table, Texts
@@ -257,7 +258,7 @@ class Verdict:
         try:
             pandas = import_module("pandas")
         except ImportError:
-            raise ImportError("to_frame needs pandas; install it, or use verdict.groups") from None
+            raise ImportError(f"{needs('to_frame', 'pandas')}, or use verdict.groups") from None
         rows = [(g.name, g.outcome, g.estimate, g.low, g.high, g.evaluations) for g in self.record.groups]
         return pandas.DataFrame(rows, columns=["group", "outcome", "rate", "low", "high", "evaluations"])
 

@@ -59,6 +59,7 @@ def verify(
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
+    checkpoint: str | Path | None = None,
     isolate: bool = False,
     **overrides: Any,
 ) -> Verdict:
@@ -94,6 +95,9 @@ def verify(
     certify
         Verify a network that a certificate can be written for: a model is converted to ONNX, and its labels are
         compared. Refuse at once what no certificate could be written for, rather than after the work.
+    checkpoint
+        For an enumeration: a file to which every finished part is added, and from which a run that was stopped or
+        killed continues. It is bound to the question, the network, the versions of the software and the user.
     isolate
         Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
         ending the caller (see `isolated`). For models that are files.
@@ -126,24 +130,31 @@ def verify(
     changes = spec_changes(overrides)
     if isolate:
         given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
-        given |= {"allow_constant": allow_constant, **overrides}
+        given |= {"allow_constant": allow_constant, "checkpoint": checkpoint, **overrides}
         with reporting(progress) as report:
             return isolated(verify, model, spec, weights=weights, certify=certify, progress=report, **given)  # type: ignore[no-any-return]
     if workers is not None and workers < 1:
         raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant, **changes)
-    if certify and question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
-        raise CertificateError(NO_BOUNDS_CERTIFICATE)
-    if certify and question.guarantee.rule == "paper":
-        raise CertificateError(NO_PAPER_CERTIFICATE)
+    if certify:
+        refuse_uncertifiable(question)
     sources = {"weights": weights, "data": data, "population": population, "limits": limits}
-    if certify and not question.model.deterministic:
-        raise CertificateError(NO_RANDOM_CERTIFICATE)
     case = gather(model, question, **sources, network=certify)
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
     with reporting(progress) as report:
-        return verify_case(case, workers=workers, progress=report, certify=certify)
+        path = None if checkpoint is None else Path(checkpoint)
+        return verify_case(case, workers=workers, progress=report, certify=certify, checkpoint=path)
+
+
+def refuse_uncertifiable(question: Spec) -> None:
+    """Raise a CertificateError for a question whose answer could have no certificate."""
+    if question.guarantee.engine == "bounds" and not isinstance(question.population, Table):
+        raise CertificateError(NO_BOUNDS_CERTIFICATE)
+    if question.guarantee.rule == "paper":
+        raise CertificateError(NO_PAPER_CERTIFICATE)
+    if not question.model.deterministic:
+        raise CertificateError(NO_RANDOM_CERTIFICATE)
 
 
 def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +170,12 @@ def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify_case(
-    case: Case, *, workers: int | None = None, progress: Report | None = None, certify: bool = False
+    case: Case,
+    *,
+    workers: int | None = None,
+    progress: Report | None = None,
+    certify: bool = False,
+    checkpoint: Path | None = None,
 ) -> Verdict:
     """Return the verdict on a case: the engine's answer, in words.
 
@@ -171,8 +187,11 @@ def verify_case(
         As for `verify`.
     certify
         Whether only engines are chosen whose answers have certificates.
+    checkpoint
+        The file from which an enumeration continues.
     """
-    engine, cancel, start = engine_for(case, certify=certify), Event(), time.perf_counter()
+    engine, cancel = engine_for(case, certify=certify, checkpoint=checkpoint), Event()
+    start = time.perf_counter()
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)

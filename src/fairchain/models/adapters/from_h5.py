@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError
+from fairchain.messages import needs
 from fairchain.models.adapters.onnx_graph import OnnxGraph
 from fairchain.models.onnx.feature_encoding import widths
 from fairchain.models.onnx.file_checks import Limits, read_file
@@ -35,13 +36,13 @@ REMEDY = (
     'keras.models.load_model("model.h5", compile=False).save("model.keras")'
 )
 Weights = Sequence[NDArray[np.float32]]
-NEEDS_H5PY = "{path}: a .h5 file needs h5py; install it: pip install 'fairchain[h5]'"
+NEEDS_H5PY = f"{{path}}: {needs('a .h5 file', 'h5py', 'fairchain[h5]')}"
 NOT_HDF5 = "{path}: not an HDF5 file; save the model again with model.save(...)"
 WEIGHTS_WITHOUT_LAYERS = (
     "{path}: holds weights without the layers they belong to; build the model in Keras, load the weights there with "
     "model.load_weights(...), and give the model to fairchain.verify"
 )
-NO_FILE = '{path}: no "{name}" in the file; {remedy}'
+NOT_IN_FILE = '{path}: no "{name}" in the file; {remedy}'
 BAD_WEIGHTS = "{path}: weights that are not numbers of this file, or too many of them; {remedy}"
 
 
@@ -195,7 +196,7 @@ def _child(path: Path, group: Any, name: str) -> Any:
     """Return a member of a group that is in this file: links to others are not followed."""
     h5py = import_module("h5py")
     if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ModelError(NO_FILE.format(path=path, name=ascii(name)[1:-1][:80], remedy=REMEDY))
+        raise ModelError(NOT_IN_FILE.format(path=path, name=ascii(name)[1:-1][:80], remedy=REMEDY))
     return group[name]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fairchain.errors import ModelError
+from fairchain.messages import needs
 from fairchain.models.adapters.converting import converted_or_asked, quiet
 from fairchain.models.adapters.estimator_inputs import (
     check_words,
@@ -71,7 +72,7 @@ def from_sklearn(
         if fitted.package is None:
             raise ModelError("there is no converter for models of its kind")
         if find_spec("skl2onnx") is None:
-            raise ModelError("skl2onnx is not installed: pip install 'fairchain[sklearn]'")
+            raise ModelError(needs("the conversion", "skl2onnx", "fairchain[sklearn]"))
         with quiet():
             return to_network(import_module("skl2onnx"), estimator, columns, spec, kind, order)
 

@@ -48,7 +48,7 @@ LIGHTGBM_LISTS = {
     **dict.fromkeys(("leaf_weight", "leaf_count"), 0),
     **dict.fromkeys(("split_gain", "internal_value", "internal_weight", "internal_count"), -1),
 }
-FILE_NEEDS = "{path}: a {suffix} file of {package} needs {package}; install it: pip install {install}"
+FILE_NEEDS = "{path}: a {suffix} file of {package} needs the package {package}; install it: pip install {install}"
 DAMAGED_MODEL_FILE = "{path}: not a model that {package} saved, or a damaged one ({why}); save it again"
 UNTRUSTED_TYPES = (
     "{path}: holds types that skops does not trust: {untrusted}; if you trust the file, load it in Python with "
