@@ -106,7 +106,7 @@ def test_mistakes_are_named(frame: Any) -> None:
         check(model, frame, terms="religion")
     with pytest.raises(SpecError, match='terms="religion"'):
         check(model, frame, text="comment")
-    with pytest.raises(DataError, match='column "coment".*did you mean "comment"'):
+    with pytest.raises(DataError, match=r'column "coment".*did you mean "comment"'):
         check(model, frame, text="coment", terms="religion")
     with pytest.raises(SpecError, match="is about texts"):
         check(model, frame, protected="who", rows="swapped")
