@@ -11,7 +11,7 @@ import fairchain
 
 NAMES = {
     "Audit", "AuditError", "CertificateError", "Chain", "ChainError", "CheckpointError", "Coupled", "DataError",
-    "Decision", "Explanation",
+    "Decision", "ExecutorError", "Explanation",
     "FairchainError", "InputError", "Interval", "Limits", "ModelError", "Monitor", "OnnxModel", "Progress",
     "QueryError", "Recheck", "Repair", "Spec", "SpecError", "Verdict", "__version__", "as_frames", "assert_fair",
     "audit", "check",

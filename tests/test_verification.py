@@ -23,6 +23,7 @@ from fairchain import (
     parse_spec,
     verify,
 )
+from fairchain.executors import workers as workers_module
 from fairchain.messages import FILE_NOT_FOUND
 from fairchain.models.base import LOADED_FOR_ANOTHER_SPEC
 from fairchain.spec import Spec, comparison_of, revise
@@ -119,7 +120,7 @@ def test_a_budget_of_seconds_holds_while_bounds_are_computed(workers: int, monke
     monkeypatch.setattr(BettingRule, "observe", lambda *given: (after(1.0), observe(*given)))
     monkeypatch.setattr(BettingRule, "gap", slow_gap)
     monkeypatch.setattr(sampler, "write_together", lambda *given: (after(0.5), count(*given))[1])
-    for module in (sampler, sampling):
+    for module in (workers_module, sampling):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
     spec = question("census", property__threshold=0.0091, guarantee__delta=1e-9, guarantee__budget__seconds=30)
     verdict = verify(None, spec, workers=workers)

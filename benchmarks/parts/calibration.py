@@ -28,7 +28,7 @@ from benchmarks.calibration.shift_modes import shift_modes
 from benchmarks.measuring import blocks
 from benchmarks.results import Cell, Check, Column, PartResult, Table
 from benchmarks.sizes import Sizes
-from fairchain.verification.sampler import default_workers
+from fairchain.executors import default_workers
 
 # Seeds that one process takes at once.
 BLOCK = 50

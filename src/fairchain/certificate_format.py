@@ -185,10 +185,14 @@ class Software(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The date of a run and its seconds: the only part that two runs of the same spec and seed do not share."""
+    """The date of a run, its seconds, and the other processes that computed for it, where there were any.
+
+    It is the only part that two runs of the same spec and seed do not share.
+    """
 
     created: str | None = None
     seconds: float | None = None
+    workers: tuple[str, ...] = ()
 
 
 class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):

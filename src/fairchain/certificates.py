@@ -85,7 +85,7 @@ def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
         claims=claims,
         evidence=_run_evidence(record) if isinstance(record, RunRecord) else record,
         digest="",
-        times=Times(created, seconds) if timed else Times(),
+        times=Times(created, seconds, verdict.workers) if timed else Times(),
         notes=(*verdict.assumptions, *verdict.notes),
     )
     content = certificate.to_dict()

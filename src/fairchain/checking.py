@@ -6,12 +6,14 @@ What the caller does not state is read off the model and the table, or assumed; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
 from fairchain.drafting import Draft, DraftOptions, draft_spec, draft_text_spec, write_spec
 from fairchain.errors import CertificateError, ModelError, SpecError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.models import Limits
 from fairchain.models.adapters.from_function import FunctionModel
 from fairchain.prepare import Case, case_of
@@ -68,6 +70,7 @@ def check(
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
@@ -128,7 +131,7 @@ def check(
     depth
         One question for each protected column and for each combination of up to so many, with one delta for all of
         them: the result is a `FamilyVerdict`. Without it, one question about their combinations.
-    seed, allow_constant, workers, limits, progress
+    seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify
         Convert the model to ONNX, so that a certificate can be written; refuse at once what cannot be converted.
@@ -180,12 +183,12 @@ def check(
         limits=limits,
         certify=certify,
     )
-    with reporting(progress) as report:
-        return answer_check(prepared, depth, workers=workers, progress=report)
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
+        return answer_check(prepared, depth, workers=opened, progress=report)
 
 
 def answer_check(
-    prepared: PreparedCheck, depth: int | None, *, workers: int | None, progress: Report | None
+    prepared: PreparedCheck, depth: int | None, *, workers: AnyWorkers, progress: Report | None
 ) -> Verdict | FamilyVerdict:
     """Return the verdict on a prepared check; with `depth`, on each combination of up to so many protected columns."""
     case = prepared.case

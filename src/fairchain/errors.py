@@ -13,7 +13,8 @@
         ├── CheckpointError     a file from which a run cannot be continued
         ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a query that cannot be parsed or answered
-        └── AuditError          a folder in which an audit cannot be kept
+        ├── AuditError          a folder in which an audit cannot be kept
+        └── ExecutorError       an executor or cluster that cannot be used, or that lost its workers
 
 Each message is one sentence or two that name the file, the key and what to write instead. Catch `FairchainError` to
 catch all of them, or a class of the tree to go on, for example with a cut-off: `except CutOffNeededError`. A
@@ -86,3 +87,7 @@ class QueryError(InputError):
 
 class AuditError(InputError):
     """The folder of an audit cannot be written, or holds something else."""
+
+
+class ExecutorError(InputError):
+    """Other processes or a cluster cannot do the work: unreachable, lost too often, or with other results."""

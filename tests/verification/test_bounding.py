@@ -17,6 +17,7 @@ import pytest
 
 from fairchain import Decision, make_certificate, parse_spec, verify
 from fairchain.errors import CertificateError, SpecError
+from fairchain.executors import Workers
 from fairchain.models import load_model
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.prepare import Case, case_of, prepare
@@ -231,7 +232,7 @@ def test_the_number_of_threads_does_not_change_the_answer() -> None:
     alone = BoundingRun(case)
     alone.go(time.perf_counter() + 30, Event(), None)
     with ThreadPoolExecutor(3) as pool:
-        together = BoundingRun(case, pool, 3)
+        together = BoundingRun(case, Workers(pool, 3))
         together.go(time.perf_counter() + 30, Event(), None)
     assert alone.answer("").gap == together.answer("").gap
     assert alone.partition.boxes == together.partition.boxes

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from fairchain import Decision, SpecError, Verdict, example, parse_spec, verify
+from fairchain.executors import Workers
 from fairchain.input_space import (
     CONDITION_NEVER_HOLDS,
     GROUP_OF_SEVERAL_VALUES,
@@ -85,7 +86,7 @@ def partial_answer(asked: Answers, path: Path, segments: int) -> Answer:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(enumeration, "Enumerator", Cancelling)
-        return EnumerationEngine().answer(case, workers=1, cancel=cancel, progress=None)
+        return EnumerationEngine().answer(case, workers=Workers(), cancel=cancel, progress=None)
 
 
 @pytest.mark.parametrize("number", range(60))

@@ -64,6 +64,7 @@ def check(
     protected: tuple[str, ...],
     depth: int | None,
     workers: int | None,
+    executor: str | None,
     show_spec: bool,
     certificate: Path | None,
     junit: Path | None,
@@ -80,6 +81,7 @@ def check(
     from fairchain.checking import answer_check, prepare_check
     from fairchain.cli.progress import progress_of
     from fairchain.errors import SpecError
+    from fairchain.executors import open_workers
 
     if (model is None) == (options["prediction"] is None):
         raise SpecError("give either --model, or --prediction with the column of recorded decisions")
@@ -87,6 +89,6 @@ def check(
     prepared = prepare_check(model, data, protected=protected, certify=certificate is not None, **options)
     if show_spec:
         print(prepared.spec_file, file=sys.stderr if as_json else sys.stdout)
-    with progress_of("verify", quiet or as_json) as progress:
-        verdict = answer_check(prepared, depth, workers=workers, progress=progress)
+    with progress_of("verify", quiet or as_json) as progress, open_workers(workers, executor) as opened:
+        verdict = answer_check(prepared, depth, workers=opened, progress=progress)
     return show_result(verdict, data, certificate, junit, summary, as_json=as_json, quiet=quiet)

@@ -151,7 +151,16 @@ def write_or_print(text: str, path: Path | None) -> None:
     place({path: text.encode()})
 
 
-workers = count("--workers", "Number of threads; by default one for each core.")
+def workers(command: Command) -> Command:
+    """Add the options that say who computes."""
+    executor = click.option(
+        "--executor",
+        metavar="NAME",
+        help="Who computes, by default threads: processes, dask://HOST:PORT, or ray://HOST:PORT. The counts are the "
+        "same.",
+    )
+    number = count("--workers", "Number of threads, or processes of --executor; by default one for each core.")
+    return number(executor(command))
 
 
 def revised(spec: Spec, options: dict[str, Any], **changes: Any) -> Spec:

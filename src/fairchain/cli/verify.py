@@ -89,6 +89,7 @@ def verify(
     weights: Path | None,
     population: str | None,
     workers: int | None,
+    executor: str | None,
     certificate: Path | None,
     checkpoint: Path | None,
     junit: Path | None,
@@ -114,7 +115,7 @@ def verify(
         raise SpecError(f"{spec}, as changed by the command line: {error}") from None
     with naming(spec):
         options = {"weights": weights, "population": population, "workers": workers, "quiet": quiet or as_json}
-        options["certify"] = certificate is not None
+        options |= {"certify": certificate is not None, "executor": executor}
         verdict: Verdict | FamilyVerdict
         if len(questions) > 1:
             if checkpoint is not None:

@@ -127,7 +127,6 @@ class OwnFrame:
     """
 
     def __init__(self, features: Sequence[Feature], columns: Sequence[str], frame: Any, values: NDArray[Any]) -> None:
-        self._pandas = import_module("pandas")
         named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
         self._columns = []
@@ -151,8 +150,8 @@ class OwnFrame:
             else:
                 boxed = column.astype(object)
                 boxed[np.isnan(column)] = None
-                made[label] = self._pandas.array(boxed, dtype=numbers)
-        return self._pandas.DataFrame(made)
+                made[label] = import_module("pandas").array(boxed, dtype=numbers)
+        return import_module("pandas").DataFrame(made)
 
 
 def fits_own_frame(features: Sequence[Feature], columns: Sequence[str], frame: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, SpecError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining import Explanation
 from fairchain.explaining.explainer import explain_case
 from fairchain.explaining.result import Measure
@@ -74,7 +76,6 @@ from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.tables import encode_rows, read_table
 from fairchain.verification import verify_case
-from fairchain.verification.sampler import default_workers, thread_pool
 from fairchain.verification.verdict import Verdict
 
 # Inputs that each candidate is evaluated on in the search, about, and those on which the front is measured again.
@@ -194,6 +195,7 @@ def repair(
     population: Callable[..., Any] | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Callable[[RepairProgress], None] | None = None,
     before: Verdict | None = None,
@@ -203,7 +205,7 @@ def repair(
 
     Parameters
     ----------
-    model, spec, data, population, workers, limits
+    model, spec, data, population, workers, executor, limits
         As for `verify`. Weights of networks and linear models can be changed; the decision thresholds of every model
         with a score for two labels.
     labelled
@@ -258,18 +260,19 @@ def repair(
     question = read_question(spec, guarantee__seed=seed)
     check_repairable(question)
     case = gather(model, question, data=data, population=population, limits=limits, network=True)
-    return repair_case(
-        case,
-        settings,
-        source=model,
-        labelled=labelled,
-        held_out=held_out,
-        label=label,
-        workers=workers,
-        progress=progress,
-        before=before,
-        explanation=explanation,
-    )
+    with open_workers(workers, executor) as opened:
+        return repair_case(
+            case,
+            settings,
+            source=model,
+            labelled=labelled,
+            held_out=held_out,
+            label=label,
+            workers=opened,
+            progress=progress,
+            before=before,
+            explanation=explanation,
+        )
 
 
 def repair_case(
@@ -280,7 +283,7 @@ def repair_case(
     labelled: Any = None,
     held_out: Any = None,
     label: str | None = None,
-    workers: int | None = None,
+    workers: AnyWorkers = None,
     progress: Callable[[RepairProgress], None] | None = None,
     before: Verdict | None = None,
     explanation: Explanation | None = None,
@@ -466,7 +469,7 @@ def _plan(
     settings: Settings,
     source: Any,
     rows: LabelledRows | None,
-    workers: int | None,
+    workers: AnyWorkers,
     explanation: Explanation | None,
 ) -> Plan:
     """Plan a change of weights or, for models that have none, of thresholds."""
@@ -503,7 +506,7 @@ def _weight_plan(
     weights: Weights,
     settings: Settings,
     rows: LabelledRows | None,
-    workers: int | None,
+    workers: AnyWorkers,
     explanation: Explanation | None,
 ) -> Plan:
     """Plan a change of weights."""
@@ -587,7 +590,7 @@ def _repaired(
     settings: Settings,
     rows: LabelledRows | None,
     held_out: LabelledRows | None,
-    workers: int | None,
+    workers: AnyWorkers,
     progress: Callable[[RepairProgress], None] | None,
     before: Verdict,
     start: float,
@@ -602,14 +605,14 @@ def _repaired(
     # Held-out rows will differ a little from the searched ones, so not all of the allowed loss is spent.
     lost = None if settings.max_accuracy_loss is None else 0.8 * settings.max_accuracy_loss
     objective = Objective(limit, None if lost is None else trial.score({}).accuracy - lost, settings.paper)
-    with thread_pool(workers or default_workers()) as pool:
-        searcher = Searcher(trial, parameters, plan.base, objective, pool, progress)
+    with open_workers(workers) as opened:
+        searcher = Searcher(trial, parameters, plan.base, objective, opened, progress)
         stopped = searcher.run(settings.optimizer, settings.iterations, seed_for(seed, OPTIMIZER))
         # Measured again on fresh inputs: a candidate that won by chance falls back.
         fresh = inputs_of(case, seed_for(seed, REFINE), plan.refined)
         fine = CandidateTrial(plan.decisions, fresh, rows)
         chosen = spread(front_of(searcher.tried), MOST_ON_FRONT)
-        scores = (pool.map if pool else map)(lambda each: fine.score(parameters.weights(each.point)), chosen)
+        scores = opened.map(fine.score, [parameters.weights(each.point) for each in chosen])
         front = front_of([Candidate(c.point, score, c.change) for c, score in zip(chosen, scores, strict=True)])
     original = fine.score({})
     floor = None if lost is None else original.accuracy - lost
@@ -703,7 +706,7 @@ def _parameters(
 
 
 def _ranked(
-    case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: int | None
+    case: Case, settings: Settings, weights: Weights, explanation: Explanation | None, workers: AnyWorkers
 ) -> list[NamedUnit]:
     """Return the units that an explanation ranks first: the given one, or one with a seed of its own."""
     if not settings.max_units:

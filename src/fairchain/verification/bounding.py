@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
 from typing import Any
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.executors import Workers, default_workers, open_workers
+from fairchain.executors.workers import Halted
 from fairchain.populations.streams import Address, unit_reals
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature
@@ -32,7 +33,7 @@ from fairchain.verification.boxes import Floats, box_space
 from fairchain.verification.partition import LabelledBoxes, Partition, label_bounds
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import FreeRegion
-from fairchain.verification.sampler import Halted, Sampler, labels_in, thread_pool
+from fairchain.verification.sampler import Sampler, labels_in
 from fairchain.verification.verdict import BoundsRecord
 from fairchain.verification.witnesses import WITNESSES, changed_points
 
@@ -70,11 +71,12 @@ class BoundingEngine:
     seconds: float | None = None
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a feed-forward ReLU network with independent features."""
         start = time.perf_counter()
-        with thread_pool(workers) as pool:
-            run = BoundingRun(case, pool, workers, sampling=self.sampling)
+        # Boxes are halved in small steps that depend on each other: threads, whatever the executor.
+        with open_workers(default_workers() if workers.remote else workers) as opened:
+            run = BoundingRun(case, opened, sampling=self.sampling)
             budget = case.spec.guarantee.budget.seconds if self.seconds is None else self.seconds
             stopped = run.go(start + budget, cancel, progress)
         return run.answer(stopped)
@@ -87,8 +89,8 @@ class BoundingRun:
     ----------
     case
         The question.
-    pool, workers
-        Threads to use, and how many there are.
+    workers
+        Threads to use.
     sampling
         Whether rounds are drawn.
 
@@ -98,16 +100,14 @@ class BoundingRun:
         If the question or the network is not one that boxes can answer.
     """
 
-    def __init__(
-        self, case: Case, pool: ThreadPoolExecutor | None = None, workers: int = 1, *, sampling: bool = True
-    ) -> None:
+    def __init__(self, case: Case, workers: Workers | None = None, *, sampling: bool = True) -> None:
         comparison, spec, model = case.comparison, case.spec, case.model
         bounds = label_bounds(model)
         assert model is not None
         self.case, self.space = case, box_space(case)
-        apply = map if pool is None else pool.map
+        apply = map if workers is None or workers.pool is None else workers.pool.map
         self.partition = Partition(self.space, bounds, model.predict, comparison, apply)
-        self._sampler = Sampler(model, case.population, case.seed.value, comparison, pool=pool, workers=workers)
+        self._sampler = Sampler(model, case.population, case.seed.value, comparison, workers=workers)
         self._halted: Halted = lambda _seconds: False
         groups, outcomes = len(comparison.counted), len(comparison.rows)
         relative = comparison.measure == "ratio"

@@ -15,6 +15,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from fairchain.errors import ModelError, SpecError
+from fairchain.executors import Workers
 from fairchain.prepare import Case
 from fairchain.spec import CategoryFeature, Feature, ProbabilityFormula, Spec, Table, domain_of, groups_of
 from fairchain.spec.properties import limit_of
@@ -145,7 +146,7 @@ class CheapestEngine:
     _refused: bool = False
     _next_forecast: float = 0.0
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs may be finitely many."""
         from fairchain.verification.enumeration import EnumerationEngine
 
@@ -206,7 +207,7 @@ class ProofEngine:
 
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about a network of few features."""
         budget, groups = case.spec.guarantee.budget, len(case.comparison.subgroups)
         spent, looked = 0.0, 0
@@ -248,7 +249,7 @@ class CorpusEngine:
 
     partial: bool = True
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case about finitely many texts."""
         from fairchain.verification.counting import CountingEngine, counted_evaluations
 

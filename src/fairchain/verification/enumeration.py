@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from dataclasses import replace as replace_field
 from importlib.metadata import version
 from math import prod
 from pathlib import Path
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 from fairchain._version import __version__
 from fairchain.certificate_format import EnumerationEvidence, SegmentEvidence, chain_start, chained
 from fairchain.errors import CheckpointError, SpecError
+from fairchain.executors import Workers
 from fairchain.input_space import TILE, InputSpace, Shown, input_space
 from fairchain.models import Model
 from fairchain.models.onnx.decision import WORDS, words_that_change
@@ -42,7 +44,7 @@ from fairchain.statistics.masses import EnumeratedRates, PartMasses, WeightRange
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
 from fairchain.verification.record import Witness
-from fairchain.verification.sampler import in_order, labels_in, thread_pool
+from fairchain.verification.sampler import labels_in
 from fairchain.verification.witnesses import WITNESSES, changed_points
 from fairchain.verification.work_record import ANOTHER_WRITER, WorkRecord, work_record
 
@@ -244,6 +246,10 @@ class Enumerator:
         # Where labels are drawn every weight is counted in words: so many for a label as its probability has.
         self.unit = WORDS if model.drawn else 1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy what the weights depend on; another process ends a segment that it has begun."""
+        return Enumerator, (self._model, replace_field(self._case, shared=None), self._inputs, bool)
+
     def rows(self, block: int) -> int:
         """Return how many points a block has."""
         return min(TILE, self._inputs.tile_points - block % self.strips * TILE)
@@ -299,6 +305,10 @@ class Enumerator:
         for column, value in zip(self._inputs.protected, shown.values, strict=True):
             tile.set(column, value)
         return tile.ends(block)
+
+    def segment(self, part: tuple[int, int]) -> Segment:
+        """Evaluate a unit of work: (first block, how many)."""
+        return self.run(*part)
 
     def run(self, first: int, blocks: int) -> Segment:
         """Evaluate some blocks, fewer if the run is halted meanwhile."""
@@ -389,7 +399,7 @@ class EnumerationEngine:
     seconds: float | None = None
     checkpoint: Path | None = None
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs are finitely many."""
         start = time.perf_counter()
         assert case.model is not None
@@ -413,14 +423,10 @@ class EnumerationEngine:
                 record = stack.enter_context(work_record(self.checkpoint, _question(case, inputs, size)))
                 _restore(run, record, self.checkpoint)
             first = run.segments
-
-            def work(place: int) -> Segment:
-                block = (first + place) * size
-                return enumerator.run(block, min(size, enumerator.blocks - block))
-
             if first < count and not run.settled:
-                pool = stack.enter_context(thread_pool(workers))
-                segments = in_order(pool, workers, work, count - first, lambda _waiting: halted())
+                blocks = range(first * size, enumerator.blocks, size)
+                parts = [(block, min(size, enumerator.blocks - block)) for block in blocks]
+                segments = workers.map(enumerator.segment, parts, halted=lambda _seconds: halted())
                 stack.callback(segments.close)
                 for place, segment in enumerate(segments, first + 1):
                     found = run.add(segment)

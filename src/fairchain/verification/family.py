@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from fairchain.certificate_format import LOOK_CHUNK
 from fairchain.errors import CertificateError, SpecError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.models import Limits
 from fairchain.populations.uniform import IndependentPopulation
 from fairchain.prepare import Case, case_of, gather, read_question, read_rows
@@ -185,6 +187,7 @@ def verify_family(
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
@@ -199,7 +202,7 @@ def verify_family(
     spec
         The path of a spec file with one or more [[property]] tables, or with `depth`; or specs that differ in their
         property alone.
-    weights, data, population, seed, allow_constant, workers, limits, progress, certify
+    weights, data, population, seed, allow_constant, workers, executor, limits, progress, certify
         As for `verify`.
     overrides
         As for `verify`, for every question. `delta` is for all questions together; a budget is for each of them, that
@@ -236,8 +239,8 @@ def verify_family(
         population_of_first = first.spec.population if not kept else question.population
         again = _with_population(question, population_of_first)
         cases.append(case_of(again, first.model, rows, function=population))
-    with reporting(progress) as report:
-        return verify_cases(cases, workers=workers, progress=report, certify=certify)
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
+        return verify_cases(cases, workers=opened, progress=report, certify=certify)
 
 
 def divided(questions: Sequence[Spec]) -> list[Spec]:
@@ -271,7 +274,7 @@ def _with_population(spec: Spec, population: Any) -> Spec:
 
 
 def verify_cases(
-    cases: Sequence[Case], *, workers: int | None = None, progress: Report | None = None, certify: bool = False
+    cases: Sequence[Case], *, workers: AnyWorkers = None, progress: Report | None = None, certify: bool = False
 ) -> FamilyVerdict:
     """Answer prepared cases that share model, population and data; their deltas add up to the family's."""
     start = time.perf_counter()

@@ -13,6 +13,7 @@ from functools import partial
 from threading import Event
 
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
+from fairchain.executors import Workers
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
@@ -29,7 +30,7 @@ from fairchain.statistics import (
 from fairchain.statistics.paper import DEFAULT_EPSILON
 from fairchain.verification.answers import Answer, answer_from
 from fairchain.verification.progress import Progress, Report
-from fairchain.verification.sampler import Batch, Sampler, labels_in, thread_pool
+from fairchain.verification.sampler import Batch, Sampler, labels_in
 from fairchain.verification.verdict import RunRecord
 from fairchain.verification.witnesses import find_witnesses
 
@@ -58,21 +59,22 @@ class SamplingEngine:
     partial: bool = True
     leave: Leave | None = None
 
-    def answer(self, case: Case, *, workers: int, cancel: Event, progress: Report | None) -> Answer:
+    def answer(self, case: Case, *, workers: Workers, cancel: Event, progress: Report | None) -> Answer:
         """Answer a case whose inputs are drawn."""
         model, spec, comparison = case.model, case.spec, case.comparison
         assert model is not None
         rule = _rule(spec, comparison)
         start = time.perf_counter()
-        with thread_pool(workers) as pool:
-            recall = None if case.shared is None or not rule.coupled else partial(case.shared.rounds, case)
-            common = (model, case.population, case.seed.value, comparison)
-            sampler = Sampler(*common, coupled=rule.coupled, pool=pool, workers=workers, recall=recall)
-            entries, stopped = _sample(rule, sampler, case, start, cancel, progress, self.leave)
-            record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
-            if len(record.labels) == 1 and stopped != "left":
-                deadline = start + spec.guarantee.budget.seconds
-                record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
+        # Labels of other questions are here, and not where other processes count.
+        known = case.shared is not None and rule.coupled and not workers.remote
+        recall = partial(case.shared.rounds, case) if known else None
+        common = (model, case.population, case.seed.value, comparison)
+        sampler = Sampler(*common, coupled=rule.coupled, workers=workers, recall=recall)
+        entries, stopped = _sample(rule, sampler, case, start, cancel, progress, self.leave)
+        record = RunRecord(case.seed, rule.coupled, comparison.rows, tuple(entries))
+        if len(record.labels) == 1 and stopped != "left":
+            deadline = start + spec.guarantee.budget.seconds
+            record = replace(record, look=_second_look(sampler, spec, comparison, record, deadline, cancel))
         evaluations = sum(batch.rounds * len(comparison.asks(plan.groups)) for plan, batch in entries)
         looked = record.look.rounds * len(comparison.subgroups) if record.look is not None else 0
         return answer_from(

@@ -130,6 +130,7 @@ class Verdict:
     texts whose decision changes. `left_out` names groups below the least size, with their rows or share.
     `constant` is the decision that every input got, if all got the same; then groups cannot differ, whatever they are.
     `assumptions` are what was assumed about model and data without being stated, and `notes` what a reader should know.
+    `workers` are the other processes that computed, with versions and processors, if an executor was used.
     `unseen` rows of a table were not evaluated, since the run was stopped or its budget was spent.
     `engine` says how it was found, `delta` the probability that it is wrong, at most, and `exact` whether the whole
     population was counted, so that every number is what it is and nothing is random.
@@ -155,6 +156,7 @@ class Verdict:
     left_out: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
     unseen: int = 0
     certifiable: bool = True
     constant: str | None = None
@@ -282,8 +284,8 @@ class Verdict:
         )
 
 
-def assemble(case: Case, answer: Answer, started: float) -> Verdict:
-    """Return the verdict that an answer comes to; `started` is the time at which the work began."""
+def assemble(case: Case, answer: Answer, started: float, workers: tuple[str, ...] = ()) -> Verdict:
+    """Return the verdict that an answer comes to; the work began at the time `started`, and `workers` took part."""
     spec, comparison, seen = case.spec, case.comparison, answer.record.labels
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
@@ -311,6 +313,7 @@ def assemble(case: Case, answer: Answer, started: float) -> Verdict:
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         assumptions=case.assumptions,
+        workers=workers,
         unseen=answer.unseen,
         notes=case.notes
         + _unseen_note(answer)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from fairchain.errors import CertificateError, SpecError
+from fairchain.errors import CertificateError
+from fairchain.executors import AnyWorkers, open_workers
 from fairchain.messages import near
 from fairchain.models import Limits
 from fairchain.prepare import Case, gather, read_question
@@ -24,7 +26,6 @@ from fairchain.system.interrupts import first_interrupt
 from fairchain.system.isolation import isolated
 from fairchain.verification.choosing import engine_for
 from fairchain.verification.progress import Report, reporting
-from fairchain.verification.sampler import default_workers
 from fairchain.verification.verdict import Verdict, assemble
 
 # Keyword arguments of `verify` that replace a key of the spec; double underscores are dots.
@@ -56,6 +57,7 @@ def verify(
     seed: int | None = None,
     allow_constant: bool | None = None,
     workers: int | None = None,
+    executor: Executor | str | None = None,
     limits: Limits | None = None,
     progress: Report | bool | None = None,
     certify: bool = False,
@@ -87,7 +89,10 @@ def verify(
         Instead of the spec's: whether a model that gives one decision to every input may be called FAIR. Otherwise
         its `conclusion` is CONSTANT.
     workers
-        Threads; by default one for each core.
+        How many threads, or processes of an executor; by default one for each core.
+    executor
+        Who computes, by default threads: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an executor of
+        `concurrent.futures`, for example `client.get_executor()` of a Dask client. The counts are the same.
     limits
         Limits on an untrusted network.
     progress
@@ -130,11 +135,9 @@ def verify(
     changes = spec_changes(overrides)
     if isolate:
         given = {"data": data, "population": population, "seed": seed, "workers": workers, "limits": limits}
-        given |= {"allow_constant": allow_constant, "checkpoint": checkpoint, **overrides}
+        given |= {"allow_constant": allow_constant, "executor": executor, "checkpoint": checkpoint, **overrides}
         with reporting(progress) as report:
             return isolated(verify, model, spec, weights=weights, certify=certify, progress=report, **given)  # type: ignore[no-any-return]
-    if workers is not None and workers < 1:
-        raise SpecError(f"workers: found {workers}; give at least one thread, or leave it out for one for each core")
     question = read_question(spec, guarantee__seed=seed, guarantee__allow_constant=allow_constant, **changes)
     if certify:
         refuse_uncertifiable(question)
@@ -142,9 +145,9 @@ def verify(
     case = gather(model, question, **sources, network=certify)
     if certify and not case.certifiable:
         raise CertificateError(getattr(case.model, "note", "") or NO_CERTIFICATE)
-    with reporting(progress) as report:
+    with reporting(progress) as report, open_workers(workers, executor) as opened:
         path = None if checkpoint is None else Path(checkpoint)
-        return verify_case(case, workers=workers, progress=report, certify=certify, checkpoint=path)
+        return verify_case(case, workers=opened, progress=report, certify=certify, checkpoint=path)
 
 
 def refuse_uncertifiable(question: Spec) -> None:
@@ -172,7 +175,7 @@ def spec_changes(overrides: dict[str, Any]) -> dict[str, Any]:
 def verify_case(
     case: Case,
     *,
-    workers: int | None = None,
+    workers: AnyWorkers = None,
     progress: Report | None = None,
     certify: bool = False,
     checkpoint: Path | None = None,
@@ -194,5 +197,6 @@ def verify_case(
     start = time.perf_counter()
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
-        answer = engine.answer(case, workers=workers or default_workers(), cancel=cancel, progress=progress)
-        return assemble(case, answer, start)
+        with open_workers(workers) as opened:
+            answer = engine.answer(case, workers=opened, cancel=cancel, progress=progress)
+        return assemble(case, answer, start, opened.described)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -21,13 +20,16 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import ModelError, UnansweredError
+from fairchain.executors.tasks import Remade
 from fairchain.models.base import (
     BATCHES,
     Answer,
     check_deterministic,
+    check_digest,
     check_rows_apart,
     check_shape,
     describe_input,
+    digest_of_labels,
     must_fit,
     random_inputs,
     same_answers,
@@ -245,7 +247,8 @@ class FunctionModel:
         self._places: list[int] | None = None
         self._function, self._spec = function, spec
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
-        self._show = show or (flat_array(spec, name) if spec.text is None else texts_of(spec.text, name))
+        made = Remade(flat_array, spec, name) if spec.text is None else Remade(texts_of, spec.text, name)
+        self._show = show or made
         self._lock: AbstractContextManager[Any] = threading.Lock()
         self.thread_safe = bool(getattr(function, "thread_safe", False))
         if self.thread_safe:
@@ -254,6 +257,8 @@ class FunctionModel:
         inputs = random_inputs(spec.described, 3)
         if rows is not None and (self._memo is not None or spec.text is not None):
             inputs = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), REPEATED)).astype(np.intp))]
+        # About these a copy in another process must decide alike; random inputs are enough of them.
+        self._tried: Values | None = inputs if self._memo is not None else random_inputs(spec.described, REPEATED)
         first = self._answers(inputs)
         kind = "i" if spec.model.decision == "label" and first.dtype.kind == "f" else first.dtype.kind
         types = {"i": "tensor(int64)", "O": "tensor(string)", "f": "tensor(double)"}
@@ -269,6 +274,22 @@ class FunctionModel:
         elif rows is not None and len(rows) <= REPEATED:
             # All rows are known now, so that none would be asked for again in a later batch.
             self._memo.repeat(self._call, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy everything but locks and answers so far into another process, which checks that it decides alike."""
+        left_out = dict.fromkeys(("_lock", "_memo", "later"))
+        digest = ""
+        if self._tried is not None and self._spec.model.deterministic:
+            digest = digest_of_labels(self, self._tried)
+        return {**self.__dict__, **left_out, "agreed": digest, "kept": self._memo is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        digest, kept = state.pop("agreed"), state.pop("kept")
+        self.__dict__.update(state)
+        self._memo = AnswerMemo() if kept else None
+        self._lock = nullcontext() if self.thread_safe else threading.Lock()
+        if self._tried is not None:
+            check_digest(self, self._tried, digest)
 
     @property
     def certifiable(self) -> bool:
@@ -326,8 +347,9 @@ class FunctionModel:
         one_column = {spec.model.decision, self._spec.model.decision} <= set(ONE_COLUMN)
         if inputs != asked or (spec.model.decision != self._spec.model.decision and not one_column):
             raise ModelError(f"{self.name}: was loaded for a spec with other inputs; load it with this one")
-        other = copy(self)
-        other._spec = spec
+        other = FunctionModel.__new__(FunctionModel)
+        other.__dict__.update(self.__dict__)
+        other._spec, other._tried = spec, None
         other._places = [names.index(feature.name) for feature in self._spec.features]
         if self._places is not None:
             other._places = [other._places[place] for place in self._places]

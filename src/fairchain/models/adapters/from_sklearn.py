@@ -31,7 +31,7 @@ from fairchain.models.base import random_inputs
 from fairchain.models.fitted import fitted_of
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
-from fairchain.spec import Spec
+from fairchain.spec import ModelSpec, Spec
 from fairchain.tables import TableRows
 
 # Rows about which a network must decide exactly as the estimator does.
@@ -107,15 +107,19 @@ def _function(estimator: Any, spec: Spec, name: str, order: Sequence[int]) -> tu
             "to take what predict says"
         )
     call = getattr(estimator, method)
-
-    def whole(inputs: Any) -> Any:
-        """Return classes such as 0.0 and 1.0 as whole numbers: they are labels, not scores."""
-        labels = call(inputs)
-        numbers = np.asarray(labels).astype(np.int64)
-        return numbers if np.array_equal(numbers, labels) else labels
-
     if method == "predict_proba":
-        return lambda inputs: in_label_order(call(inputs), spec.model, order), method
+        return partial(_ordered, call, spec.model, order), method
     if method == "predict" and classes is not None and np.asarray(classes).dtype.kind == "f":
-        return whole, method
+        return partial(_whole, call), method
     return call, method
+
+
+def _ordered(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int], inputs: Any) -> Any:
+    return in_label_order(call(inputs), model, order)
+
+
+def _whole(call: Callable[[Any], Any], inputs: Any) -> Any:
+    """Return classes such as 0.0 and 1.0 as whole numbers: they are labels, not scores."""
+    labels = call(inputs)
+    numbers = np.asarray(labels).astype(np.int64)
+    return numbers if np.array_equal(numbers, labels) else labels
