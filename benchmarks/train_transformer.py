@@ -13,6 +13,7 @@ import argparse
 import csv
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,7 @@ def read() -> tuple[list[str], NDArray[np.int64], NDArray[np.str_]]:
 
 def tokenizer_of(texts: list[str]) -> Any:
     """Return a WordPiece tokenizer, trained on these texts, that ends after `TOKENS` tokens."""
-    from tokenizers import BertWordPieceTokenizer
-
-    tokenizer = BertWordPieceTokenizer(lowercase=True)
+    tokenizer = import_module("tokenizers").BertWordPieceTokenizer(lowercase=True)
     tokenizer.train_from_iterator(texts, vocab_size=WORDS, min_frequency=5, show_progress=False)
     tokenizer.enable_truncation(TOKENS)
     return tokenizer
@@ -88,10 +87,7 @@ def batches(ids: Ids, rows: NDArray[np.int64], size: int) -> Iterator[tuple[NDAr
 
 def train(ids: Ids, labels: NDArray[np.int64], rows: NDArray[np.int64], epochs: int) -> Any:
     """Fit on these rows, for a fixed number of epochs."""
-    import transformers
-
-    # Not all of the package has types.
-    library: Any = transformers
+    library = import_module("transformers")
     torch.manual_seed(SEED)
     rng = np.random.default_rng(SEED)
     config = library.BertConfig(
@@ -139,9 +135,7 @@ def logits_of(model: Any, ids: Ids, rows: NDArray[np.int64]) -> NDArray[np.float
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Save the model and its tokenizer so that transformers loads both."""
-    import transformers
-
-    library: Any = transformers
+    library = import_module("transformers")
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
