@@ -49,6 +49,8 @@ class Sizes:
         Growing tables for each case of a sample of rows.
     bounded, bound_seconds
         Random networks of each size whose answers are bounded, and the seconds after which widths are read.
+    simulated
+        Seeds of each case of simulated rounds.
     point_seconds, tries
         The limit of time for one point of the scaling tables, and how often a short one is measured.
     bare, text_bare
@@ -91,6 +93,7 @@ class Sizes:
     row_seeds: int
     bounded: int
     bound_seconds: tuple[float, ...]
+    simulated: int
     point_seconds: float
     tries: int
     bare: int
@@ -134,6 +137,7 @@ PAPER = Sizes(
     row_seeds=10,
     bounded=10,
     bound_seconds=(1.0, 10.0, 60.0),
+    simulated=200,
     point_seconds=180.0,
     tries=3,
     bare=10_000_000,
@@ -178,6 +182,7 @@ QUICK = Sizes(
     row_seeds=1,
     bounded=2,
     bound_seconds=(0.5, 1.0),
+    simulated=60,
     point_seconds=5.0,
     tries=1,
     bare=200_000,

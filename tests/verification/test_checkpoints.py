@@ -218,7 +218,7 @@ def test_a_file_in_use_or_in_no_folder_is_one_message(data: dict[str, Any], tmp_
 
 def test_what_has_no_checkpoint_is_refused_with_the_remedy(data: dict[str, Any], tmp_path: Path) -> None:
     sampled = {**data, "guarantee": {**data["guarantee"], "engine": "sampling"}}
-    with pytest.raises(SpecError, match='add engine = "enumeration"'):
+    with pytest.raises(SpecError, match="choose it by --engine enumeration"):
         run(sampled, tmp_path / "points")
     with pytest.raises(ModelError, match="a model that is a file"):
         verify(lambda inputs: inputs[:, 0] > 1, parse_spec(data), checkpoint=tmp_path / "points")

@@ -29,6 +29,10 @@ from fairchain.verification.sampling import SamplingEngine
 if TYPE_CHECKING:
     from fairchain.input_space import InputSpace
 
+NOT_CONTINUED = (
+    "checkpoint: only an enumeration can be continued; choose it by --engine enumeration, or engine = "
+    '"enumeration" in [guarantee]'
+)
 # So many evaluations are made at once: they take a few milliseconds.
 FEW_EVALUATIONS = 2048
 # A corpus with at most so many evaluations is counted at once.
@@ -51,7 +55,7 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
     guarantee = case.spec.guarantee
     if checkpoint is not None:
         if guarantee.engine != "enumeration" or isinstance(case.spec.population, Table):
-            raise SpecError('checkpoint: only an enumeration can be continued; add engine = "enumeration"')
+            raise SpecError(NOT_CONTINUED)
         if not case.model_sha256:
             raise ModelError("checkpoint: needs a model that is a file, since a function may have changed meanwhile")
     if isinstance(case.spec.population, Table):

@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 
+import numpy as np
+
 from fairchain.certificate_format import LOOK_CHUNK, LOOK_ROUNDS, LOOKED, Look
 from fairchain.executors import Workers
 from fairchain.prepare import Case
 from fairchain.spec import Comparison, Spec
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.statistics import (
+    SHARE,
     BatchPlan,
     BettingRule,
     EstimateRule,
@@ -101,6 +104,9 @@ def _rule(spec: Spec, comparison: Comparison) -> Rule:
     if guarantee.epsilon is not None:
         return EstimateRule(groups, outcomes, limit, guarantee.delta, guarantee.epsilon, compared=compared)
     payoff = payoff_of(comparison.measure, compared)
+    if comparison.individual:
+        # The second subgroup never changes: only the share of the first is bet on.
+        payoff, compared = SHARE, np.triu(compared)
     return BettingRule(groups, outcomes, limit, guarantee.delta, compared=compared, payoff=payoff)
 
 

@@ -167,6 +167,9 @@ class Verdict:
     spec: Spec = field(repr=False)
     evidence: Evidence = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"<Verdict {self.record.sentence}>"
+
     def __str__(self) -> str:
         return self.record.text()
 
