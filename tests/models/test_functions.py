@@ -184,7 +184,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "halves as labels": (lambda x: x[:, 0] / 2 + 0.25, {"decision": "label"}, "0.25, which is not a label"),
     "NaN as label": (lambda x: x[:, 0] * np.nan, {"decision": "label"}, "nan, which is not a label"),
     "texts for codes": (lambda x: ["a"] * len(x), {"codes": [0, 1]}, "codes must be texts too"),
-    "another output": (older, {"output": "logits"}, 'unknown output "logits"; expected one of answer'),
+    "another output": (older, {"output": "logits"}, 'unknown output "logits"; expected one of "answer"'),
 }
 
 

@@ -19,13 +19,9 @@ from fairchain.errors import ModelError, SpecError
 from fairchain.models import OnnxModel
 from fairchain.prepare import prepare
 from fairchain.repairing import Repair, diff_report, repair, write_repair
+from fairchain.repairing.change_plan import NO_WEIGHTS_IN_PYTHON, TAKE_CHANGE
 from fairchain.repairing.repair_data import halves
-from fairchain.repairing.repairer import (
-    HELD_OUT_IS_POPULATION,
-    JUDGED_ROWS_SEARCHED,
-    NO_WEIGHTS_IN_PYTHON,
-    TAKE_CHANGE,
-)
+from fairchain.repairing.repairer import HELD_OUT_IS_POPULATION, JUDGED_ROWS_SEARCHED
 from fairchain.repairing.thresholds import (
     DECIDES_BETWEEN_LABELS,
     NO_SCORES,
