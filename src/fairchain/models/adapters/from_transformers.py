@@ -32,8 +32,8 @@ from fairchain.tables import TableRows
 SETTINGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 MOST_BYTES, MOST_SETTINGS = 8_000_000_000, 200_000_000
 MOST_LAYERS, MOST_WIDTH = 1000, 10_000_000
-# Bytes of activations of a batch, and the texts beyond which more of them win nothing.
-BATCH_BYTES, MOST_TEXTS = 32 * 2**20, 256
+# Bytes of activations of a batch, and the texts beyond which more of them win nothing, on a processor and elsewhere.
+BATCH_BYTES, MOST_TEXTS, MOST_ELSEWHERE = 32 * 2**20, 64, 256
 # Names of labels that say nothing.
 UNNAMED = "LABEL_"
 MISSING = "transformers and torch are not installed: pip install 'fairchain[transformers]'"
@@ -315,18 +315,32 @@ class Reader:
                 # The last one is the longest.
                 part = part[: self._rows(int(lengths[part[-1]]))]
                 start += len(part)
-                fields = {name: [values[place] for place in part] for name, values in encoded.items()}
-                inputs = tokenizer.pad(fields, return_tensors="pt").to(model.device)
+                inputs = {
+                    name: torch.from_numpy(self._padded([values[place] for place in part], name)).to(model.device)
+                    for name, values in encoded.items()
+                }
                 logits = model(**inputs).logits.float().cpu().numpy().astype(np.float64)
                 found = np.empty((len(texts), logits.shape[1])) if found is None else found
                 found[part] = logits
         assert found is not None
         return self._columns(found)
 
+    def _padded(self, rows: list[list[int]], name: str) -> NDArray[np.int64]:
+        """Return the numbers of some texts, all as long as the longest, as the tokenizer fills them up."""
+        tokenizer = self._source.tokenizer
+        fill = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}.get(name, 0)
+        longest = max(map(len, rows))
+        padded = np.full((len(rows), longest), fill or 0, np.int64)
+        left = tokenizer.padding_side == "left"
+        for row, numbers in zip(padded, rows, strict=True):
+            row[longest - len(numbers) if left else 0 : longest if left else len(numbers)] = numbers
+        return padded
+
     def _rows(self, length: int) -> int:
         """Return how many texts of so many tokens go through the model at once."""
         each = length * self._token_bytes + length * length * self._pair_bytes
-        return max(1, min(MOST_TEXTS, BATCH_BYTES // max(each, 1)))
+        most = MOST_TEXTS if self._source.model.device.type == "cpu" else MOST_ELSEWHERE
+        return max(1, min(most, BATCH_BYTES // max(each, 1)))
 
 
 def from_transformers(source: Any, spec: Spec, rows: TableRows | None = None) -> TransformerModel:
