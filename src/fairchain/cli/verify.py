@@ -77,7 +77,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
     "--checkpoint",
     type=PATH,
     metavar="FILE",
-    help="Add every finished part of an enumeration to FILE; continue from there if it exists.",
+    help="Add every finished part of --engine enumeration or sampling to FILE; continue from there if it exists.",
 )
 @shared.junit
 @shared.summary
