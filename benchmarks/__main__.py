@@ -39,6 +39,7 @@ PARTS = {
     "near_threshold": "Wrong verdicts near the threshold",
     "error_split": "Half of delta for each answer",
     "families": "Several questions together",
+    "subgroups": "Planted subgroups",
     "sample_rows": "Rows of a sample",
     "stakes": "Stakes of the bets",
     "bounds": "Bounds by branch and bound",

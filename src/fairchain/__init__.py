@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from fairchain.repairing import Repair, repair, write_repair
     from fairchain.spec import Spec, load_spec, parse_spec
     from fairchain.statistics import Decision, Interval
+    from fairchain.subgroup_search import SubgroupSearch, find_subgroups
     from fairchain.system.isolation import isolated
     from fairchain.testing import assert_fair
     from fairchain.verification import FamilyVerdict, Progress, verify, verify_family
@@ -80,6 +81,7 @@ _HOMES = {
     "fairchain.rechecking": ("Recheck", "recheck"),
     "fairchain.repairing": ("Repair", "repair", "write_repair"),
     "fairchain.spec": ("Spec", "load_spec", "parse_spec"),
+    "fairchain.subgroup_search": ("SubgroupSearch", "find_subgroups"),
     "fairchain.testing": ("assert_fair",),
     "fairchain.verification.verdict": ("Verdict",),
     "fairchain.verification": ("FamilyVerdict", "Progress", "verify", "verify_family"),
@@ -112,6 +114,7 @@ __all__ = [
     "Repair",
     "Spec",
     "SpecError",
+    "SubgroupSearch",
     "Verdict",
     "__version__",
     "as_frames",
@@ -121,6 +124,7 @@ __all__ = [
     "check_chain",
     "example",
     "explain",
+    "find_subgroups",
     "infer_spec",
     "isolated",
     "learn_chain",

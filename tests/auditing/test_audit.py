@@ -119,7 +119,7 @@ def test_an_audit_prepares_once_and_verifies_and_explains_once(tmp_path: Path, m
     for stage in ("explaining.explainer", "chain.context", "repairing.repairer"):
         monkeypatch.setattr(f"fairchain.{stage}.gather", again)
     monkeypatch.setattr("fairchain.repairing.repairer.verify_case", again)
-    monkeypatch.setattr("fairchain.repairing.repairer.explain_case", again)
+    monkeypatch.setattr("fairchain.repairing.change_plan.explain_case", again)
     monkeypatch.setattr("fairchain.auditing.auditor.read_chain", again)
     found, _ = run(write_question(tmp_path), tmp_path / "out")
     assert (found.repaired, set(found.findings.left_out)) == (True, set())

@@ -12,12 +12,14 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from fairchain import ExecutorError, SpecError, example, load_spec, make_certificate, verify
+from fairchain import ExecutorError, SpecError, check, example, load_spec, make_certificate, verify
 from fairchain.executors import Workers, open_workers, tasks, workers
 from fairchain.executors.processes import LostWorkerError, Processes
 from fairchain.executors.tasks import Job, own_facts, run_units
+from fairchain.models.adapters.from_function import is_stateless
 from tests.executors.stages import STAGES, Always, Once, decides_by_process, square
 
 SQUARES = [unit * unit for unit in range(300)]
@@ -201,3 +203,56 @@ def test_threads_of_the_caller_are_used_as_they_are() -> None:
     with ThreadPoolExecutor(3) as pool, open_workers(None, pool) as opened:
         assert (opened.count, opened.remote) == (3, False)
         assert list(opened.map(lambda unit: unit + 1, range(5))) == [1, 2, 3, 4, 5]
+
+
+# -- Python models use processes by themselves -----------------------------------------------------------------------
+
+
+def test_a_fitted_model_is_tried_in_processes_and_the_trial_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which evaluating takes long: the same rates, from other processes."""
+    monkeypatch.setattr(workers, "TRIAL_SECONDS", 1e-6)
+    monkeypatch.setattr(workers, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "LEAST_GAIN", 0.0)
+    tree = pytest.importorskip("sklearn.tree")
+    random = np.random.default_rng(3)
+    rows = {"age": random.normal(40, 9, 3000), "sex": random.integers(0, 2, 3000)}
+    inputs = np.column_stack(list(rows.values()))
+    model = tree.DecisionTreeClassifier(max_depth=4, random_state=0).fit(inputs, inputs.sum(axis=1) > 40)
+    found = [check(model, rows, protected="sex", labels=("no", "yes"), workers=count) for count in (1, 2)]
+    assert found[0].groups == found[1].groups
+    assert found[0].workers == ()
+    assert any("The model is evaluated in 2 processes: in a trial" in note for note in found[1].notes)
+    assert found[1].workers
+
+
+def test_processes_that_are_not_faster_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "LEAST_GAIN", 1e9)
+    with open_workers(2) as crew:
+        crew.allow_processes()
+        assert list(crew.map(square, range(300))) == SQUARES
+        assert not crew.remote
+        assert "evaluated in 1 process: in a trial 2 processes" in crew.note
+
+
+def test_work_that_cannot_be_copied_stays_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TRIAL_SECONDS", 0.0)
+    with open_workers(2) as crew:
+        crew.allow_processes()
+        assert list(crew.map(lambda unit: unit * unit, range(300))) == SQUARES
+        assert "evaluated in one process: the work cannot be copied" in crew.note
+
+
+STATE = {"calls": 0}
+
+
+def keeps_state(values: Any) -> Any:
+    STATE["calls"] += 1
+    return values[:, 0] > 1
+
+
+def test_only_code_without_a_state_is_tried_in_processes() -> None:
+    assert is_stateless(decides_by_process)
+    assert not is_stateless(keeps_state)
+    assert not is_stateless(Once(Path(), "none", 0))
+    assert not is_stateless(lambda values: values[:, 0] > 1)

@@ -116,6 +116,15 @@ def exchanged_segments(content: Content) -> None:
     segments[0], segments[-1] = segments[-1], segments[0]
 
 
+def repeated_segment(content: Content) -> None:
+    content["evidence"]["segments"].append(content["evidence"]["segments"][-1].copy())
+
+
+def repeated_in_place_of_another(content: Content) -> None:
+    segments = content["evidence"]["segments"]
+    segments[1] = segments[0].copy()
+
+
 def another_order(content: Content) -> None:
     content["evidence"]["order"].append(content["evidence"]["order"][0])
 
@@ -135,6 +144,8 @@ FORGERIES: dict[str, tuple[Callable[[Content], None], set[str]]] = {
     "the labels": (other_labels, {"re-run"}),
     "points that are left out": (fewer_points, {"verdict", "intervals"}),
     "segments in another order": (exchanged_segments, {"re-run"}),
+    "a segment twice": (repeated_segment, {"layout"}),
+    "a segment in place of another": (repeated_in_place_of_another, {"re-run"}),
     "a feature twice": (another_order, {"layout"}),
     "a feature that the network does not ignore": (a_summed_feature, {"layout"}),
     "more weight than there is": (more_than_all, {"weights"}),

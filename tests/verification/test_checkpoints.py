@@ -12,10 +12,23 @@ from typing import Any
 
 import pytest
 
-from fairchain import CheckpointError, ModelError, SpecError, Verdict, make_certificate, parse_spec, verify
+from fairchain import (
+    CheckpointError,
+    ExecutorError,
+    ModelError,
+    SpecError,
+    Verdict,
+    example,
+    load_spec,
+    make_certificate,
+    parse_spec,
+    verify,
+)
+from fairchain.spec import revise
 from fairchain.system.locks import locked
 from fairchain.verification import enumeration
 from fairchain.verification.enumeration import Enumerator, Segment
+from fairchain.verification.sampler import Sampler
 from fairchain.verification.work_record import ANOTHER_QUESTION, ANOTHER_WRITER, NOT_OURS, WorkRecord
 from tests.rechecking.builders import audit, written
 
@@ -217,9 +230,9 @@ def test_a_file_in_use_or_in_no_folder_is_one_message(data: dict[str, Any], tmp_
 
 
 def test_what_has_no_checkpoint_is_refused_with_the_remedy(data: dict[str, Any], tmp_path: Path) -> None:
-    sampled = {**data, "guarantee": {**data["guarantee"], "engine": "sampling"}}
-    with pytest.raises(SpecError, match='add engine = "enumeration"'):
-        run(sampled, tmp_path / "points")
+    chosen = {**data, "guarantee": {**data["guarantee"], "engine": "auto"}}
+    with pytest.raises(SpecError, match="choose one by --engine"):
+        run(chosen, tmp_path / "points")
     with pytest.raises(ModelError, match="a model that is a file"):
         verify(lambda inputs: inputs[:, 0] > 1, parse_spec(data), checkpoint=tmp_path / "points")
     assert not (tmp_path / "points").exists()
@@ -230,3 +243,47 @@ def test_pieces_come_back_in_their_order(tmp_path: Path) -> None:
     for piece in (b"1", b'{"a": 2}', b""):
         record.add(piece)
     assert WorkRecord(tmp_path / "work", "question", KEY).pieces == [b"1", b'{"a": 2}', b""]
+
+
+def sampled(file: Path | None, **options: Any) -> Verdict:
+    spec = revise(load_spec(example("credit")), guarantee__engine="sampling", guarantee__epsilon=0.01)
+    return verify(None, spec, checkpoint=file, **options)
+
+
+class Failing:
+    """A sampler that loses its workers after some batches."""
+
+    def __init__(self, batches: int) -> None:
+        self.left, self.run = batches, Sampler.run
+
+    def patched(self) -> Any:
+        def run(sampler: Sampler, *given: Any) -> Any:
+            self.left -= 1
+            if self.left < 0:
+                raise ExecutorError("all workers are lost")
+            return self.run(sampler, *given)
+
+        return run
+
+
+@pytest.mark.parametrize("batches", [0, 1, 5])
+def test_sampling_continues_where_it_lost_its_workers(
+    batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = make_certificate(sampled(None), timed=False)
+    with monkeypatch.context() as patch:
+        failing = Failing(batches)
+        patch.setattr(Sampler, "run", failing.patched())
+        with pytest.raises(ExecutorError, match="all workers are lost"):
+            sampled(tmp_path / "batches")
+    assert (tmp_path / "batches").read_bytes().count(b"\n") == 1 + batches
+    counting = Failing(10**6)
+    monkeypatch.setattr(Sampler, "run", counting.patched())
+    assert make_certificate(sampled(tmp_path / "batches"), timed=False) == whole
+    assert 10**6 - counting.left == len(whole["evidence"]["batches"]) - batches
+    # A third run finds everything, and evaluates nothing.
+    before = counting.left
+    assert make_certificate(sampled(tmp_path / "batches"), timed=False) == whole
+    assert counting.left == before
+    with pytest.raises(CheckpointError, match="another question"):
+        sampled(tmp_path / "batches", seed=7)

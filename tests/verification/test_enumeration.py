@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import Decision, SpecError, Verdict, example, parse_spec, verify
+from fairchain import Decision, ModelError, SpecError, Verdict, example, make_certificate, parse_spec, recheck, verify
 from fairchain.executors import Workers
 from fairchain.input_space import (
     CONDITION_NEVER_HOLDS,
@@ -424,3 +424,49 @@ def test_a_budget_of_evaluations_is_never_exceeded(tmp_path: Path) -> None:
         assert (verdict.engine == "enumeration") == (most == whole.evaluations)
     with pytest.raises(SpecError, match=says(BUDGET_TOO_SMALL, allowed="16")):
         enumerated(asked, path, 0.3, budget={"evaluations": 16})
+
+
+def rooted(path: Path) -> Path:
+    """A network of (hours, job, sex) that answers NaN for 0 hours."""
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["s"]), node("Sqrt", ["s"], ["y"])]
+    weights = np.array([[1, 0], [0, 1], [0, 0.8]], np.float32)
+    constants = [constant("w", weights), constant("b", np.array([-1, 0.5], np.float32))]
+    return save(graph(nodes, [value("x", shape=("N", 3))], [value("y", shape=("N", 2))], constants), path)
+
+
+@pytest.mark.parametrize("kind", ["difference", "individual"])
+@pytest.mark.parametrize("tile", [2, 8192])
+def test_an_input_that_the_condition_excludes_needs_no_answer(
+    kind: str, tile: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tiles(monkeypatch, tile, 1)
+    path = rooted(tmp_path / "network.onnx")
+    data = question(integer("hours", 0, 4), category("job", "a", "b", "c"), category("sex", "F", "M"), path=str(path))
+    data["property"] |= {"kind": kind, "given": "hours >= 1"}
+    data["guarantee"] = {"engine": "enumeration"}
+    verdict = verify(None, parse_spec(data), workers=1)
+    assert verdict.exact
+    # The second score is larger for hours - 1 < job + 0.5 + 0.8 sex.
+    people = [(hours, job, sex) for hours in range(1, 5) for job in range(3) for sex in range(2)]
+    rates = [sum(h - 1 < j + 0.5 + 0.8 * s for h, j, s in people if s == sex) / 12 for sex in range(2)]
+    assert verdict.gap.estimate == pytest.approx(rates[1] - rates[0])
+    certificate = tmp_path / "certificate.json"
+    certificate.write_text(json.dumps(make_certificate(verdict)))
+    assert recheck(certificate, path).conclusion == "CONFIRMED"
+    with pytest.raises(ModelError, match="which is not a decision"):
+        verify(None, parse_spec(changed(data, "property.given", "hours >= 0")), workers=1)
+
+
+def test_a_witness_is_an_input_that_the_condition_allows(tmp_path: Path) -> None:
+    """Decisions differ for 0 hours only; jobs do not matter to the network, and the first one is excluded there."""
+    weights = np.array([[0, -1], [0, 0], [0, 0.5]], np.float32)
+    path = save(linear(weights.tolist(), [0.0, -0.2]), tmp_path / "network.onnx")
+    data = question(integer("hours", 0, 4), category("job", "a", "b", "c"), category("sex", "F", "M"), path=str(path))
+    data["guarantee"] = {"engine": "enumeration"}
+    shown = verify(None, parse_spec(data), workers=1).witnesses
+    assert [witness.input["hours"] for witness in shown] == [0]
+    for given in ("hours >= 1 or job == 'b'", "hours >= 1 or job != 'a'"):
+        data["property"]["given"] = given
+        verdict = verify(None, parse_spec(data), workers=1)
+        assert verdict.gap.estimate > 0
+        assert not [witness for witness in verdict.witnesses if witness.input["job"] == "a"]

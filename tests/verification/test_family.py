@@ -13,6 +13,7 @@ from fairchain import FamilyVerdict, SpecError, check, recheck, verify, verify_f
 from fairchain.errors import CertificateError
 from fairchain.examples import example
 from fairchain.spec import Spec, load_spec, load_specs, parse_specs, revise
+from tests.cli.command import Cli
 
 CENSUS = example("census")
 
@@ -200,3 +201,32 @@ def test_bad_lists_of_questions_are_refused(questions: Any, message: str) -> Non
 def test_questions_that_differ_in_more_than_their_property_are_refused() -> None:
     with pytest.raises(SpecError, match="share model"):
         verify_family(None, [census(), census(guarantee__epsilon=0.01)])
+
+
+def test_the_command_prints_every_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    cli = Cli(monkeypatch, capsys)
+    text = Path(CENSUS).read_text(encoding="utf-8").replace("census.onnx", Path(CENSUS).with_suffix(".onnx").as_posix())
+    head, rest = text.split("[property]")
+    spec = tmp_path / "two.toml"
+    second = '[[property]]\nkind = "difference"\nprotected = ["sex"]\nthreshold = 0.05\n\n'
+    spec.write_text(f"{head}{second}[[property]]{rest}", encoding="utf-8")
+    files = {name: tmp_path / name for name in ("certificate.json", "junit.xml", "summary.md")}
+    options = [
+        *("--certificate", files["certificate.json"], "--junit", files["junit.xml"]),
+        *("--summary", files["summary.md"]),
+    ]
+    code, out, _ = cli("verify", spec, "--json", *options)
+    found = json.loads(out)
+    assert code == 0
+    assert [each["verdict"] for each in found["questions"]] == ["FAIR", "FAIR"]
+    assert found["delta"] == 1e-6
+    assert 'tests="2"' in files["junit.xml"].read_text(encoding="utf-8")
+    assert "2 questions" in files["summary.md"].read_text(encoding="utf-8")
+    assert "right together" in cli("verify", spec)[1]
+    network = Path(CENSUS).with_suffix(".onnx")
+    code, out, _ = cli("recheck", files["certificate.json"], "--model", network)
+    assert code == 0
+    assert "question 2: re-run" in out
+    assert cli("explain", spec)[0] == 2

@@ -28,6 +28,9 @@ Halted = Callable[[float], bool]
 GROUP_SECONDS = 0.25
 # Work that takes less in all is done here, whatever the executor: sending it would take as long.
 SMALL_SECONDS = 0.05
+# Work of Python itself that takes longer is tried in processes, which stay if they are so many times as fast; of work
+# that comes in small batches all together must take so many seconds.
+TRIAL_SECONDS, LEAST_GAIN, WORTH_SECONDS = 3.0, 1.1, 10.0
 # How often a group is sent before the run gives up.
 TRIES = 4
 # A group is sent to a second worker if it takes so many times as long as expected, and at least so many seconds; the
@@ -69,7 +72,13 @@ class Workers:
     count
         How many units are computed at the same time.
 
+    Attributes
+    ----------
+    note
+        What a trial of processes came to, in a sentence; "" without one.
     """
+
+    note = ""
 
     def __init__(self, pool: Executor | None = None, count: int = 1) -> None:
         self.pool, self.count = pool, count
@@ -79,10 +88,35 @@ class Workers:
         self._function: Callable[..., Any] | None = None
         self._job: Job | None = None
         self._last = self._each = 0.0
+        # The seconds that units took, and their size, since the last trial.
+        self._spent = (0.0, 0.0)
+        # Whether the function at work holds Python's lock, so that threads do not help and processes may.
+        self._may_try = False
+        self._own_processes: Executor | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy nothing: work that is copied to a worker is done there by one worker."""
         return Workers, ()
+
+    def allow_processes(self) -> None:
+        """Let processes take the place of threads if they are faster; for work that Python itself does."""
+        self._may_try = self.pool is not None and not self.remote
+
+    def batch(self, size: float, seconds: float) -> float:
+        """Return how large the next units should be together, of work of this size: some seconds for all workers.
+
+        It is more before a trial of processes, if the work is worth one; 0 while nothing is known.
+        """
+        if not self._each:
+            return 0.0
+        if self._may_try:
+            return 1.01 * TRIAL_SECONDS / self._each if self._each * size > WORTH_SECONDS else 0.0
+        return self.count * seconds / self._each if self.remote else 0.0
+
+    def close(self) -> None:
+        """End the processes of a trial."""
+        if self._own_processes is not None:
+            self._own_processes.shutdown(wait=True, cancel_futures=True)
 
     @property
     def facts(self) -> dict[WorkerFacts, int]:
@@ -109,6 +143,7 @@ class Workers:
     def took(self, seconds: float, units: int, size: float) -> None:
         """Note what some units took, and their size together."""
         self._last, self._each = seconds / units, seconds / size
+        self._spent = self._spent[0] + seconds, self._spent[1] + size
 
     def map(
         self,
@@ -136,6 +171,10 @@ class Workers:
         sizes = sizes if sizes is not None else [1.0] * len(units)
         halted = halted or (lambda _: False)
         if self.pool is None or len(units) == 1:
+            return self._here(function, units, sizes, halted)
+        if self._may_try and self._each * sum(sizes) >= TRIAL_SECONDS:
+            return self._tried(function, units, sizes, halted)
+        if self._may_try:
             return self._here(function, units, sizes, halted)
         if not self.remote:
             return self._threaded(function, units, sizes, halted)
@@ -176,6 +215,36 @@ class Workers:
         finally:
             for future in waiting:
                 future.cancel()
+
+    def _tried(
+        self, function: Callable[[Unit], Found], units: Sequence[Unit], sizes: Sequence[float], halted: Halted
+    ) -> Generator[Found, None, None]:
+        """Compute units in processes, and keep them if they were faster than this process is by itself."""
+        from fairchain.executors.processes import Processes
+
+        self._may_try, alone, threads, done = False, self._each, self.pool, 0
+        self.pool = self._own_processes = Processes(self.count)
+        self.remote = True
+        self._spent = (0.0, 0.0)
+        try:
+            for found in self._sent(function, units, sizes, halted):
+                done += 1
+                yield found
+        except ExecutorError as error:
+            self.pool, self.remote, self._job = threads, False, None
+            self.note = f"The model is evaluated in one process: {error}."
+            yield from self._here(function, units[done:], sizes[done:], halted)
+            return
+        # By what the units took where they were computed: starting a process and loading the model happen once.
+        seconds, size = self._spent
+        faster = self.count * alone * size / seconds
+        kept = faster > LEAST_GAIN
+        self.note = (
+            f"The model is evaluated in {self.count if kept else 1} {'processes' if kept else 'process'}: "
+            f"in a trial {self.count} processes were {faster:.1f} times as fast as one."
+        )
+        if not kept:
+            self.pool, self.remote, self._job, self._each = threads, False, None, alone
 
     # -- Other processes ---------------------------------------------------------------------------------------------
 
@@ -361,7 +430,9 @@ def open_workers(workers: AnyWorkers = None, executor: Executor | str | None = N
         yield Workers()
         return
     threads = ThreadPoolExecutor(count, thread_name_prefix="fairchain")
+    opened = Workers(threads, count)
     try:
-        yield Workers(threads, count)
+        yield opened
     finally:
+        opened.close()
         threads.shutdown(wait=True, cancel_futures=True)

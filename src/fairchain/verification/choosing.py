@@ -29,6 +29,9 @@ from fairchain.verification.sampling import SamplingEngine
 if TYPE_CHECKING:
     from fairchain.input_space import InputSpace
 
+NOT_CONTINUED = (
+    "checkpoint: only an enumeration or sampling can be continued; choose one by --engine (engine = ... in [guarantee])"
+)
 # So many evaluations are made at once: they take a few milliseconds.
 FEW_EVALUATIONS = 2048
 # A corpus with at most so many evaluations is counted at once.
@@ -50,8 +53,8 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
     """
     guarantee = case.spec.guarantee
     if checkpoint is not None:
-        if guarantee.engine != "enumeration" or isinstance(case.spec.population, Table):
-            raise SpecError('checkpoint: only an enumeration can be continued; add engine = "enumeration"')
+        if guarantee.engine not in ("enumeration", "sampling") or isinstance(case.spec.population, Table):
+            raise SpecError(NOT_CONTINUED)
         if not case.model_sha256:
             raise ModelError("checkpoint: needs a model that is a file, since a function may have changed meanwhile")
     if isinstance(case.spec.population, Table):
@@ -69,7 +72,7 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
 
         return BoundingEngine()
     if guarantee.engine == "sampling" or guarantee.rule == "paper":
-        return SamplingEngine()
+        return SamplingEngine(checkpoint=checkpoint)
     fewest = fewest_evaluations(case.spec)
     if fewest > MOST_SPEED * guarantee.budget.seconds:
         return SamplingEngine() if certify or not _few_axes(case.spec) else ProofEngine()

@@ -9,7 +9,7 @@ they allow.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
@@ -470,11 +470,13 @@ class _Evaluation:
             if isinstance(model, FunctionModel):
                 size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
                 together = 4 if model.thread_safe and not self.workers.remote else 1
+                # Where other processes answer, what a call takes here includes their start.
+                size = int(self.workers.batch((most - done) * times, 2 * SECONDS_PER_CALL) / times) or size
             else:
                 size, together = ROWS_PER_CALL, -(-most // ROWS_PER_CALL)
             parts = [part(start, size) for start in range(done, min(most, done + size * together), size)]
             if isinstance(model, FunctionModel) and together == 1:
-                results = (read(each) for each in parts)
+                results = self._asked(model, read, parts)
             else:
                 results = self.workers.map(read, parts, sizes=[len(each.rows) for each in parts], halted=cancelled)
             for each, labels in zip(parts, results, strict=False):
@@ -488,6 +490,12 @@ class _Evaluation:
             return rows[:0], np.empty((times, 0), np.int64)
         sorting = np.argsort(rows[:done])
         return rows[:done][sorting], np.concatenate(found, axis=1)[:, sorting]
+
+    def _asked(self, model: FunctionModel, read: RowReader, parts: Sequence[RowPart]) -> Iterator[NDArray[np.integer]]:
+        """Yield the labels of parts from a function that is asked for each distinct row once."""
+        with model.spread_over(self.workers):
+            for part in parts:
+                yield read(part)
 
     def _words(self, model: Model) -> NDArray[np.uint32] | None:
         """Return the word with which the decision about each row of the table is drawn, if it is."""

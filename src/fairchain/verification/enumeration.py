@@ -37,6 +37,7 @@ from fairchain.models.onnx.decision import WORDS, words_that_change
 from fairchain.models.tiles import Tile
 from fairchain.populations.finite import Factor
 from fairchain.prepare import Case
+from fairchain.spec.conditions import predicate_of
 from fairchain.spec.properties import in_own_unit, limit_of
 from fairchain.spec.seeds import meaning_of
 from fairchain.statistics import Decision, Interval
@@ -294,17 +295,26 @@ class Enumerator:
 
     def shown(self, block: int, shown: Shown) -> tuple[NDArray[np.integer], Tile]:
         """Return the labels of a block's points with these protected values, and the rows; valid until the next."""
-        tile = self._tile(block)
-        for column, value in zip(self._inputs.protected, shown.values, strict=True):
-            tile.set(column, value)
-        return tile.predict(block), tile
+        tile = self._with(block, shown)
+        return tile.predict(block, self.possible(block, shown)), tile
 
     def _ends(self, block: int, shown: Shown) -> NDArray[np.int64]:
         """Return where the words of each label end, for a block's points with these protected values."""
+        return self._with(block, shown).ends(block, self.possible(block, shown))
+
+    def _with(self, block: int, shown: Shown) -> Tile:
         tile = self._tile(block)
         for column, value in zip(self._inputs.protected, shown.values, strict=True):
             tile.set(column, value)
-        return tile.ends(block)
+        return tile
+
+    def possible(self, block: int, shown: Shown) -> NDArray[np.bool_] | None:
+        """Return which points of a block are inputs with these protected values: their weight is not 0; None for all.
+
+        The decisions about individuals do not depend on their own protected values.
+        """
+        scale, vector = self._weights[-1].at((*self._digits(block), *shown.indices), block % self.strips)
+        return vector.possible if scale else np.zeros(self.rows(block), bool)
 
     def segment(self, part: tuple[int, int]) -> Segment:
         """Evaluate a unit of work: (first block, how many)."""
@@ -598,13 +608,23 @@ def _witnesses(case: Case, inputs: InputSpace, enumerator: Enumerator, found: En
     if rates[i] == rates[j] or len(pair) < 2:
         return ()
     witnesses: list[Witness] = []
+    predicate = predicate_of(case.spec)
     for block in range(min(enumerator.blocks, SEARCHED_BLOCKS)):
-        labels, rows = [], []
+        asked = np.ones(enumerator.rows(block), bool)
         for shown, _ in pair:
+            possible = enumerator.possible(block, shown)
+            asked &= True if possible is None else possible
+        labels, rows = [], []
+        for shown, _ in pair if asked.any() else ():
             decided, tile = enumerator.shown(block, shown)
             labels.append(decided)
             rows.append(tile.values.copy())
-        witnesses += changed_points(case, [name for _, name in pair], np.stack(labels), np.stack(rows))
+            if predicate is not None:
+                # Of values that the network cannot tell apart the first is shown, and it may be excluded.
+                asked &= predicate.holds(tile.values.astype(np.float64))
+        if asked.any():
+            names = [name for _, name in pair]
+            witnesses += changed_points(case, names, np.stack(labels)[:, asked], np.stack(rows)[:, asked])
         if len(witnesses) >= WITNESSES:
             break
     return tuple(witnesses[:WITNESSES])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairchain.certificate_format import EnumerationEvidence, Look, RowEvidence
+from fairchain.executors import Workers
 from fairchain.messages import needs
 from fairchain.number_format import bounded, close_to
 from fairchain.prepare import Case
@@ -287,8 +288,8 @@ class Verdict:
         )
 
 
-def assemble(case: Case, answer: Answer, started: float, workers: tuple[str, ...] = ()) -> Verdict:
-    """Return the verdict that an answer comes to; the work began at the time `started`, and `workers` took part."""
+def assemble(case: Case, answer: Answer, started: float, workers: Workers | None = None) -> Verdict:
+    """Return the verdict that an answer comes to; the work began at the time `started`, and `workers` did it."""
     spec, comparison, seen = case.spec, case.comparison, answer.record.labels
     names, outcomes = comparison.counted, outcome_names(spec, comparison)
 
@@ -316,9 +317,10 @@ def assemble(case: Case, answer: Answer, started: float, workers: tuple[str, ...
         table_sha256=case.data_sha256,
         left_out=case.left_out,
         assumptions=case.assumptions,
-        workers=workers,
+        workers=() if workers is None else workers.described,
         unseen=answer.unseen,
         notes=case.notes
+        + ((workers.note,) if workers is not None and workers.note else ())
         + _unseen_note(answer)
         + _ignored_note(spec, answer.record)
         + (() if constant is None else (_constant_note(spec, constant, answer.tried),)),

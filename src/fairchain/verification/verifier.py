@@ -42,6 +42,7 @@ OVERRIDES = {
     "label": "population__label",
     "prediction": "population__prediction",
     "rows": "population__as",
+    "show_texts": "population__show_texts",
 }
 UNEXPECTED_KEYWORD = "verify() got an unexpected keyword argument {unknown!r} ({known})"
 
@@ -100,8 +101,9 @@ def verify(
         Verify a network that a certificate can be written for: a model is converted to ONNX, and its labels are
         compared. Refuse at once what no certificate could be written for, rather than after the work.
     checkpoint
-        For an enumeration: a file to which every finished part is added, and from which a run that was stopped or
-        killed continues. It is bound to the question, the network, the versions of the software and the user.
+        A file to which every finished part of an enumeration or of sampling is added, and from which a run that was
+        stopped or killed continues; the spec's `engine` says which. It is bound to the question, the network, the
+        versions of the software and the user.
     isolate
         Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
         ending the caller (see `isolated`). For models that are files.
@@ -109,7 +111,7 @@ def verify(
         Values in place of keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
         `min_size` and `threshold` of the property; `delta`, `epsilon`, `rule`, `rounds`, `seconds` and
         `max_evaluations` of the guarantee; `decision`, `decision_threshold` and `labels` of the model; `label`,
-        `prediction` and `rows` of a table.
+        `prediction` and `rows` of a table; `show_texts` of texts, to quote them in full.
 
     Returns
     -------
@@ -197,5 +199,7 @@ def verify_case(
     # From here to the verdict: what is known when Ctrl-C comes is never lost, if the engine has a partial answer.
     with first_interrupt(cancel.set) if engine.partial else nullcontext():
         with open_workers(workers) as opened:
+            if getattr(case.model, "stateless", False) and not getattr(case.model, "thread_safe", False):
+                opened.allow_processes()
             answer = engine.answer(case, workers=opened, cancel=cancel, progress=progress)
-        return assemble(case, answer, start, opened.described)
+        return assemble(case, answer, start, opened)

@@ -73,6 +73,7 @@ def from_boosting(
         maker="Sigmoid" if reads == "probabilities" else "",
         rows=values_of(rows),
     )
+    original.stateless = True
 
     def convert() -> bytes:
         with quiet():
