@@ -98,12 +98,12 @@ def _tested_on(findings: Findings) -> str:
     """Return what was tested, in the words of a reader who knows no populations."""
     verdict, texts = findings.verdict, findings.inputs == "texts"
     if verdict.rows is not None:
-        rows = f"{verdict.rows:,} rows of a table"
+        rows = f"{verdict.rows:,} {'texts of a corpus' if texts else 'rows of a table'}"
         if not verdict.model_sha256 and not verdict.evaluations:
             rows = f"the recorded decisions in {rows}"
         return f"Tested on {rows}" + (", all of them counted." if verdict.delta == 0 else ", taken as a random sample.")
     if texts:
-        return "Tested on the texts of a corpus."
+        return "Tested on texts drawn from a corpus."
     return "Tested on synthetic profiles, not on real individuals."
 
 
