@@ -23,6 +23,7 @@ from fairchain.errors import CutOffNeededError, DataError, InputError, ModelErro
 from fairchain.messages import listed, shown
 from fairchain.models import Model, OnnxModel
 from fairchain.spec import CategoryFeature, Difference, Spec, Table
+from fairchain.spec.schema import Budget, Guarantee
 from fairchain.tables import RawTable, TableRows, encode_rows
 
 # Rows on which a network is tried, and on which the order of categories is tested; of Python code, which may be slow or
@@ -79,10 +80,17 @@ def balanced(confusion: NDArray[np.int64]) -> float:
     return float((np.diagonal(confusion)[there] / rows[there]).mean())
 
 
-def spec_of(layout: InputLayout, reading: OutputReading, population: Table) -> Spec:
-    """Return a spec that suffices to load a model; its property is a placeholder."""
+def spec_of(layout: InputLayout, reading: OutputReading, population: Table, most: int | None = None) -> Spec:
+    """Return a spec that suffices to load a model, and to ask it `most` times; its property is a placeholder."""
     placeholder = Difference(protected=(layout.features[0].name,), threshold=0.1)
-    return Spec(model=reading.model, described=layout.features, property=placeholder, population=population)
+    guarantee = Guarantee(budget=Budget(evaluations=most))
+    return Spec(
+        model=reading.model,
+        described=layout.features,
+        property=placeholder,
+        population=population,
+        guarantee=guarantee,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,21 +176,20 @@ class Trials:
             if truth is not None and rows.recorded is not None:
                 counts = _confusion(truth, rows.recorded.astype(np.int64), labels)
             return EncodingTrial(layout, reading, rows, counts, None)
-        model = self.opened.load(spec_of(layout, reading, population), rows)
+        model = self.opened.load(spec_of(layout, reading, population, self.most), rows)
         most = MOST_ROWS
         if not isinstance(model, OnnxModel):
             most = min(MOST_ASKED if single else FEW_ASKED, self.most or MOST_ASKED)
-        chosen = _spread(len(rows.values), most)
         if keep and (found := np.flatnonzero(lacking.any(axis=1))[:TRIED_MISSING]).size:
             _predicted(model, rows.values[found])
         if reading.model.decision == "logit" and not reading.given:
-            reading = _read_scores(model, rows.values[chosen], reading)
-            model = reloaded(self.opened, model, spec_of(layout, reading, population), rows)
+            reading = _read_scores(model, rows.values[_spread(len(rows.values), most)], reading)
+            model = reloaded(self.opened, model, spec_of(layout, reading, population, self.most), rows)
         if truth is None or (self.taken.frame and self.taken.classes and not reading.free):
             # The model says everything itself, and its answers for a few rows show that it runs.
             return EncodingTrial(layout, reading, rows, None, model, keep)
-        answers = _predicted(model, rows.values[chosen])
-        counts = None if truth is None else _confusion(truth[chosen], answers, labels)
+        chosen = _spread(len(rows.values), most)
+        counts = _confusion(truth[chosen], _predicted(model, rows.values[chosen]), labels)
         return EncodingTrial(layout, reading, rows, counts, model, keep)
 
 

@@ -186,7 +186,7 @@ def count_rows(
     if known is not None:
         labels[:] = known
     else:
-        seen, found = evaluation(needed, lambda part: rows.values[part])
+        seen, found = evaluation(needed, lambda part: rows_at(rows.values, part))
         labels[seen] = found[0]
         seen = np.sort(seen)
     evaluated = np.zeros(len(labels), bool)
@@ -204,6 +204,12 @@ def count_rows(
         seen=tuple(sorted(labels_in(labels[seen]))),
         unseen=len(needed) - len(seen),
     )
+
+
+def rows_at(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the rows at these places; all of them in order are the array itself, by which a model knows its table."""
+    whole = len(places) == len(values) and bool((places == np.arange(len(values))).all())
+    return values if whole else values[places]
 
 
 def _possible(shares: NDArray[np.int64]) -> tuple[int, ...]:
@@ -321,9 +327,11 @@ class _Evaluation:
                 "evaluations, and a population whose decisions are drawn must be counted whole; allow more"
             )
         network = isinstance(model, OnnxModel)
-        # A part of the rows is a random part, whatever the order of the table.
-        words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
-        rows = rows[np.argsort(words, kind="stable")]
+        at_once = isinstance(model, FunctionModel) and model.local and self._size(model, times, most) == len(rows)
+        if not at_once:
+            # A part of the rows is a random part, whatever the order of the table.
+            words = np.random.Philox(self.case.seed.value).random_raw(len(rows))
+            rows = rows[np.argsort(words, kind="stable")]
         evaluate = self._reading(model, times)
         size = ROWS_PER_CALL
         together = 4 if self.pool is not None and (network or getattr(model, "thread_safe", False)) else 1
@@ -331,7 +339,7 @@ class _Evaluation:
         done = 0
         while done < most and not (self.cancel is not None and self.cancel.is_set()):
             if isinstance(model, FunctionModel):
-                size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
+                size = self._size(model, times, most - done)
             starts = range(done, min(most, done + size * together), size)
             parts = [(rows[start : min(start + size, most)], start // ROWS_PER_CALL) for start in starts]
             run = self.pool.map if self.pool is not None and len(parts) > 1 else map
@@ -343,8 +351,16 @@ class _Evaluation:
             raise KeyboardInterrupt
         if not found:
             return rows[:0], np.empty((times, 0), np.int64)
-        order = np.argsort(rows[:done])
-        return rows[:done][order], np.concatenate(found, axis=1)[:, order]
+        place = np.full(int(rows.max()) + 1, -1)
+        place[rows[:done]] = np.arange(done)
+        seen = np.flatnonzero(place >= 0)
+        return seen, np.concatenate(found, axis=1)[:, place[seen]]
+
+    @staticmethod
+    def _size(model: FunctionModel, times: int, left: int) -> int:
+        """Return how many rows are evaluated in the next call; a local model's has a cost of its own."""
+        size = model.rows_per_call(SECONDS_PER_CALL / times, MOST_PER_CALL)
+        return left if model.local and left < 2 * size else size
 
     def _reading(self, model: Model, times: int) -> Callable[..., NDArray[np.integer]]:
         """Return the function that evaluates some rows: of their numbers, values and the number of the batch.
@@ -359,7 +375,7 @@ class _Evaluation:
             words = decision_words(seed, 0, len(self.case.rows.values))
 
         def read(rows: NDArray[np.int64], values: NDArray[np.floating], batch: int) -> NDArray[np.integer]:
-            part = values.astype(getattr(model, "dtype", values.dtype))
+            part = values.astype(getattr(model, "dtype", values.dtype), copy=False)
             if self.with_probabilities:
                 ends = model.ends(part)
                 check_alone(model, part, ends, batch, ALONE_PER_CALL)

@@ -129,7 +129,9 @@ def from_keras(
         limits,
         convert=contents,
         agrees=agrees,
-        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
+        ask=lambda: FunctionModel(
+            function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
+        ),
         rows=rows,
         later=partial(from_keras, model, limits=limits, name=name) if direct else None,
     )

@@ -90,7 +90,9 @@ def from_torch(
         limits,
         convert=convert,
         agrees=agrees,
-        ask=lambda: FunctionModel(function, spec, name, show=call.show, output="output", rows=values_of(rows)),
+        ask=lambda: FunctionModel(
+            function, spec, name, show=call.show, output="output", rows=values_of(rows), local=True
+        ),
         rows=rows,
         later=partial(from_torch, module, limits=limits) if direct else None,
     )
